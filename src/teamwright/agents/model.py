@@ -1,0 +1,133 @@
+"""Model agents: a language model with tools behind the one signature that all agents have.
+
+pydantic-ai takes seconds to import, so it is imported when the first turn is taken and never before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from pydantic import BaseModel
+
+from teamwright.agents.protocol import Context
+from teamwright.agents.schema import Schema, as_schema, check_input
+from teamwright.agents.tools import Toolbox, ToolLike
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.limits import RetryPolicy
+from teamwright.values.names import check_name
+from teamwright.values.specs import ServerModel
+from teamwright.values.turns import Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.agents.model_clients import ModelClient
+
+HEAVY = "teamwright.agents.model_run"
+
+
+class Models:
+    """The model clients of one engine: opened at first use, shared by its agents, closed with it."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str | ServerModel, ModelClient] = {}
+        self._stack = AsyncExitStack()
+        self._lock = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections and stop the local models; a later use opens new ones."""
+        self._clients.clear()
+        stack, self._stack = self._stack, AsyncExitStack()
+        with anyio.CancelScope(shield=True):
+            await stack.aclose()
+
+    async def client(self, model: str | ServerModel) -> ModelClient:
+        """The client of a model, or a `UsageError` that says what is missing."""
+        async with self._lock:
+            if model not in self._clients:
+                await import_models()
+                from teamwright.agents.model_clients import open_client
+
+                self._clients[model] = await self._stack.enter_async_context(open_client(model))
+            return self._clients[model]
+
+
+async def import_models() -> None:
+    """Import pydantic-ai beside the event loop, or say which extra is missing."""
+    if HEAVY in sys.modules:
+        return
+    if find_spec("pydantic_ai") is None:
+        raise MissingExtra("models", "Talking to a model")
+    await anyio.to_thread.run_sync(import_module, HEAVY)
+
+
+class ModelAgent:
+    """An agent that a language model answers for.
+
+    `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own.
+    Without `models`, each turn opens a client of its own and closes it.
+    """
+
+    kind = "model"
+
+    def __init__(  # noqa: PLR0913 - a declaration; every setting has a name and a default
+        self,
+        name: str,
+        *,
+        model: str | ServerModel,
+        instructions: str = "",
+        description: str = "",
+        tools: Sequence[ToolLike] = (),
+        capabilities: Sequence[str] = (),
+        input_schema: Schema | type[BaseModel] | None = None,
+        output_schema: Schema | type[BaseModel] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+        models: Models | None = None,
+    ) -> None:
+        self.name = check_name("agent", name)
+        if not model:
+            raise UsageError(f"The agent {name!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
+        self.model = model
+        self.instructions, self.description = instructions, description
+        self.capabilities = tuple(capabilities)
+        self.input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self.output_schema = as_schema(output_schema, f"the output of {name!r}")
+        self.output_type = output_schema if isinstance(output_schema, type) else None
+        self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
+        self.retry = retry or RetryPolicy()
+        self.toolbox = Toolbox(tools)
+        self._models = models
+
+    def __repr__(self) -> str:
+        model = self.model if isinstance(self.model, str) else f"{self.model.name} at {self.model.url}"
+        return f"ModelAgent({self.name!r}, model={model!r})"
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Let the model answer; each request and each tool call on the way is one effect."""
+        if self.input_schema is not None:
+            check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
+        async with self._client() as client, self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout) as tools:
+            from teamwright.agents.model_run import take_turn
+
+            return await take_turn(self, turn, ctx, client, tools)
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncGenerator[ModelClient]:
+        if self._models is not None:
+            yield await self._models.client(self.model)
+            return
+        async with Models() as models:
+            yield await models.client(self.model)

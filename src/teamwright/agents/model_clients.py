@@ -1,0 +1,76 @@
+"""Clients: the pydantic-ai model behind a name, a server or a local file. Imported at the first model call.
+
+Clients never retry by themselves; the engine does, where it can be seen and paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+from teamwright.agents.local import LocalModel
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.specs import ServerModel
+
+LOCAL = "local"
+NOT_STARTED = "http://127.0.0.1:9/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClient:
+    """A model that is ready to be asked, once `ready` has been awaited."""
+
+    name: str
+    model: Model
+    native_output: bool = False
+    local: LocalModel | None = None
+    provider: OpenAICompatibleProvider | None = None
+
+    async def ready(self) -> None:
+        """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
+        if self.local is not None and self.provider is not None:
+            self.provider.client.base_url = await self.local.url()
+
+
+@asynccontextmanager
+async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
+    """Open the client of a model and close it at the end, with its connections and its local server."""
+    if isinstance(spec, ServerModel):
+        provider, model = _server(spec)
+        async with model:
+            yield ModelClient(spec.name, model, True, provider=provider)
+    elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
+        path = spec.partition(":")[2] or None
+        provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"))
+        async with LocalModel(path) as local, model:
+            yield ModelClient(spec, model, True, local, provider)
+    else:
+        async with _named(spec) as model:
+            yield ModelClient(spec, model)
+
+
+def _server(spec: ServerModel) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
+    profile = OpenAIModelProfile(
+        openai_chat_supports_max_completion_tokens=spec.max_tokens_field == "max_completion_tokens",
+        supports_json_schema_output=True,
+    )
+    provider = OpenAICompatibleProvider("server", base_url=spec.url, api_key=spec.api_key, profile=profile)
+    return provider, OpenAIChatModel(spec.name, provider=provider)
+
+
+def _named(name: str) -> Model:
+    try:
+        return infer_model(name)
+    except UserError as error:
+        raise UsageError(f"The model {name!r} can't be used: {error}") from error
+    except ImportError as error:
+        raise MissingExtra(name.partition(":")[0], f"The model {name!r}") from error
+    except ValueError as error:
+        raise UsageError(f"The model {name!r} can't be used: {error}") from error

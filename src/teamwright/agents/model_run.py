@@ -1,0 +1,228 @@
+"""One turn of a model agent: pydantic-ai runs its loop, and each request and tool call inside it is an effect.
+
+Imported at the first model call. The loop must reach model and tools only through the two wrappers here.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import JsonValue
+from pydantic_ai import Agent, ModelRetry, ToolFailed
+from pydantic_ai.exceptions import AgentRunError, UsageLimitExceeded, UserError
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
+from pydantic_ai.usage import UsageLimits
+from pydantic_core import SchemaValidator, core_schema
+
+from teamwright.agents.model_clients import ModelClient
+from teamwright.agents.model_errors import classify
+from teamwright.agents.model_messages import Sent, from_record, new_text, spent, to_record, told
+from teamwright.agents.model_output import Shape
+from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.tools import TERMINATE, Tools, final_response
+from teamwright.errors import AgentError, InvalidOutput, ToolError, UsageError
+from teamwright.values.messages import Message
+from teamwright.values.turns import Reply, Signal, Turn
+from teamwright.values.usage import NOTHING, Usage
+
+if TYPE_CHECKING:
+    from teamwright.agents.model import ModelAgent
+
+MOST_REQUESTS = 50
+OUTPUT_RETRIES = 2
+TOOL_RETRIES = 3
+ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+
+
+class Terminated(Exception):
+    """The model called `terminate`; carries the response in which it did."""
+
+    def __init__(self, response: ModelResponse, arguments: object) -> None:
+        self.response, self.arguments = response, arguments
+        super().__init__(TERMINATE)
+
+
+class RecordedModel(WrapperModel):
+    """A model whose every request is one effect of the turn, named by its number."""
+
+    def __init__(self, agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools) -> None:
+        super().__init__(client.model)
+        self._agent, self._ctx, self._source, self._tools = agent, ctx, client, tools
+        self._max_output = agent.max_tokens or turn.max_output
+        self._call_ids: set[str] = set()
+        self._requests = 0
+        self._spent: Usage = NOTHING
+        self.truncated = False
+
+    @property
+    def spent(self) -> Usage:
+        """What the turn has cost so far, requests and tool calls together."""
+        return self._spent + self._tools.spent
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Make the request, or take its recorded response."""
+        self._requests += 1
+        sent = Sent.of(messages, model_settings, model_request_parameters)
+        effect = Effect(
+            kind="model",
+            name=self._source.name,
+            request=sent.digest,
+            call=partial(self._call, messages, model_settings, model_request_parameters),
+            prompt_bytes=sent.prompt_bytes,
+            messages=sent.messages,
+            max_output=self._max_output,
+            retry=self._agent.retry,
+            timeout=self._agent.timeout,
+        )
+        returned = await self._ctx.effect(f"request-{self._requests}", effect)
+        self._spent += returned.usage
+        self.truncated = returned.truncated
+        response = from_record(returned.value, self._requests, self._call_ids)
+        for part in response.parts:
+            if self._tools.may_terminate and isinstance(part, ToolCallPart) and part.tool_name == TERMINATE:
+                raise Terminated(response, part.args)
+        return response
+
+    async def _call(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings | None,
+        parameters: ModelRequestParameters,
+        attempt: Attempt,
+    ) -> Returned:
+        capped = cast("ModelSettings", {**(settings or {}), "max_tokens": attempt.max_output})
+        if attempt.max_output is None:
+            del capped["max_tokens"]
+        try:
+            await self._source.ready()
+            async with self.wrapped.request_stream(messages, capped, parameters) as stream:
+                async for event in stream:
+                    if text := new_text(event):
+                        attempt.delta(text)
+                response = stream.get()
+        except AgentRunError as error:
+            raise classify(error, self._source.name) from error
+        return Returned(to_record(response), spent(response), truncated=response.finish_reason == "length")
+
+
+class RecordedTools(AbstractToolset[None]):
+    """The tools of the turn, each call one effect, named by the id that the model gave it."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+
+    @property
+    def id(self) -> str:
+        """The name of the set within pydantic-ai."""
+        return "teamwright"
+
+    async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
+        """What is offered to the model; arguments are checked when the call is made."""
+        return {
+            offer.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=offer.name, description=offer.description, parameters_json_schema=offer.parameters
+                ),
+                max_retries=TOOL_RETRIES,
+                args_validator=ANY_ARGUMENTS,
+            )
+            for offer in self._tools.offers
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
+    ) -> JsonValue:
+        """Make the call, or take its recorded result; the model is told what went wrong and may go on."""
+        try:
+            self._tools.fit(name, tool_args)
+        except ToolError as error:
+            raise ModelRetry(str(error)) from error
+        try:
+            return await self._tools.use(name, tool_args, key=f"tool-{ctx.tool_call_id}")
+        except AgentError as error:
+            raise ToolFailed(str(error)) from error
+
+
+async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools) -> Reply:
+    """Let pydantic-ai run its loop for one turn, and read its answer."""
+    model = RecordedModel(agent, turn, ctx, client, tools)
+    shape = Shape(agent.name, agent.output_schema, agent.output_type) if agent.output_schema is not None else None
+    try:
+        result = await _runner(agent, model, client, tools, shape).run(
+            turn.task,
+            message_history=told(turn, agent.name) or None,
+            usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
+            infer_name=False,
+        )
+    except Terminated as ending:
+        content = final_response(ending.arguments) or _text(ending.response)
+        return _reply(agent, model, content, _data_in(content, shape), "terminate")
+    except UsageLimitExceeded as error:
+        raise InvalidOutput(f"{agent.name!r} made {MOST_REQUESTS} requests and still had no answer.") from error
+    except AgentRunError as error:
+        raise classify(error, client.name) from error
+    except UserError as error:
+        raise UsageError(f"The agent {agent.name!r} can't be run like this: {error}") from error
+    if shape is None:
+        return _reply(agent, model, str(result.output))
+    data = shape.read(cast("JsonValue", result.output))
+    return _reply(agent, model, json.dumps(data, ensure_ascii=False), data)
+
+
+def _runner(
+    agent: ModelAgent, model: RecordedModel, client: ModelClient, tools: Tools, shape: Shape | None
+) -> Agent[None, Any]:
+    settings = ModelSettings()
+    if agent.temperature is not None:
+        settings["temperature"] = agent.temperature
+    if "max_retries" not in client.model.unsupported_settings:
+        settings["max_retries"] = 0
+    runner: Agent[None, Any] = Agent(
+        model,
+        deps_type=type(None),
+        output_type=str if shape is None else shape.output_type(client.native_output),
+        instructions=agent.instructions or None,
+        name=agent.name,
+        model_settings=settings,
+        retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+        toolsets=[RecordedTools(tools)] if tools.offers else None,
+    )
+    if shape is not None:
+        runner.output_validator(shape.validate)
+    return runner
+
+
+def _reply(
+    agent: ModelAgent, model: RecordedModel, content: str, data: JsonValue = None, signal: Signal | None = None
+) -> Reply:
+    messages = (Message(name=agent.name, content=content),) if content or signal is None else ()
+    return Reply(messages=messages, data=data, usage=model.spent, signal=signal, truncated=model.truncated)
+
+
+def _text(response: ModelResponse) -> str:
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+
+
+def _data_in(content: str, shape: Shape | None) -> JsonValue:
+    """Structured data in a final response, where it is some that fits: terminating asks for nothing."""
+    if shape is None:
+        return None
+    try:
+        data = cast("JsonValue", json.loads(content))
+        shape.check(data)
+    except (ValueError, InvalidOutput):
+        return None
+    return data

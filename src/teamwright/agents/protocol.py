@@ -1,0 +1,162 @@
+"""The two contracts that everything else is made of: `Agent`, which answers, and `Context`, the one door to the world.
+
+Agents and strategies must reach clocks, randomness, models, tools, people and other members only through the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
+
+from pydantic import JsonValue
+
+from teamwright.values.events import EffectKind, Fact
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.people import Answer, Question
+from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.usage import NOTHING, Usage
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Anything that answers: a model, a function, a script, a person, a team."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """What sort of agent it is: model, function, scripted, team …"""
+        ...
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Answer the turn, or raise an `AgentError`."""
+        ...
+
+
+class Context(Protocol):
+    """All that an agent or a strategy may do."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+        """Let a member take its turn; a member that fails is a value, not an exception."""
+        ...
+
+    async def effect(self, key: str, effect: Effect) -> Returned:
+        """Touch the world once: recorded before it leaves and when it returns, never repeated once recorded."""
+        ...
+
+    async def ask_person(self, question: Question, *, key: str) -> Answer:
+        """Ask a person and wait for as long as it takes, across processes."""
+        ...
+
+    def scope(self, name: str, limits: Limits | None = None) -> AbstractAsyncContextManager[Context]:
+        """A named part of the work, with limits of its own; raises `AgentTimeout` when its time is used up."""
+        ...
+
+    def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
+        """Run named branches side by side, at most `limit` at once."""
+        ...
+
+    async def emit(self, fact: Fact) -> None:
+        """Record something worth knowing; nothing ever flows back."""
+        ...
+
+
+class Branches(Protocol):
+    """Named branches of one scope. Leaving the block waits for all of them."""
+
+    def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> Branch[T]:
+        """Start a branch; it gets a context of its own, and begins when there is room."""
+        ...
+
+    def finished(self) -> AsyncIterator[Branch[object]]:
+        """Branches as they finish, in an order that a resumed run repeats."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop every branch that has not finished."""
+        ...
+
+
+class Branch(Protocol[T]):
+    """One branch, and its result once it has finished."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+    def result(self) -> T:
+        """What the branch returned; raises what it raised, or `LookupError` when it did not finish."""
+        ...
+
+
+class Clock(Protocol):
+    """Time and chance that a resumed run repeats exactly."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, as of the last thing that reached this run."""
+        ...
+
+    def random(self) -> float:
+        """A number from 0 up to 1."""
+        ...
+
+    def new_id(self) -> str:
+        """An id that is unique within the run."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a crash in the middle does not start the wait again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One call to the world, described so that it can be recorded, paid for, retried and recognised.
+
+    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request.
+    """
+
+    kind: EffectKind
+    name: str
+    request: str
+    call: Callable[[Attempt], Awaitable[Returned]]
+    prompt_bytes: int = 0
+    messages: int = 0
+    max_output: int | None = None
+    retry: RetryPolicy | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What the engine hands to a call.
+
+    `idempotency_key` is the same for every attempt of one effect. `used(mark)` counts the recorded returns of this
+    member that carry the mark. `delta` shows a piece of the reply to whoever watches.
+    """
+
+    number: int
+    idempotency_key: str
+    max_output: int | None
+    used: Callable[[str], int]
+    delta: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What came back from a call: a JSON value, and what it cost."""
+
+    value: JsonValue
+    usage: Usage = NOTHING
+    mark: str | None = None
+    truncated: bool = False

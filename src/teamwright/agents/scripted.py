@@ -1,0 +1,263 @@
+"""Scripted models: replies from a YAML file of rules, so that whole teams run offline and the same every time.
+
+Rules are tried from the top; the first that matches and is not used up answers. What was used is counted per agent
+and recorded with each reply, so neither a crash nor the order of branches changes who gets what.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import anyio
+from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic_core import to_json
+
+from teamwright.agents.function import with_data
+from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, Tools, final_response
+from teamwright.errors import AgentError, Problem, ManifestError, ScriptMismatch
+from teamwright.recovery.retry import ERRORS
+from teamwright.values.frozen import Value
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.messages import Message, digest
+from teamwright.values.names import check_name
+from teamwright.values.specs import AgentSpec, JsonSchema
+from teamwright.values.turns import Reply, Turn
+from teamwright.values.usage import Usage
+
+MOST_REQUESTS = 50
+PIECES = 8
+
+
+class ToolRule(Value):
+    """The tool that a rule calls."""
+
+    name: str
+    args: dict[str, JsonValue] = {}
+
+
+class Rule(Value):
+    """One rule; exactly one of `reply`, `json`, `tool` and `error` says what comes back."""
+
+    agent: str = "*"
+    match: str | None = None
+    reply: str | None = None
+    data: Annotated[JsonValue, Field(alias="json")] = None
+    tool: ToolRule | None = None
+    error: Literal["rate_limit", "context_length", "timeout", "server", "refused"] | None = None
+    delay: float = Field(default=0.0, ge=0)
+    times: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        given = [name for name in ("reply", "data", "tool", "error") if name in self.model_fields_set]
+        if len(given) != 1:
+            raise ValueError("a rule needs exactly one of reply, json, tool and error")
+        if self.match is not None:
+            try:
+                re.compile(self.match)
+            except re.error as error:
+                raise ValueError(f"match is not a regular expression: {error}") from error
+        return self
+
+    def fits(self, agent: str, told: str) -> bool:
+        """Whether the rule answers this agent when it is told this."""
+        return fnmatchcase(agent, self.agent) and (self.match is None or re.search(self.match, told) is not None)
+
+
+class Script(Value):
+    """A file of rules. With `strict` every rule must have been used when the run ends."""
+
+    rules: tuple[Rule, ...] = ()
+    strict: bool = False
+
+    @classmethod
+    def load(cls, path: Path) -> Script:
+        """Read a script; every mistake in it is told."""
+        import yaml
+
+        try:
+            content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ManifestError([Problem(f"can't read the script: {error.strerror}", str(path))]) from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ManifestError([Problem(f"the script is not YAML: {error}", str(path))]) from error
+        try:
+            return cls.model_validate({"rules": content} if isinstance(content, list) else content or {})
+        except ValidationError as error:
+            problems = [Problem(f"{'.'.join(map(str, e['loc']))}: {e['msg']}", str(path)) for e in error.errors()]
+            raise ManifestError(problems) from error
+
+    def leftovers(self, used: Callable[[str], int]) -> list[str]:
+        """Rules that a strict script still has: never used, or fewer times than they say."""
+        if not self.strict:
+            return []
+        return [
+            f"rule {index} for {rule.agent!r} was used {used(mark(index))} of {rule.times or 1} times"
+            for index, rule in enumerate(self.rules, start=1)
+            if used(mark(index)) < (rule.times or 1)
+        ]
+
+    def nearest(self, agent: str, told: str) -> str:
+        """The rule that comes closest, in words."""
+        if not self.rules:
+            return "the script has no rules"
+        own = [rule for rule in self.rules if fnmatchcase(agent, rule.agent)]
+        tail = told[-200:]
+        rule = max(
+            own or self.rules,
+            key=lambda one: difflib.SequenceMatcher(None, one.match or "", tail, autojunk=False).ratio(),
+        )
+        bound = f", at most {rule.times} times" if rule.times else ""
+        return f"the nearest is rule {self.rules.index(rule) + 1}: agent {rule.agent!r}, match {rule.match!r}{bound}"
+
+
+def mark(index: int) -> str:
+    """How a rule is counted in the record."""
+    return f"rule-{index}"
+
+
+class ScriptedAgent:
+    """An agent whose model is a script. Tools are really called."""
+
+    kind = "scripted"
+
+    def __init__(
+        self,
+        name: str,
+        script: Script | Sequence[Rule],
+        *,
+        description: str = "",
+        instructions: str = "",
+        tools: Sequence[ToolLike] = (),
+        capabilities: tuple[str, ...] = (),
+        output_schema: JsonSchema | None = None,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        source: str | None = None,
+    ) -> None:
+        self.name = check_name("agent", name)
+        self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
+        self.description, self.instructions, self.capabilities = description, instructions, capabilities
+        self.limits = limits
+        self._toolbox, self._output_schema, self._timeout, self._retry = Toolbox(tools), output_schema, timeout, retry
+        self._source = source
+        self._under_way: Counter[str] = Counter()
+
+    @property
+    def can_terminate(self) -> bool:
+        """Whether it has the built-in `terminate` tool."""
+        return self._toolbox.can_terminate
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as a declaration."""
+        return AgentSpec(description=self.description, instructions=self.instructions, scripted=self._source)
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Let the script answer, calling tools as it says."""
+        told = turn.prompt
+        async with self._toolbox.open(ctx, allow=turn.tools) as tools:
+            for number in range(1, MOST_REQUESTS + 1):
+                returned = await ctx.effect(f"request-{number}", self._request(told))
+                match returned.value:
+                    case {"tool": dict() as tool}:
+                        name, args = str(tool["name"]), tool["args"]
+                        if name == TERMINATE and tools.may_terminate:
+                            return self._final(final_response(args) or "", signal="terminate")
+                        told += "\n\n" + await self._use(tools, name, args, f"tool-{number}")
+                    case {"json": data}:
+                        return self._final(to_json(data).decode(), data=data)
+                    case value:
+                        return self._final(str(value), truncated=returned.truncated)
+        raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
+
+    def _request(self, told: str) -> Effect:
+        return Effect(
+            kind="model",
+            name="scripted",
+            request=digest(told),
+            call=partial(self._answer, told),
+            prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
+            messages=1,
+            retry=self._retry,
+            timeout=self._timeout,
+        )
+
+    async def _use(self, tools: Tools, name: str, args: JsonValue, key: str) -> str:
+        arguments = args if isinstance(args, dict) else {}
+        try:
+            result = await tools.use(name, arguments, key=key)
+        except AgentError as error:
+            return f"# tool {name} failed:\n{error}"
+        return f"# tool {name}:\n{result if isinstance(result, str) else to_json(result).decode()}"
+
+    async def _answer(self, told: str, attempt: Attempt) -> Returned:
+        index, rule = self._choose(told, attempt)
+        name = mark(index)
+        self._under_way[name] += 1
+        try:
+            return await self._play(rule, name, told, attempt)
+        finally:
+            self._under_way[name] -= 1
+
+    def _choose(self, told: str, attempt: Attempt) -> tuple[int, Rule]:
+        for index, rule in enumerate(self.script.rules, start=1):
+            used = attempt.used(mark(index)) + self._under_way[mark(index)]
+            if (rule.times is None or used < rule.times) and rule.fits(self.name, told):
+                return index, rule
+        asked = told if len(told) <= 400 else "…" + told[-400:]
+        raise ScriptMismatch(
+            f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({self.script.nearest(self.name, told)})"
+        )
+
+    async def _play(self, rule: Rule, name: str, told: str, attempt: Attempt) -> Returned:
+        if rule.error is not None:
+            await anyio.sleep(rule.delay)
+            error = ERRORS[rule.error](f"the script says so ({name})")
+            error.mark = name
+            raise error
+        value: JsonValue = rule.reply or ""
+        if rule.tool is not None:
+            value = {"tool": rule.tool.model_dump(mode="json")}
+        elif "data" in rule.model_fields_set:
+            value = {"json": rule.data}
+        text = value if isinstance(value, str) else to_json(value).decode()
+        cut = isinstance(value, str) and attempt.max_output is not None and len(text) > 4 * attempt.max_output
+        if cut and attempt.max_output is not None:
+            value = text = text[: 4 * attempt.max_output]
+        await _speak(text if isinstance(value, str) else "", rule.delay, attempt)
+        usage = Usage(requests=1, input_tokens=_tokens(told), output_tokens=_tokens(text))
+        return Returned(value, usage, name, cut)
+
+    def _final(
+        self, text: str, *, data: JsonValue = None, truncated: bool = False, signal: Literal["terminate"] | None = None
+    ) -> Reply:
+        message = Message(name=self.name, content=text)
+        reply = Reply(messages=(message,), data=data, truncated=truncated, signal=signal)
+        if self._output_schema is None or signal:
+            return reply
+        return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+
+
+async def _speak(text: str, delay: float, attempt: Attempt) -> None:
+    """Show the reply in pieces over the rule's delay."""
+    if not delay:
+        attempt.delta(text)
+        return
+    size = max(1, -(-len(text) // PIECES))
+    for start in range(0, max(len(text), 1), size):
+        await anyio.sleep(delay * size / max(len(text), 1) if text else delay)
+        attempt.delta(text[start : start + size])
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // 4)

@@ -1,0 +1,1 @@
+"""What may be spent, and what has been."""

@@ -1,0 +1,221 @@
+"""The ledger: nested accounts from which every call is reserved before it leaves and settled when it returns.
+
+Invariant: at every account, spent + held ≤ limit, whatever runs side by side. Only a provider that reports more than
+was reserved can break it, and then the next reservation sees that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from teamwright.errors import LimitReached
+from teamwright.values.limits import Limits
+
+DEFAULT_OUTPUT = 4096
+BYTES_PER_MESSAGE = 16
+
+
+class Refusal(LimitReached):
+    """A reservation that would not fit with nothing outstanding."""
+
+    def __init__(self, account: Account, what: str, needed: int) -> None:
+        self.level = account.name
+        self.what = what
+        self.needed = needed
+        self.limit = account.limit(what)
+        self.left = max(0, self.limit - account.spent(what))
+        super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit))
+
+
+def refusal_text(level: str, what: str, needed: int, left: int, limit: int) -> str:
+    """A refusal in words."""
+    return f"{level or 'the run'} has {left} of {limit} {what} left, and the next call may need {needed}"
+
+
+class Account:
+    """One level of the ledger. An account without limits only passes on to the ones around it."""
+
+    __slots__ = ("_limits", "_spent", "held_calls", "held_tokens", "name", "parent")
+
+    def __init__(
+        self, name: str, limits: Limits | None, parent: Account | None, tokens: int = 0, calls: int = 0
+    ) -> None:
+        self.name, self.parent = name, parent
+        self._limits = limits or Limits()
+        self._spent = {"tokens": tokens, "calls": calls}
+        self.held_tokens = self.held_calls = 0
+
+    def limit(self, what: str) -> int:
+        """The bound on tokens or calls; asked only where there is one."""
+        bound = self._limits.tokens if what == "tokens" else self._limits.calls
+        assert bound is not None
+        return bound
+
+    def spent(self, what: str) -> int:
+        """What has been charged here."""
+        return self._spent[what]
+
+    def charge(self, tokens: int, calls: int) -> None:
+        """Add to what was spent here and in every account around."""
+        for account in self.chain():
+            account._spent["tokens"] += tokens
+            account._spent["calls"] += calls
+
+    def chain(self) -> Iterator[Account]:
+        """This account and those around it."""
+        account: Account | None = self
+        while account is not None:
+            yield account
+            account = account.parent
+
+    def over(self, tokens: int, calls: int, *, with_held: bool) -> str | None:
+        """Which bound a reservation would break here, if any."""
+        held_tokens, held_calls = (self.held_tokens, self.held_calls) if with_held else (0, 0)
+        bounds = self._limits
+        if bounds.tokens is not None and self._spent["tokens"] + held_tokens + tokens > bounds.tokens:
+            return "tokens"
+        if bounds.calls is not None and self._spent["calls"] + held_calls + calls > bounds.calls:
+            return "calls"
+        return None
+
+    def tokens_left(self) -> int | None:
+        """Tokens neither spent nor held, at the tightest level; `None` when nothing bounds them."""
+        left = [
+            a._limits.tokens - a._spent["tokens"] - a.held_tokens for a in self.chain() if a._limits.tokens is not None
+        ]
+        return max(0, min(left)) if left else None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether this level bounds tokens or calls itself."""
+        return self._limits.tokens is not None or self._limits.calls is not None
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Tokens and a call set aside; ends by exactly one of `settle`, `release` and `forfeit`."""
+
+    ledger: Ledger
+    account: Account
+    tokens: int
+    max_output: int | None
+    calls: int = 1
+
+    def settle(self, tokens: int) -> int:
+        """Charge what the call cost; returns by how much it went over the reservation."""
+        self._end(tokens, self.calls)
+        return max(0, tokens - self.tokens)
+
+    def release(self) -> None:
+        """The call did not cost tokens: give them back. It still counts as a call."""
+        self._end(0, self.calls)
+
+    def forfeit(self) -> None:
+        """Nobody knows what the call cost: charge it in full."""
+        self._end(self.tokens, self.calls)
+
+    def _end(self, tokens: int, calls: int) -> None:
+        for account in self.account.chain():
+            account.held_tokens -= self.tokens
+            account.held_calls -= self.calls
+        self.account.charge(tokens, calls)
+        self.ledger.serve()
+
+
+@dataclass(slots=True)
+class _Waiter:
+    account: Account
+    prompt: int
+    cap: int | None
+    granted: asyncio.Future[Reservation]
+
+
+class Ledger:
+    """Grants reservations first come, first served."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiter] = []
+        self._holders = 0
+
+    async def reserve(
+        self, account: Account, *, prompt_tokens: int, max_output: int | None, model: bool
+    ) -> Reservation:
+        """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't fit.
+
+        For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
+        smaller of 4096 and a fair share of what is left.
+        """
+        cap = (max_output or self._fair_cap(account, prompt_tokens)) if model else None
+        waiter = _Waiter(account, prompt_tokens, cap, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self.serve()
+        try:
+            return await waiter.granted
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
+                self._give_back(waiter.granted.result())
+            raise
+
+    def reserve_now(
+        self, account: Account, *, prompt_tokens: int, max_output: int | None, model: bool
+    ) -> Reservation | None:
+        """The same without waiting: `None` when nobody bounds the account is never returned, only when it must wait."""
+        if self._waiting:
+            return None
+        cap = (max_output or self._fair_cap(account, prompt_tokens)) if model else None
+        return self._grant(account, prompt_tokens, cap)
+
+    def serve(self) -> None:
+        """Grant or refuse whoever waits, in order; one who can't be served yet keeps its place at its levels."""
+        if not self._waiting:
+            return
+        blocked: set[int] = set()
+        still: list[_Waiter] = []
+        for waiter in self._waiting:
+            levels = {id(account) for account in waiter.account.chain() if account.bounded}
+            if waiter.granted.done():
+                continue
+            try:
+                grant = None if levels & blocked else self._grant(waiter.account, waiter.prompt, waiter.cap)
+            except Refusal as refusal:
+                waiter.granted.set_exception(refusal)
+                continue
+            if grant is None:
+                blocked |= levels
+                still.append(waiter)
+            else:
+                waiter.granted.set_result(grant)
+        self._waiting = still
+
+    def _grant(self, account: Account, prompt: int, cap: int | None) -> Reservation | None:
+        tokens = prompt + (cap or 0)
+        for level in account.chain():
+            if what := level.over(tokens, 1, with_held=False):
+                raise Refusal(level, what, tokens if what == "tokens" else 1)
+        if any(level.over(tokens, 1, with_held=True) for level in account.chain()):
+            return None
+        for level in account.chain():
+            level.held_tokens += tokens
+            level.held_calls += 1
+        return Reservation(self, account, tokens, cap)
+
+    def _give_back(self, reservation: Reservation) -> None:
+        reservation.calls, calls = 0, reservation.calls
+        for level in reservation.account.chain():
+            level.held_calls -= calls
+        reservation.release()
+
+    def _fair_cap(self, account: Account, prompt: int) -> int:
+        left = account.tokens_left()
+        if left is None:
+            return DEFAULT_OUTPUT
+        return max(1, min(DEFAULT_OUTPUT, (left - prompt) // (len(self._waiting) + 1)))
+
+
+def prompt_tokens(prompt_bytes: int, messages: int) -> int:
+    """The most that a prompt can count: a token is at least a byte, and each message has a frame."""
+    return prompt_bytes + BYTES_PER_MESSAGE * messages

@@ -1,0 +1,274 @@
+"""Every exception that Teamwright raises, in one tree.
+
+TeamwrightError
+├── UsageError                    the caller can fix it: bad names, arguments, manifests (exit code 2)
+│   ├── ManifestError             one or more problems, each with a place
+│   ├── UnknownName               with the nearest names
+│   ├── DuplicateName
+│   ├── InvalidName
+│   └── MissingExtra              an optional dependency is not installed
+├── JournalError                  the record can't be read or written
+│   ├── JournalUnavailable        locked, full disk, no permission
+│   ├── JournalCorrupt
+│   ├── JournalTooNew             written by a newer version
+│   └── FencedOut                 another driver has taken this run over
+├── RunError                      a run can't do what was asked of it
+│   ├── RunNotFound
+│   ├── RunIsLive                 its driver lives, here or elsewhere
+│   ├── NotResumable
+│   ├── NonDeterminism            replay and record disagree
+│   ├── DuplicateKey              a strategy used one key twice
+│   └── MisplacedEffect           a strategy touched the world itself
+├── LimitReached                  a reservation was refused
+└── AgentError                    a member could not answer; becomes a Failure
+    ├── RateLimited
+    ├── ContextTooLong
+    ├── AgentTimeout
+    ├── ServiceError              connection errors and 5xx
+    ├── Refused                   the model or provider declined
+    ├── InvalidInput              does not fit the agent's input schema
+    ├── InvalidOutput             does not fit the agent's output schema
+    ├── ToolError                 a tool failed; a model is told so and may go on
+    └── ScriptMismatch            a scripted model has no rule for this
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class TeamwrightError(Exception):
+    """The root of the tree; its text is a full sentence for the user."""
+
+
+class UsageError(TeamwrightError):
+    """Something the caller wrote is wrong; nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a manifest: where it is, what it is, and what to do instead."""
+
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
+        hint = f" ({self.suggestion})" if self.suggestion else ""
+        return f"{place}{self.message}{hint}"
+
+
+class ManifestError(UsageError):
+    """A manifest has problems; all of them are here."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnknownName(UsageError):
+    """A name that nothing has; the message lists the nearest ones."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        self.what, self.name = what, name
+        super().__init__(f"There is no {what} {name!r}; {nearest(name, known)}.")
+
+
+class DuplicateName(UsageError):
+    """Two things want one name."""
+
+    def __init__(self, what: str, name: str) -> None:
+        super().__init__(f"There is already {a(what)} {name!r}; choose another name.")
+
+
+class InvalidName(UsageError):
+    """A name outside `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`."""
+
+    def __init__(self, what: str, name: str, suggestion: str) -> None:
+        self.suggestion = suggestion
+        super().__init__(
+            f"{name!r} can't name {a(what)}: use letters, digits, '.', '_' and '-', at most 64, starting with a letter"
+            f" or digit; for example {suggestion!r}."
+        )
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is needed and not installed."""
+
+    def __init__(self, extra: str, need: str) -> None:
+        self.extra = extra
+        super().__init__(f"{need} needs the extra {extra!r}: run  pip install 'teamwright[{extra}]'")
+
+
+class JournalError(TeamwrightError):
+    """The record of runs can't be read or written."""
+
+
+class JournalUnavailable(JournalError):
+    """The journal can't be written now; what was recorded before is safe."""
+
+
+class JournalCorrupt(JournalError):
+    """The database file is damaged or is not a journal."""
+
+
+class JournalTooNew(JournalError):
+    """The database was written by a newer version of Teamwright."""
+
+
+class FencedOut(JournalError):
+    """Another process drives this run now; this one stops and has lost nothing."""
+
+
+class RunError(TeamwrightError):
+    """A run can't do what was asked of it."""
+
+
+class RunNotFound(RunError, UsageError):
+    """No run has this id."""
+
+    def __init__(self, run_id: str, known: Iterable[str] = ()) -> None:
+        super().__init__(f"There is no run {run_id!r}; {nearest(run_id, known, 'see  teamwright runs list')}.")
+
+
+class RunIsLive(RunError):
+    """The run is being driven right now, so nobody else may drive or change it."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"Run {run_id!r} is being driven by a living process; follow it with  teamwright runs tail {run_id}"
+            f"  or stop it with  teamwright runs cancel {run_id}"
+        )
+
+
+class NotResumable(RunError):
+    """The run has ended, or what it needs is not here."""
+
+
+class NonDeterminism(RunError):
+    """On replay the program did something other than what is recorded; both sides are told."""
+
+    def __init__(self, run_id: str, recorded: str, replayed: str) -> None:
+        self.recorded, self.replayed = recorded, replayed
+        super().__init__(
+            f"Run {run_id!r} can't be resumed as it was: the record says {recorded}, the program now {replayed}."
+            f" A strategy or agent changed, or uses time, randomness or order outside its context."
+            f" Use  teamwright runs fork {run_id}  to go on with the changed program."
+        )
+
+
+class DuplicateKey(RunError):
+    """A strategy or agent used one key twice within a scope: a mistake in its code."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"The key {key!r} is used twice in one scope; name each ask, effect and scope by its place.")
+
+
+class MisplacedEffect(RunError):
+    """A strategy called an effect itself: a mistake in its code."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"The effect {key!r} is made by a strategy; effects belong to agents, so ask a member instead."
+        )
+
+
+class LimitReached(TeamwrightError):
+    """A call would not fit the budget, even with nothing else outstanding."""
+
+
+class AgentError(TeamwrightError):
+    """A member could not answer. `kind` is the word that scripts, records and policies use for it."""
+
+    kind = "error"
+    retryable = False
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        self.mark: str | None = None
+        super().__init__(message)
+
+
+class RateLimited(AgentError):
+    """The provider asks us to slow down."""
+
+    kind, retryable = "rate_limit", True
+
+
+class ContextTooLong(AgentError):
+    """The prompt does not fit the model."""
+
+    kind = "context_length"
+
+
+class AgentTimeout(AgentError):
+    """The member took longer than it may."""
+
+    kind, retryable = "timeout", True
+
+
+class ServiceError(AgentError):
+    """The provider can't be reached or failed on its side."""
+
+    kind, retryable = "server", True
+
+
+class Refused(AgentError):
+    """The provider or model declined, or the request itself is not accepted."""
+
+    kind = "refused"
+
+
+class InvalidInput(AgentError):
+    """What the agent was told does not fit its input schema."""
+
+    kind = "invalid_input"
+
+
+class InvalidOutput(AgentError):
+    """What the agent said does not fit its output schema."""
+
+    kind = "invalid_output"
+
+
+class ToolError(AgentError):
+    """A tool failed, does not exist or was called with arguments that do not fit it."""
+
+    kind = "tool"
+
+
+class MemberFailed(AgentError):
+    """A team gave up because of a member; it carries that member's kind of error."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class ScriptMismatch(AgentError):
+    """A scripted model was asked something that no rule answers."""
+
+    kind = "script"
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Say which known names come closest, or list them all when few."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or difflib.get_close_matches(
+        name.lower(), names, n=3, cutoff=0.5
+    )
+    if close:
+        return "did you mean " + " or ".join(repr(one) for one in close) + "?"
+    if otherwise or not names:
+        return otherwise or "none is known"
+    return "known are " + ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+
+
+def a(what: str) -> str:
+    """Put the indefinite article before a word."""
+    return f"an {what}" if what[:1] in "aeiou" else f"a {what}"

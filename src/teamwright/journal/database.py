@@ -1,0 +1,164 @@
+"""The SQLite file under the journal: opening and preparing it, deleting from it, and its failures in words.
+
+It never writes to a file that is not a journal.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Collection, Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
+from teamwright.journal.migrations import MIGRATIONS, migrate
+from teamwright.journal.rows import NUMBERS, references
+from teamwright.values.events import Body
+
+APPLICATION_ID = 0x7EA3_3117
+"""Marks a file as a journal."""
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
+    sqlite3.SQLITE_LOCKED: "another process has locked it, so end that one or try again",
+    sqlite3.SQLITE_FULL: "the disk is full, so make room, for example with  teamwright runs prune,  and resume",
+    sqlite3.SQLITE_READONLY: "it is read-only, so change its permissions or set TEAMWRIGHT_HOME to a folder of yours",
+    sqlite3.SQLITE_CANTOPEN: "see that its folder exists and may be written, or set TEAMWRIGHT_HOME to one of yours",
+}
+
+
+class Database:
+    """One file, open twice: for the writer thread and for reading."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        """Open the file, creating it or bringing it up to date."""
+        self.name = str(path)
+        try:
+            (path.parent / "locks").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalUnavailable(
+                f"The folder of the journal {self.name!r} can't be made or written: {error.strerror};"
+                " set TEAMWRIGHT_HOME to a folder of yours."
+            ) from error
+        with self.told(), ExitStack() as opened:
+            self.writer = self._open(opened, busy_timeout)
+            _prepare(self.writer, self.name, busy_timeout)
+            self.reader = self._open(opened, busy_timeout)
+            self.reader.execute("PRAGMA query_only = ON")
+            self._opened = opened.pop_all()
+
+    def _open(self, opened: ExitStack, busy_timeout: float) -> sqlite3.Connection:
+        """Transactions are explicit; one thread at a time uses it, though not always the same one."""
+        connection = sqlite3.connect(self.name, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+        opened.callback(connection.close)
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def close(self) -> None:
+        """Close both; the last process to do so folds the write-ahead log into the file."""
+        self._opened.close()
+
+    def changes(self) -> int:
+        """A number that differs once anybody has committed something."""
+        return _pragma(self.reader, "data_version")
+
+    def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
+        connection = self.writer
+        with self.told():
+            before = _pragma(connection, "page_count")
+            with transaction(connection):
+                _delete_rows(connection, run_ids)
+            connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+            return max(0, before - _pragma(connection, "page_count")) * _pragma(connection, "page_size")
+
+    @contextmanager
+    def told(self) -> Generator[None]:
+        """Raise failures of SQLite in words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.in_words(error) from error
+
+    def in_words(self, error: sqlite3.Error) -> JournalError:
+        """What went wrong with the file, and what to do."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in _DAMAGED:
+            return JournalCorrupt(
+                f"The journal {self.name!r} is damaged or is no journal ({error}): restore a backup, save what is left"
+                f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
+            )
+        advice = _ADVICE.get(code, "see that the file can be read and written")
+        return JournalUnavailable(
+            f"The journal {self.name!r} can't be used now ({error}): {advice}; what was recorded before is safe."
+        )
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """All or nothing; the right to write is had from the start, so that no commit can fail for want of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
+    """Bring a database up to date, whoever else may be doing the same."""
+    version = _pragma(connection, "user_version")
+    if _pragma(connection, "application_id") != APPLICATION_ID and (
+        version or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    ):
+        raise JournalCorrupt(f"{name!r} is a database of another program: give the journal a file of its own.")
+    if version == len(MIGRATIONS):
+        return
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _switch_to_wal(connection, name, patience)
+    with transaction(connection):
+        migrate(name, _pragma(connection, "user_version"), connection.execute)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _switch_to_wal(connection: sqlite3.Connection, name: str, patience: float) -> None:
+    """SQLite does not wait here when somebody else is switching too, so this does."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+    if mode != "wal":
+        raise JournalUnavailable(
+            f"The journal {name!r} lies where SQLite can't keep a write-ahead log, as on many network drives:"
+            " set TEAMWRIGHT_HOME to a folder on a local disk."
+        )
+
+
+def _delete_rows(connection: sqlite3.Connection, run_ids: Collection[str]) -> None:
+    """Only events refer to bodies, so a body goes when no event that is left names it."""
+    unused: set[Body] = set()
+    for run_id in run_ids:
+        for (place,) in connection.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchall():
+            span = (place * NUMBERS, (place + 1) * NUMBERS)
+            texts = connection.execute("SELECT data FROM events WHERE position >= ? AND position < ?", span)
+            unused |= references(text for (text,) in texts)
+            connection.execute("DELETE FROM events WHERE position >= ? AND position < ?", span)
+        connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+        connection.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
+    if unused:
+        unused -= references(text for (text,) in connection.execute("SELECT data FROM events"))
+    connection.executemany("DELETE FROM bodies WHERE hash = ?", [(bytes.fromhex(one),) for one in unused])
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return connection.execute(f"PRAGMA {name}").fetchone()[0]

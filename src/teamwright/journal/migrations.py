@@ -1,0 +1,48 @@
+"""The database's layout as a list of steps. A step that was released is never edited: the next one mends it.
+
+`PRAGMA user_version` counts the steps that a database has had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from teamwright.errors import JournalTooNew
+
+Execute = Callable[[str], object]
+Migration = Callable[[Execute], None]
+
+
+def create(execute: Execute) -> None:
+    """The first layout.
+
+    `position` is the run's place times 2³² plus the event's number: one key that clusters a run's events, grows at its
+    end, and refuses a number that exists. A run's row tells how it stood at event `number`. A body's text stands apart from its hash, so that new texts fill whole pages.
+    """
+    execute(
+        "CREATE TABLE runs (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, number INTEGER NOT NULL,"
+        " team TEXT NOT NULL, started REAL, status TEXT, stop_reason TEXT, tokens INTEGER NOT NULL, usd REAL,"
+        " seconds REAL NOT NULL, since REAL, last REAL)"
+    )
+    execute(
+        "CREATE TABLE events (position INTEGER PRIMARY KEY, time REAL NOT NULL, scope TEXT NOT NULL,"
+        " place TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL, version INTEGER)"
+    )
+    execute("CREATE TABLE bodies (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, text TEXT NOT NULL)")
+    execute("CREATE TABLE inbox (id INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL, data TEXT NOT NULL)")
+    execute("CREATE INDEX inbox_of_run ON inbox (run_id, id)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (create,)
+
+
+def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
+    """Take the database `name` from `version` to the newest layout, within the caller's transaction."""
+    if version > len(migrations):
+        raise JournalTooNew(
+            f"The journal {name!r} has layout {version} and this version of Teamwright knows up to {len(migrations)}:"
+            " update Teamwright, or set TEAMWRIGHT_HOME to another folder."
+        )
+    for number, migration in enumerate(migrations[version:], start=version + 1):
+        migration(execute)
+        execute(f"PRAGMA user_version = {number}")

@@ -1,0 +1,100 @@
+"""What a journal must do. A run's events are appended by its one driver; everyone else reads, or writes to its inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from teamwright.values.events import Body, Event
+from teamwright.values.people import Intervention
+from teamwright.values.results import RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one commit adds: events in order, and the bodies they refer to, as JSON text by content hash."""
+
+    events: Sequence[Event]
+    bodies: Mapping[Body, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """An intervention in a run's inbox."""
+
+    id: int
+    run_id: str
+    intervention: Intervention
+
+
+Committed = Callable[[BaseException | None], None]
+"""Called in the event loop's thread once a batch is durable, or with the reason why it is not."""
+
+
+class Writing(Protocol):
+    """The driver's side.
+
+    `append` returns at once; batches become durable in the order given, each whole or not at all, and `done` is called
+    after that. An event whose (run, number) exists already is `FencedOut`, and nothing of its batch is kept. A body is
+    stored once however often it is referred to.
+    """
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go of everything."""
+        ...
+
+    def append(self, batch: Batch, done: Committed) -> None: ...
+
+    def drive(self, run_id: str) -> AbstractContextManager[None]:
+        """Hold the run's driver lock; raises `RunIsLive` when another holds it. It dies with its process."""
+        ...
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether somebody holds the run's driver lock right now."""
+        ...
+
+
+class Reading(Protocol):
+    """Everybody's side: sees what is durable, from any process."""
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The run's events with a number above `after`, in order; empty when there is no such run."""
+        ...
+
+    async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
+        """The JSON text of each body."""
+        ...
+
+    async def runs(self, limit: int | None = None) -> list[RunSummary]:
+        """All runs, newest first."""
+        ...
+
+    async def find(self, run_id: str) -> RunSummary | None: ...
+
+    async def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs with all that only they refer to, give the space back, and return how many bytes were freed."""
+        ...
+
+
+class Inbox(Protocol):
+    """What others send to a run; the driver alone takes it in."""
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """Put something into a run's inbox; any process may."""
+        ...
+
+    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
+        """What lies in the inbox, with an id above `after`."""
+        ...
+
+    async def changed(self) -> bool:
+        """Whether anything was committed since this was last asked; cheap enough to ask ten times a second."""
+        ...
+
+
+class Journal(Writing, Reading, Inbox, Protocol):
+    """Durable storage of runs."""

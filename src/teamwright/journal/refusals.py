@@ -1,0 +1,24 @@
+"""What every journal says when it refuses, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from teamwright.errors import FencedOut, JournalCorrupt
+from teamwright.values.events import Body
+
+
+def fenced_out(run_id: str) -> FencedOut:
+    """The refusal of a batch that another driver's events have overtaken."""
+    return FencedOut(
+        f"Run {run_id!r} is driven by another process now, so this one stops; what it recorded is kept."
+        f" Follow it with  teamwright runs tail {run_id}"
+    )
+
+
+def missing_bodies(hashes: Collection[Body]) -> JournalCorrupt:
+    """The refusal to hand out bodies that are not there."""
+    return JournalCorrupt(
+        f"The journal is damaged: {len(hashes)} of the texts that a run refers to are missing, for example"
+        f" {min(hashes)!r}. Restore a backup of the journal, or start the run anew."
+    )

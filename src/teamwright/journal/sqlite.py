@@ -1,0 +1,307 @@
+"""The journal in one SQLite file: WAL, `synchronous=FULL`, one writer thread, one connection for reading.
+
+It never blocks the event loop: what is written goes through the writer thread, what is read through a worker thread.
+Several processes may have the file open; a forked child must open a journal of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from teamwright.errors import JournalError, JournalUnavailable
+from teamwright.journal.database import Database, transaction
+from teamwright.journal.locks import DriverLocks
+from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.refusals import fenced_out, missing_bodies
+from teamwright.journal.rows import NUMBERS, Row, letter_from_text, letter_to_text, to_events, to_row
+from teamwright.journal.summaries import Standing
+from teamwright.journal.writer import Writer
+from teamwright.values.events import Body, Event
+from teamwright.values.people import Intervention
+from teamwright.values.results import RunSummary
+
+T = TypeVar("T")
+
+_CHUNK = 500
+_UNSAVED = 100
+_STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
+_ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
+_SET_RUN = f"UPDATE runs SET ({_STANDING}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
+_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)"
+_ADD_BODY = "INSERT INTO bodies (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A run as the writer knows it: where its rows are, how it stands, and up to which number its own row says so."""
+
+    place: int
+    standing: Standing
+    saved: int
+
+
+class SqliteJournal:
+    """Durable storage of runs in a file."""
+
+    def __init__(self, path: str | Path, *, busy_timeout: float = 10.0) -> None:
+        self._path = Path(path).expanduser().resolve()
+        self._busy_timeout = busy_timeout
+        self._locks = DriverLocks(self._path.parent / "locks", self._path.name)
+        self._reading = anyio.CapacityLimiter(1)
+        self._failed: dict[str, JournalError] = {}
+        self._kept: dict[str, _Kept] = {}
+        self._opened: Database | None = None
+        self._running: Writer | None = None
+        self._seen: int | None = None
+
+    async def open(self) -> None:
+        """Create the file or bring it up to date."""
+        self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
+        self._running = Writer(f"journal {self._path.name}", self._commit_group)
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go of everything."""
+        writer, self._running = self._running, None
+        if writer is not None:
+            await writer.close()
+        database, self._opened = self._opened, None
+        if database is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(database.close, limiter=self._reading)
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        """Queue a batch for the writer thread."""
+        self._writer.append(batch, done)
+
+    @contextmanager
+    def drive(self, run_id: str) -> Generator[None]:
+        """Hold the run's driver lock, in a file beside the database."""
+        with self._locks.hold(run_id):
+            self._writer.do(lambda: self._begin_anew(run_id))
+            yield
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether somebody holds the run's driver lock right now."""
+        return self._locks.is_held(run_id)
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+        """The run's events with a number above `after`, in order."""
+
+        def work(reader: sqlite3.Connection) -> list[Event]:
+            found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
+            return [] if found is None else _read(reader, run_id, found[0], after, limit)
+
+        return await self._look(work)
+
+    async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
+        """The JSON text of each body."""
+        wanted = [bytes.fromhex(one) for one in set(hashes)]
+
+        def work(reader: sqlite3.Connection) -> dict[Body, str]:
+            found: dict[Body, str] = {}
+            for start in range(0, len(wanted), _CHUNK):
+                some = wanted[start : start + _CHUNK]
+                marks = ", ".join("?" * len(some))
+                rows = reader.execute(f"SELECT hash, text FROM bodies WHERE hash IN ({marks})", some)
+                found.update((key.hex(), text) for key, text in rows)
+            return found
+
+        found = await self._look(work)
+        if len(found) < len(wanted):
+            raise missing_bodies(set(hashes) - found.keys())
+        return found
+
+    async def runs(self, limit: int | None = None) -> list[RunSummary]:
+        """All runs, newest first."""
+        return await self._summaries("ORDER BY place DESC LIMIT ?", -1 if limit is None else limit)
+
+    async def find(self, run_id: str) -> RunSummary | None:
+        """One run's summary."""
+        return next(iter(await self._summaries("WHERE id = ?", run_id)), None)
+
+    async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
+        def work(reader: sqlite3.Connection) -> list[RunSummary]:
+            rows = reader.execute(f"SELECT id, place, {_STANDING} FROM runs {which}", (parameter,)).fetchall()
+            return [self._summary(reader, run_id, place, Standing(*rest)) for run_id, place, *rest in rows]
+
+        return await self._look(work)
+
+    def _summary(self, reader: sqlite3.Connection, run_id: str, place: int, standing: Standing) -> RunSummary:
+        if standing.status is not None:
+            return standing.summary(run_id, driven=False)
+        standing.take_all(_read(reader, run_id, place, standing.number))
+        return standing.summary(run_id, driven=self._locks.is_held(run_id))
+
+    async def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs with all that only they refer to, and give the space back."""
+
+        def work() -> int:
+            with ExitStack() as held:
+                for run_id in set(run_ids):
+                    held.enter_context(self._locks.hold(run_id))
+                return self._database.delete(run_ids)
+
+        return await self._writer.call(work)
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """Put something into a run's inbox."""
+        text = letter_to_text(intervention)
+
+        def work() -> None:
+            with self._database.told():
+                self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+
+        await self._writer.call(work)
+
+    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
+        """What lies in the inbox, with an id above `after`."""
+
+        def work(reader: sqlite3.Connection) -> list[Letter]:
+            rows = reader.execute(
+                "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
+            ).fetchall()
+            return [Letter(number, run_id, letter_from_text(run_id, text)) for number, text in rows]
+
+        return await self._look(work)
+
+    async def changed(self) -> bool:
+        """Whether anything was committed since this was last asked, by any process."""
+        seen = self._seen
+        self._seen = await self._look(lambda _: self._database.changes())
+        return seen != self._seen
+
+    def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
+        """Make a group durable and say what became of each batch. One that can't be kept fails alone."""
+        if not any(map(self._refusal, batches)):
+            try:
+                self._commit(batches)
+            except (sqlite3.IntegrityError, ValueError, OverflowError):
+                pass  # it is about one of them: see below which
+            except sqlite3.Error as error:
+                return [self._fail(batch, self._database.in_words(error)) for batch in batches]
+            else:
+                return [None] * len(batches)
+        return [self._commit_alone(batch) for batch in batches]
+
+    def _commit_alone(self, batch: Batch) -> JournalError | None:
+        refusal = self._refusal(batch)
+        if refusal is not None:
+            return refusal
+        run_id = batch.events[0].run_id if batch.events else ""
+        try:
+            self._commit([batch])
+        except sqlite3.IntegrityError:
+            return self._fail(batch, fenced_out(run_id))
+        except (ValueError, OverflowError) as error:
+            return self._fail(batch, JournalError(f"What happened in run {run_id!r} can't be recorded: {error}"))
+        except sqlite3.Error as error:
+            return self._fail(batch, self._database.in_words(error))
+        return None
+
+    def _fail(self, batch: Batch, failure: JournalError) -> JournalError:
+        """After a lost batch its run takes no further one until it is driven anew, so that its record has no gap."""
+        for event in batch.events:
+            self._failed[event.run_id] = failure
+        return failure
+
+    def _refusal(self, batch: Batch) -> JournalError | None:
+        if not self._failed:
+            return None
+        return next((self._failed[event.run_id] for event in batch.events if event.run_id in self._failed), None)
+
+    def _begin_anew(self, run_id: str) -> None:
+        """Forget what was known of a run: another process may have driven it in between."""
+        self._failed.pop(run_id, None)
+        self._kept.pop(run_id, None)
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
+        """One transaction for all: events, bodies and, now and then, how their runs stand."""
+        connection = self._database.writer
+        touched: dict[str, _Kept] = {}
+        try:
+            with transaction(connection):
+                connection.executemany(_ADD_EVENT, self._rows(batches, touched))
+                bodies = [(bytes.fromhex(one), text) for batch in batches for one, text in batch.bodies.items()]
+                if bodies:
+                    connection.executemany(_ADD_BODY, bodies)
+                for kept in touched.values():
+                    self._save(kept)
+        except BaseException:
+            for run_id in touched:
+                self._kept.pop(run_id, None)
+            raise
+
+    def _rows(self, batches: Sequence[Batch], touched: dict[str, _Kept]) -> Iterator[Row]:
+        """Each event's row; on the way, the standing of each run that is touched takes the event in."""
+        run_id, place, take = "", 0, Standing().take
+        for batch in batches:
+            for event in batch.events:
+                if event.run_id != run_id:
+                    run_id = event.run_id
+                    kept = touched.get(run_id) or touched.setdefault(run_id, self._keep(run_id))
+                    place, take = kept.place, kept.standing.take
+                take(event)
+                yield to_row(event, place)
+
+    def _keep(self, run_id: str) -> _Kept:
+        """The run as it stands. Its place is asked for each time, since another process may have deleted it."""
+        writer, kept = self._database.writer, self._kept.get(run_id)
+        found = writer.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
+        if found is None:
+            place = writer.execute(_ADD_RUN, (run_id,)).lastrowid
+            kept = _Kept(place or 0, Standing(), 0)
+        elif kept is None or kept.place != found[0]:
+            row = writer.execute(f"SELECT {_STANDING} FROM runs WHERE place = ?", found).fetchone()
+            kept = _Kept(found[0], Standing(*row), row[0])
+            kept.standing.take_all(_read(writer, run_id, kept.place, kept.saved))
+        self._kept[run_id] = kept
+        return kept
+
+    def _save(self, kept: _Kept) -> None:
+        """Write a run's row when its status changed, and else only now and then: readers add the few events since."""
+        standing = kept.standing
+        if standing.turned or standing.number - kept.saved >= _UNSAVED:
+            self._database.writer.execute(_SET_RUN, (*standing.columns(), kept.place))
+            standing.turned, kept.saved = False, standing.number
+
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""
+        database = self._database
+
+        def look() -> T:
+            with database.told():
+                return work(database.reader)
+
+        return await anyio.to_thread.run_sync(look, limiter=self._reading)
+
+    @property
+    def _writer(self) -> Writer:
+        if self._running is None:
+            raise self._closed()
+        return self._running
+
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            raise self._closed()
+        return self._opened
+
+    def _closed(self) -> JournalUnavailable:
+        return JournalUnavailable(f"The journal {str(self._path)!r} is not open: call open() before using it.")
+
+
+def _read(connection: sqlite3.Connection, run_id: str, place: int, after: int, limit: int | None = None) -> list[Event]:
+    start = place * NUMBERS
+    rows = connection.execute(
+        "SELECT * FROM events WHERE position > ? AND position < ? ORDER BY position LIMIT ?",
+        (start + after, start + NUMBERS, -1 if limit is None else limit),
+    )
+    return to_events(run_id, rows)

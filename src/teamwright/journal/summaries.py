@@ -1,0 +1,94 @@
+"""How a run stands, told from its events alone. A summary never holds anything that the events do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from teamwright.values.events import AgentReturned, Event, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.results import RunSummary, Status, StopReason
+
+
+_TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
+
+
+@dataclass(slots=True)
+class Standing:
+    """A run's summary in the making: takes events in order.
+
+    `seconds` is the time with a driver up to `since`, when the present driver began; `last` is the newest event's time
+    and `number` its number. `turned` is for the keeper: the run began, ended, or was set down or taken up.
+    """
+
+    number: int = 0
+    team: str = ""
+    started: float | None = None
+    status: Status | None = None
+    stop_reason: StopReason | None = None
+    tokens: int = 0
+    usd: float | None = None
+    seconds: float = 0.0
+    since: float | None = None
+    last: float | None = None
+    turned: bool = False
+
+    def take(self, event: Event) -> None:
+        """Add what one event says."""
+        fact, time = event.fact, event.time
+        if self.since is None:
+            self.since = time
+        if isinstance(fact, AgentReturned):
+            self.tokens += fact.usage.total_tokens
+            if fact.usage.usd is not None:
+                self.usd = (self.usd or 0.0) + fact.usage.usd
+        elif isinstance(fact, _TURNS):
+            self.turned = True
+            self._turn(fact, time)
+        self.last, self.number = time, event.number
+
+    def take_all(self, events: Iterable[Event]) -> None:
+        """Add what several events say."""
+        for event in events:
+            self.take(event)
+
+    def _turn(self, fact: RunStarted | RunResumed | RunPaused | RunEnded, time: float) -> None:
+        match fact:
+            case RunStarted():
+                self.team, self.started, self.since = fact.team, time, time
+            case RunResumed():
+                self.seconds, self.since = self._elapsed(self.last), time
+                self.status = self.stop_reason = None
+            case RunPaused():
+                self.seconds, self.since = self._elapsed(time), time
+                self.status, self.stop_reason = "paused", fact.stop_reason
+            case RunEnded():
+                self.seconds, self.since = fact.seconds, time
+                self.status, self.stop_reason = fact.status, fact.stop_reason
+
+    def _elapsed(self, until: float | None) -> float:
+        return self.seconds + max(0.0, (until or 0.0) - (self.since or 0.0))
+
+    def columns(self) -> tuple[str | float | None, ...]:
+        """What to keep, in the order of the fields."""
+        return (
+            self.number, self.team, self.started, self.status, self.stop_reason, self.tokens, self.usd, self.seconds,
+            self.since, self.last,
+        )  # fmt: skip
+
+    def summary(self, run_id: str, *, driven: bool) -> RunSummary:
+        """The run as a line in a list; without an ending it is running or interrupted, which only its lock tells."""
+        return RunSummary(
+            id=run_id,
+            team=self.team,
+            status=self.status or ("running" if driven else "interrupted"),
+            stop_reason=self.stop_reason,
+            started_at="" if self.started is None else _as_text(self.started),
+            seconds=self._elapsed(self.last),
+            total_tokens=self.tokens,
+            usd=self.usd,
+        )
+
+
+def _as_text(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""The engine: runs teams durably, and is the only place where work meets the journal."""

@@ -1,0 +1,184 @@
+"""The only way to run side by side: named branches that finish in an order which a resumed run repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from teamwright.errors import TeamwrightError
+
+if TYPE_CHECKING:
+    from teamwright.agents.protocol import Context
+    from teamwright.runtime.context import RunContext
+
+T = TypeVar("T")
+
+
+class RunBranch(Generic[T]):
+    """One branch, and its result once it has finished."""
+
+    __slots__ = ("_error", "_value", "_work", "cancelled", "context", "done", "name", "scope", "seen")
+
+    def __init__(self, name: str, context: RunContext, work: Callable[[Context], Awaitable[T]]) -> None:
+        self.name, self.context = name, context
+        self.done = self.cancelled = self.seen = False
+        self.scope: anyio.CancelScope | None = None
+        self._work = work
+        self._value: T | None = None
+        self._error: Exception | None = None
+
+    def result(self) -> T:
+        """What the branch returned; raises what it raised."""
+        self.seen = True
+        if self._error is not None:
+            raise self._error
+        if not self.done or self.cancelled:
+            raise LookupError(f"the branch {self.name!r} has no result")
+        return cast("T", self._value)
+
+    async def run(self) -> None:
+        """Do the work and keep what comes of it."""
+        with anyio.CancelScope() as self.scope:
+            if self.cancelled:
+                return
+            try:
+                self._value = await self._work(self.context)
+                self.done = True
+            except Exception as error:  # handed to whoever asks for the result
+                self._error = error
+                self.done = True
+
+    @property
+    def error(self) -> Exception | None:
+        """What it raised and nobody has looked at."""
+        return None if self.seen else self._error
+
+
+class RunBranches:
+    """The branches of one scope. Leaving the block waits for all of them; leaving it by an error stops them."""
+
+    def __init__(self, context: RunContext, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"a limit of {limit} branches would never run anything")
+        self._context, self._limit = context, limit
+        self._queue: deque[RunBranch[object]] = deque()
+        self._running: set[RunBranch[object]] = set()
+        self._finished: deque[RunBranch[object]] = deque()
+        self._all: list[RunBranch[object]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._group: TaskGroup | None = None
+
+    def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
+        """Start a branch, or queue it until there is room."""
+        lane = self._context.run.turnstile.open_lane()
+        branch = RunBranch(name, self._context.branch(name, lane), work)
+        self._all.append(cast("RunBranch[object]", branch))
+        if len(self._running) < self._limit:
+            self._launch(cast("RunBranch[object]", branch))
+        else:
+            self._context.run.turnstile.park(lane)
+            self._queue.append(cast("RunBranch[object]", branch))
+        return branch
+
+    async def finished(self) -> AsyncGenerator[RunBranch[object]]:
+        """Branches as they finish."""
+        while self._finished or self._running or self._queue:
+            if not self._finished:
+                await self._wait()
+                continue
+            yield self._finished.popleft()
+
+    def cancel(self) -> None:
+        """Stop every branch that has not finished."""
+        turnstile = self._context.run.turnstile
+        while self._queue:
+            branch = self._queue.popleft()
+            branch.cancelled = True
+            turnstile.close_lane(branch.context.lane)
+        for branch in self._running:
+            if branch.cancelled:
+                continue
+            branch.cancelled = branch.context.stopping = True
+            turnstile.unwind(branch.context.lane)
+            if branch.scope is not None:
+                branch.scope.cancel()
+
+    async def __aenter__(self) -> Self:
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._group is not None
+        if error is None:
+            try:
+                while self._running or self._queue:
+                    await self._wait()
+            except BaseException as interruption:
+                kind, error, trace = type(interruption), interruption, interruption.__traceback__
+        if error is not None:
+            self.cancel()
+        lane = self._context.lane
+        handled = await _leave(self._group, kind, error, trace)
+        self._context.run.turnstile.unpark(lane)
+        unseen = next((branch.error for branch in self._all if branch.error is not None), None)
+        if error is None and unseen is not None:
+            raise unseen
+        return handled
+
+    def _launch(self, branch: RunBranch[object]) -> None:
+        assert self._group is not None
+        self._running.add(branch)
+        self._context.run.turnstile.unpark(branch.context.lane)
+        self._group.start_soon(self._run, branch)
+
+    async def _run(self, branch: RunBranch[object]) -> None:
+        try:
+            await branch.run()
+        finally:
+            self._end(branch)
+
+    def _end(self, branch: RunBranch[object]) -> None:
+        """A branch has finished: the next one starts, and whoever waits is woken, before anything else happens."""
+        turnstile = self._context.run.turnstile
+        self._running.discard(branch)
+        self._finished.append(branch)
+        if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
+            branch.seen = True
+        if self._queue:
+            self._launch(self._queue.popleft())
+        if self._wake is not None and not self._wake.done():
+            turnstile.unpark(self._context.lane)
+            self._wake.set_result(None)
+        if branch.cancelled:
+            turnstile.unwound()
+        turnstile.close_lane(branch.context.lane)
+
+    async def _wait(self) -> None:
+        self._wake = asyncio.get_running_loop().create_future()
+        self._context.run.turnstile.park(self._context.lane)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            self._context.run.turnstile.unpark(self._context.lane)
+
+
+async def _leave(
+    group: TaskGroup, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+) -> bool | None:
+    """Leave a task group, with a lone error as itself rather than in a group."""
+    try:
+        return await group.__aexit__(kind, error, trace)
+    except BaseExceptionGroup as many:
+        if error is not None and len(many.exceptions) == 1:
+            raise error from None
+        raise

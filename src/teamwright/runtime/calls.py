@@ -1,0 +1,226 @@
+"""One effect: found in the record, or paid for, announced, made, tried again and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import anyio
+
+from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.budget.ledger import Refusal, Reservation, prompt_tokens
+from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
+from teamwright.recovery.retry import wait_before_retry
+from teamwright.runtime.replay import RecordedCall
+from teamwright.values.events import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentReturned,
+    BudgetExceeded,
+    BudgetRefused,
+    Delta,
+)
+from teamwright.values.messages import digest
+from teamwright.values.names import join_key
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context import RunContext
+
+
+class Calls:
+    """All attempts at one effect."""
+
+    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_place")
+
+    def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
+        self._context, self._place, self._effect = context, place, effect
+        self._key = join_key(context.scope, place)
+        self._number = self._offset = 0
+
+    async def outcome(self) -> Returned:
+        """The recorded outcome, or a new one."""
+        run = self._context.run
+        recorded = run.past.calls.get(self._key)
+        if recorded is not None and recorded.request and recorded.request != self._effect.request:
+            run.disagree(
+                f"that {self._key!r} sent {recorded.request[:8]}",
+                f"sends {self._effect.request[:8]} ({self._effect.name})",
+            )
+            recorded = RecordedCall(self._effect.request, attempts=recorded.attempts)
+        if recorded is not None and recorded.outcome is not None:
+            returned = run.past.returned(recorded)
+            self._context.spend(returned.usage)
+            return returned
+        await run.turnstile.caught_up(self._context.agent_scope)
+        return await self._make(recorded or RecordedCall(self._effect.request))
+
+    async def _make(self, past: RecordedCall) -> Returned:
+        self._number, failures, in_doubt = past.attempts, past.failures, past.in_doubt
+        run = self._context.run
+        if past.retry_at is not None:
+            await anyio.sleep(max(0.0, past.retry_at - run.wall()))
+        while True:
+            self._number += 1
+            reservation = await self._reserve()
+            try:
+                return await self._attempt(reservation, in_doubt=in_doubt)
+            except AgentError as error:
+                failures += 1
+                wait = self._failed(error, reservation, failures)
+                if wait is None:
+                    raise
+            in_doubt = False
+            await anyio.sleep(wait)
+
+    async def _reserve(self) -> Reservation | None:
+        context, effect = self._context, self._effect
+        if context.run.pausing:
+            await asyncio.get_running_loop().create_future()
+        if context.account is None:
+            return None
+        try:
+            return await context.run.ledger.reserve(
+                context.account,
+                prompt_tokens=prompt_tokens(effect.prompt_bytes, effect.messages) if effect.kind == "model" else 0,
+                max_output=effect.max_output,
+                model=effect.kind == "model",
+            )
+        except Refusal as refusal:
+            context.run.recorder.add(
+                context.scope,
+                self._place,
+                BudgetRefused(
+                    level=refusal.level,
+                    what=refusal.what,
+                    needed=refusal.needed,
+                    left=refusal.left,
+                    limit=refusal.limit,
+                ),
+            )
+            raise
+
+    async def _attempt(self, reservation: Reservation | None, *, in_doubt: bool) -> Returned:
+        """Announce the call, make it, and record what came back, with what it cost, as one."""
+        context, run, effect = self._context, self._context.run, self._effect
+        max_output = reservation.max_output if reservation else effect.max_output
+        run.recorder.add(
+            context.scope,
+            self._place,
+            AgentCalled(
+                effect=effect.kind,
+                name=effect.name,
+                request=effect.request,
+                attempt=self._number,
+                reserved=reservation.tokens if reservation else 0,
+                max_output=max_output,
+                in_doubt=in_doubt,
+            ),
+        )
+        run.calls_out += 1
+        try:
+            await run.recorder.durable()
+            returned = await self._leave(max_output)
+        except asyncio.CancelledError:
+            if reservation:
+                reservation.forfeit()
+            raise
+        finally:
+            run.calls_out -= 1
+            run.check_idle()
+        return self._returned(returned, reservation)
+
+    async def _leave(self, max_output: int | None) -> Returned:
+        attempt = Attempt(
+            number=self._number,
+            idempotency_key=digest(self._context.run.run_id, self._key),
+            max_output=max_output,
+            used=self._used,
+            delta=self._show,
+        )
+        try:
+            if self._effect.timeout is None:
+                return await self._effect.call(attempt)
+            with anyio.fail_after(self._effect.timeout):
+                return await self._effect.call(attempt)
+        except (AgentError, LimitReached, RunError, JournalError):
+            raise
+        except TimeoutError as error:
+            raise AgentTimeout(f"{self._effect.name!r} did not answer in time") from error
+        except Exception as error:  # whatever a call does wrong becomes a recorded failure
+            raise AgentError(f"{type(error).__name__}: {error}") from error
+
+    def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
+        context, run = self._context, self._context.run
+        returned = Returned(run.redactor.value(returned.value), returned.usage, returned.mark, returned.truncated)
+        if run.closing:
+            raise asyncio.CancelledError
+        run.recorder.add(
+            context.scope,
+            self._place,
+            AgentReturned(
+                body=run.recorder.keep(returned.value),
+                attempt=self._number,
+                usage=returned.usage,
+                mark=returned.mark,
+                truncated=returned.truncated,
+            ),
+        )
+        context.spend(returned.usage)
+        self._mark(returned.mark)
+        if reservation is not None:
+            self._settle(reservation, returned)
+        return returned
+
+    def _settle(self, reservation: Reservation, returned: Returned) -> None:
+        spent = returned.usage.total_tokens if returned.usage.requests else reservation.tokens
+        if over := reservation.settle(spent):
+            fact = BudgetExceeded(level=reservation.account.name, reserved=reservation.tokens, spent=spent, over=over)
+            self._context.run.recorder.add(self._context.scope, self._place, fact)
+
+    def _failed(self, error: AgentError, reservation: Reservation | None, failures: int) -> float | None:
+        """Record a failed attempt; returns how long to wait before the next, if there is one."""
+        run = self._context.run
+        unknown_cost = isinstance(error, AgentTimeout)
+        if reservation is not None:
+            reservation.forfeit() if unknown_cost else reservation.release()
+        chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
+        wait = wait_before_retry(self._effect.retry, failures, error, chance)
+        if run.closing:
+            return None
+        run.recorder.add(
+            self._context.scope,
+            self._place,
+            AgentCallFailed(
+                error=error.kind,
+                message=run.redactor.text(str(error)),
+                attempt=self._number,
+                retry_in=wait,
+                charged=unknown_cost,
+                mark=error.mark,
+            ),
+        )
+        self._mark(error.mark)
+        return wait
+
+    def _mark(self, mark: str | None) -> None:
+        if mark is not None:
+            self._context.run.marks[self._context.member, mark] += 1
+
+    def _used(self, mark: str) -> int:
+        member = self._context.member
+        return self._context.run.past.marks[member, mark] + self._context.run.marks[member, mark]
+
+    def _show(self, text: str) -> None:
+        context = self._context
+        offset, self._offset = self._offset, self._offset + len(text)
+        if text and context.run.bus.watched:
+            context.run.bus.show(
+                Delta(
+                    run_id=context.run.run_id,
+                    key=context.scope,
+                    member=context.member,
+                    attempt=self._number,
+                    offset=offset,
+                    text=context.run.redactor.text(text),
+                )
+            )

@@ -1,0 +1,37 @@
+"""Time and chance that a resumed run repeats: everything derives from the run's seed, the scope and a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+
+
+class ScopeClock:
+    """The clock of one scope."""
+
+    def __init__(
+        self, seed: int, scope: str, now: Callable[[], float], sleep: Callable[[str, float], Awaitable[None]]
+    ) -> None:
+        self._seed, self._scope, self._now, self._sleep = seed, scope, now, sleep
+        self._drawn = self._slept = 0
+
+    def now(self) -> float:
+        """Seconds since the epoch, as of the last thing that reached this run."""
+        return self._now()
+
+    def random(self) -> float:
+        """A number from 0 up to 1."""
+        return int.from_bytes(self._draw(7)) / (1 << 56)
+
+    def new_id(self) -> str:
+        """An id that is unique within the run."""
+        return self._draw(10).hex()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; a crash in the middle does not start the wait again."""
+        self._slept += 1
+        await self._sleep(f"sleep-{self._slept}", seconds)
+
+    def _draw(self, size: int) -> bytes:
+        self._drawn += 1
+        return blake2b(f"{self._seed}\0{self._scope}\0{self._drawn}".encode(), digest_size=size).digest()

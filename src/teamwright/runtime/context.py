@@ -1,0 +1,345 @@
+"""The one door: asks, effects, people, scopes and branches, recorded on the way in and on the way out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeVar
+
+import anyio
+
+from teamwright.agents.protocol import Agent, Branches, Clock, Context, Effect, Returned
+from teamwright.budget.ledger import Account
+from teamwright.errors import (
+    AgentError,
+    AgentTimeout,
+    DuplicateKey,
+    JournalError,
+    LimitReached,
+    MemberFailed,
+    MisplacedEffect,
+    RunError,
+)
+from teamwright.runtime.branches import RunBranches
+from teamwright.runtime.calls import Calls
+from teamwright.runtime.clock import ScopeClock
+from teamwright.runtime.deadline import Deadline
+from teamwright.runtime.replay import RecordedAsk
+from teamwright.runtime.state import RunState
+from teamwright.runtime.turnstile import Lane
+from teamwright.values.events import (
+    AgentAsked,
+    AgentFailed,
+    AgentReplied,
+    Fact,
+    PersonAnswered,
+    PersonAsked,
+    TimerFired,
+    TimerSet,
+)
+from teamwright.values.limits import Limits
+from teamwright.values.messages import Message
+from teamwright.values.names import join_key, with_attempt
+from teamwright.values.people import Answer, Question
+from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.usage import NOTHING, Usage
+
+T = TypeVar("T")
+
+
+class RunContext:
+    """The context of one scope: a team's, an agent's, a named part's or a branch's."""
+
+    def __init__(
+        self,
+        run: RunState,
+        scope: str,
+        lane: Lane,
+        parent: RunContext | None = None,
+        *,
+        member: str = "",
+        agent_scope: str = "",
+        account: Account | None = None,
+    ) -> None:
+        self.run, self.scope, self.lane = run, scope, lane
+        self.member, self.agent_scope, self.account = member, agent_scope, account
+        self.usage: Usage = NOTHING
+        self.said: list[Message] = []
+        self.stopping = False
+        self._parent = parent
+        self._claimed: set[str] = set()
+        self._emitted = 0
+        self._clock: ScopeClock | None = None
+
+    @property
+    def clock(self) -> Clock:
+        """Time and chance of this scope."""
+        if self._clock is None:
+            self._clock = ScopeClock(self.run.seed, self.scope, lambda: self.run.now, self._sleep)
+        return self._clock
+
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+        """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
+        digest = turn.digest
+        place, recorded = self._match_ask(self.claim(key), member, turn, digest)
+        child = self._child(join_key(self.scope, place), member, composite=member.kind == "team")
+        if recorded is None:
+            self.run.recorder.add(self.scope, place, self._asked(member, turn, digest))
+        elif recorded.stopped:
+            await self._until_stopped(recorded)
+        elif recorded.ending is not None:
+            await self.run.turnstile.arrive(self.lane, child.scope, self.agent_scope)
+            self.run.now = self.run.past.times[child.scope]
+            self.spend(recorded.ending.usage)
+            return self._hear(turn, self.run.past.reply(recorded))
+        ending = await self._take_turn(member, turn, child, place, recorded)
+        self.run.turnstile.announce(child.scope)
+        await self.run.turnstile.arrive(self.lane, child.scope, self.agent_scope)
+        return self._hear(turn, ending)
+
+    async def effect(self, key: str, effect: Effect) -> Returned:
+        """Touch the world once."""
+        place = self.claim(key)
+        if not self.agent_scope:
+            raise MisplacedEffect(join_key(self.scope, key))
+        return await Calls(self, place, effect).outcome()
+
+    async def ask_person(self, question: Question, *, key: str) -> Answer:
+        """Ask a person; the process may end while nobody has answered."""
+        place = self.claim(key)
+        full = join_key(self.scope, place)
+        if full in self.run.past.answers:
+            await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
+            self.run.now = self.run.past.times[full]
+            return self.run.past.answers[full]
+        if not self._noted("person.asked", place):
+            self.run.recorder.add(self.scope, place, PersonAsked(question=question))
+        answer = await self._answer_to(full)
+        event = self.run.recorder.add(self.scope, place, PersonAnswered(answer=answer))
+        self.run.turnstile.announce(full)
+        await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
+        self.run.now = event.time
+        return answer
+
+    @asynccontextmanager
+    async def scope(self, name: str, limits: Limits | None = None) -> AsyncGenerator[Context]:
+        """A named part of the work, with limits of its own."""
+        child = self._child(join_key(self.scope, self.claim(name)), None, composite=True)
+        child.account = self.run.account(child.scope, limits, self.account)
+        with Deadline(child, limits) as deadline:
+            yield child
+        if deadline.expired:
+            raise AgentTimeout(f"{name!r} used up its {deadline.seconds:g} seconds")
+
+    def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
+        """Run branches side by side, at most `limit` at once."""
+        return RunBranches(self, limit)
+
+    async def emit(self, fact: Fact) -> None:
+        """Record something worth knowing, once."""
+        self._emitted += 1
+        place = f"event-{self._emitted}"
+        if not self._noted(fact.kind, place):
+            self.run.recorder.add(self.scope, place, fact)
+
+    def branch(self, name: str, lane: Lane) -> RunContext:
+        """The context of a branch of this scope."""
+        full = join_key(self.scope, self.claim(name))
+        return RunContext(
+            self.run, full, lane, self, member=self.member, agent_scope=self.agent_scope, account=self.account
+        )
+
+    def claim(self, key: str) -> str:
+        """Take a key of this scope; each is there once."""
+        if not key or key in self._claimed:
+            raise DuplicateKey(join_key(self.scope, key))
+        self._claimed.add(key)
+        return key
+
+    def spend(self, usage: Usage) -> None:
+        """Add to what this scope and all around it have used."""
+        if usage is NOTHING:
+            return
+        context: RunContext | None = self
+        while context is not None:
+            context.usage = context.usage + usage
+            context = context._parent
+
+    def _child(self, scope: str, member: Agent | None, *, composite: bool) -> RunContext:
+        limits: Limits | None = getattr(member, "limits", None)
+        return RunContext(
+            self.run,
+            scope,
+            self.lane,
+            self,
+            member=member.name if member else self.member,
+            agent_scope=self.agent_scope if composite else scope,
+            account=self.run.account(scope, limits, self.account),
+        )
+
+    def _match_ask(self, key: str, member: Agent, turn: Turn, digest: str) -> tuple[str, RecordedAsk | None]:
+        """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
+        attempt = 1
+        while recorded := self.run.past.asks.get(join_key(self.scope, with_attempt(key, attempt))):
+            if recorded.asked.member == member.name and recorded.asked.digest == digest:
+                return with_attempt(key, attempt), recorded
+            self.run.disagree(
+                f"that {recorded.asked.member!r} was asked at {join_key(self.scope, key)!r} with the turn"
+                f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
+                f"asks {member.name!r} there with the turn {digest[:8]}, after {len(turn.history)} messages",
+            )
+            attempt += 1
+        return with_attempt(key, attempt), None
+
+    def _asked(self, member: Agent, turn: Turn, digest: str) -> AgentAsked:
+        return AgentAsked(
+            member=member.name,
+            member_kind=member.kind,
+            turn=turn.number,
+            task=self.run.recorder.keep(turn.task),
+            length=len(turn.history),
+            digest=digest,
+            purpose=turn.purpose,
+        )
+
+    async def _take_turn(
+        self, member: Agent, turn: Turn, child: RunContext, place: str, recorded: RecordedAsk | None
+    ) -> Reply | Failure:
+        """Let the member answer and record the ending: exactly one, whatever happens."""
+        run, alone = self.run, member.kind != "team"
+        limits: Limits | None = getattr(member, "limits", None)
+        if alone:
+            run.agents_at_work += 1
+            run.turnstile.enter_agent(self.lane, child.scope)
+        try:
+            with Deadline(child, limits, recorded.time if recorded else None) as deadline:
+                ending = await self._respond(member, turn, child)
+            if deadline.expired:
+                text = f"{member.name!r} used up its {deadline.seconds:g} seconds"
+                ending = self._failure(member, child, AgentTimeout(text) if alone else MemberFailed("deadline", text))
+        except asyncio.CancelledError:
+            if self._being_stopped():
+                self._hear(turn, self._record(place, self._failure(member, child, None), child))
+            raise
+        finally:
+            if alone:
+                run.agents_at_work -= 1
+                run.turnstile.leave_agent(child.scope)
+        return self._record(place, ending, child)
+
+    async def _respond(self, member: Agent, turn: Turn, child: RunContext) -> Reply | Failure:
+        try:
+            reply = await member.respond(turn, child)
+        except (AgentError, LimitReached) as error:
+            return self._failure(member, child, error)
+        except (RunError, JournalError):
+            raise
+        except Exception as error:  # whatever a member does wrong becomes a recorded failure
+            return self._failure(member, child, error)
+        return reply if reply.usage is child.usage else reply.model_copy(update={"usage": child.usage})
+
+    def _being_stopped(self) -> bool:
+        """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
+        context: RunContext | None = self
+        while context is not None and not context.stopping:
+            context = context._parent
+        return context is not None or self.run.cancelled
+
+    def _failure(self, member: Agent, child: RunContext, error: Exception | None) -> Failure:
+        said = tuple(Message(name=member.name, content=one.content, role=one.role) for one in child.said)
+        match error:
+            case None:
+                return Failure(member=member.name, error="cancelled", message="stopped by others", messages=said)
+            case LimitReached():
+                return Failure(member=member.name, error="budget", message=str(error), messages=said)
+            case AgentError():
+                message = self.run.redactor.text(str(error))
+                return Failure(member=member.name, error=error.kind, message=message, messages=said)
+            case _:
+                message = self.run.redactor.text(f"{type(error).__name__}: {error}")
+                return Failure(member=member.name, error="crash", message=message, messages=said)
+
+    def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Reply | Failure:
+        recorder = self.run.recorder
+        if self.run.closing:
+            return ending
+        if isinstance(ending, Failure):
+            refs = recorder.keep_messages(ending.messages)
+            fact = AgentFailed(
+                member=ending.member, error=ending.error, message=ending.message, usage=child.usage, messages=refs
+            )
+        else:
+            fact = AgentReplied(
+                messages=recorder.keep_messages(ending.messages),
+                data=None if ending.data is None else recorder.keep(ending.data),
+                usage=ending.usage,
+                signal=ending.signal,
+                stop_reason=ending.stop_reason,
+                truncated=ending.truncated,
+                warnings=ending.warnings,
+            )
+        self.run.now = recorder.add(self.scope, place, fact).time
+        return ending
+
+    def _hear(self, turn: Turn, ending: Reply | Failure) -> Reply | Failure:
+        """What was said counts as the scope's partial result from the moment it is heard."""
+        if turn.purpose == "work":
+            self.said.extend(ending.messages)
+        return ending
+
+    async def _until_stopped(self, recorded: RecordedAsk) -> None:
+        """Replay of an ask that was cut short: it waits for the same decision to stop it again."""
+        assert recorded.ending is not None
+        self.run.turnstile.park(self.lane)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.run.turnstile.unpark(self.lane)
+            self.said.extend(self.run.past.messages(recorded.ending.messages))
+            self.spend(recorded.ending.usage)
+
+    async def _answer_to(self, key: str) -> Answer:
+        run = self.run
+        if key in run.answers:
+            return run.answers[key]
+        run.questions[key] = asyncio.get_running_loop().create_future()
+        if self.agent_scope:
+            run.agents_at_work -= 1
+        run.turnstile.park(self.lane)
+        try:
+            return await run.questions[key]
+        finally:
+            run.questions.pop(key, None)
+            if self.agent_scope:
+                run.agents_at_work += 1
+
+    async def _sleep(self, name: str, seconds: float) -> None:
+        place = self.claim(name)
+        full = join_key(self.scope, place)
+        past = self.run.past
+        if full in past.fired:
+            await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
+            self.run.now = past.times[full]
+            return
+        if full not in past.timers:
+            self.run.recorder.add(self.scope, place, TimerSet(seconds=seconds))
+        left = past.timers.get(full, self.run.wall() + seconds) - self.run.wall()
+        await self._wait_outside(left)
+        event = self.run.recorder.add(self.scope, place, TimerFired())
+        self.run.turnstile.announce(full)
+        await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
+        self.run.now = event.time
+
+    async def _wait_outside(self, seconds: float) -> None:
+        """Let time pass while the branch counts as waiting and the run as busy."""
+        self.run.agents_at_work += 1
+        self.run.turnstile.park(self.lane)
+        try:
+            await self.run.recorder.durable()
+            await anyio.sleep(max(0.0, seconds))
+        finally:
+            self.run.agents_at_work -= 1
+
+    def _noted(self, kind: str, place: str) -> bool:
+        return (kind, self.scope, place) in self.run.past.noted

@@ -1,0 +1,72 @@
+"""A scope's time limit. That it ran out is recorded first and acted on in journal order, like everything from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+
+from teamwright.runtime.replay import EXPIRED
+from teamwright.values.events import ScopeExpired
+from teamwright.values.limits import Limits
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context import RunContext
+
+
+class Deadline:
+    """Stops what runs inside when the seconds are used up, and then says so. Without a limit it does nothing."""
+
+    __slots__ = ("_cancel", "_context", "_key", "_since", "_timer", "_unwinding", "expired", "seconds")
+
+    def __init__(self, context: RunContext, limits: Limits | None, since: float | None = None) -> None:
+        self.seconds = limits.seconds if limits else None
+        self.expired = False
+        self._context, self._since = context, since
+        self._key = context.scope + EXPIRED
+        self._cancel: anyio.CancelScope | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._unwinding = False
+
+    def __enter__(self) -> Self:
+        if self.seconds is None:
+            return self
+        run = self._context.run
+        self._cancel = anyio.CancelScope()
+        self._cancel.__enter__()
+        if self._context.scope in run.past.expired:
+            run.turnstile.expect(self._key, self._stop)
+        else:
+            used = run.past.driven_since(self._since) if self._since is not None else 0.0
+            left = max(0.0, self.seconds - used)
+            self._timer = asyncio.get_running_loop().call_later(left, self._ring, self.seconds)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self._cancel is None:
+            return False
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._unwinding:
+            self._context.run.turnstile.unwound()
+        else:
+            self._context.run.turnstile.withdraw(self._key)
+        swallowed = bool(self._cancel.__exit__(kind, error, trace))
+        self.expired = swallowed and self._cancel.cancelled_caught
+        return swallowed
+
+    def _ring(self, seconds: float) -> None:
+        run = self._context.run
+        run.recorder.add(self._context.scope, "", ScopeExpired(seconds=seconds))
+        run.turnstile.announce(self._key)
+        run.turnstile.expect(self._key, self._stop)
+
+    def _stop(self) -> None:
+        assert self._cancel is not None
+        self._unwinding = self._context.stopping = True
+        self._context.run.turnstile.unwind(self._context.lane)
+        self._cancel.cancel()

@@ -1,0 +1,366 @@
+"""The engine: starts, resumes, follows, forks and cancels runs over one journal."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from teamwright.agents.model import Models
+from teamwright.agents.protocol import Agent
+from teamwright.bus import Bus
+from teamwright.errors import NotResumable, RunIsLive, RunNotFound, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.sqlite import SqliteJournal
+from teamwright.runtime.history import RunHistory
+from teamwright.runtime.replay import Past
+from teamwright.runtime.run import Beginning, Run
+from teamwright.teams.load import team_from
+from teamwright.teams.team import Team, require_team
+from teamwright.values.events import Delta, Event, Origin, RunStarted
+from teamwright.values.messages import Message
+from teamwright.values.names import check_name
+from teamwright.values.people import Answer, Answered, Cancel, Intervention, Pause
+from teamwright.values.results import FINAL, RunResult, RunSummary
+from teamwright.values.specs import Source
+
+LARGEST_TASK = 1024 * 1024
+WATCH_EVERY = 0.08
+
+
+class Engine:
+    """Runs teams. Use it as an async context manager; leaving it interrupts what still runs, which can be resumed.
+
+    `journal` is `"memory"`, a path to a database, or a journal of one's own; by default the user's data folder.
+    """
+
+    def __init__(self, journal: Journal | Path | str | None = None, *, wall: Callable[[], float] = time.time) -> None:
+        self.journal = _journal(journal)
+        self.bus = Bus()
+        self.models = Models()
+        self._wall = wall
+        self._live: dict[str, Run] = {}
+        self._stack = AsyncExitStack()
+        self._tasks: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.journal.open()
+        self._stack.push_async_callback(self.journal.close)
+        await self._stack.enter_async_context(self.models)
+        self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._tasks.start_soon(self._watch)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        assert self._tasks is not None
+        for run in list(self._live.values()):
+            run.interrupt()
+        self._tasks.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    async def run(
+        self,
+        team: Agent,
+        task: str,
+        *,
+        run_id: str | None = None,
+        history: Sequence[Message] = (),
+        continues: str | None = None,
+    ) -> RunResult:
+        """Run a team on a task to its end. A run id that exists already is not started again."""
+        return await (await self.start(team, task, run_id=run_id, history=history, continues=continues)).result()
+
+    async def stream(self, team: Agent, task: str, *, run_id: str | None = None) -> AsyncGenerator[Event | Delta]:
+        """Run a team and yield its events as they become durable, and pieces of replies as they come."""
+        handle = await self.start(team, task, run_id=run_id)
+        async for event in self.follow(handle.run_id):
+            yield event
+        await handle.result()
+
+    async def start(
+        self,
+        team: Agent,
+        task: str,
+        *,
+        run_id: str | None = None,
+        history: Sequence[Message] = (),
+        continues: str | None = None,
+    ) -> Handle:
+        """Start a run in the background."""
+        if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
+            raise UsageError(
+                f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
+            )
+        if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
+            return Handle(self, run_id)
+        origin = None
+        if continues is not None:
+            before = await self.history(continues)
+            history, origin = before.conversation(), Origin(run_id=continues, number=before.number, how="continue")
+        identity = run_id or new_run_id(self._wall())
+        run = Run(identity, require_team(team), self.journal, self.bus, self._wall)
+        return self._launch(run, Beginning(task, secrets.randbits(48), history, origin))
+
+    async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
+        """Go on with a run that was interrupted or paused. Only its id is needed, unless it was made of Python objects."""
+        return await (await self.start_again(run_id, team=team)).result()
+
+    async def start_again(self, run_id: str, *, team: Agent | None = None) -> Handle:
+        """Resume a run in the background."""
+        past = await self._past(run_id)
+        if past.ended is not None:
+            raise NotResumable(
+                f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
+                f"  or  teamwright run --continue {run_id}"
+            )
+        if run_id in self._live or self.journal.is_driven(run_id):
+            raise RunIsLive(run_id)
+        made = require_team(team) if team is not None else self._team_of(past)
+        return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, past), None)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        retry: bool = False,
+        team: Agent | None = None,
+        task: str | None = None,
+        new_id: str | None = None,
+    ) -> Handle:
+        """Start a new run from the record of another, up to the event `at`; what is unchanged is not paid again.
+
+        `retry` goes back to just before the failure that ended the run.
+        """
+        history = await self.history(run_id)
+        cut = history.before_failure() if retry else at
+        if cut is not None and not 1 <= cut <= history.number:
+            raise UsageError(f"Run {run_id!r} has events 1 to {history.number}; {cut} is not one of them.")
+        identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
+        if new_id and await self.journal.find(new_id):
+            raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
+        made = require_team(team) if team is not None else self._team_of(await self._past(run_id))
+        batch = history.fork(identity, self._wall(), cut, task, made)
+        await self._append(batch)
+        run = Run(identity, made, self.journal, self.bus, self._wall, await self._past(identity))
+        return self._launch(run, None)
+
+    async def cancel(self, run_id: str, reason: str = "") -> RunResult:
+        """End a run for good, wherever it is driven; one that nobody drives is ended here and now."""
+        return await self._tell(run_id, Cancel(reason=reason))
+
+    async def pause(self, run_id: str) -> RunResult:
+        """Let calls under way finish and set the run down."""
+        return await self._tell(run_id, Pause())
+
+    async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
+        """Answer a question that a run has asked; a run that is set down goes on when it is resumed."""
+        history = await self.history(run_id)
+        history.require_question(key)
+        given = answer if isinstance(answer, Answer) else Answer(text=answer)
+        await self.journal.send(run_id, Answered(key=key, answer=given))
+
+    async def history(self, run_id: str) -> RunHistory:
+        """Everything recorded of a run, for reading."""
+        events = await self.journal.read(run_id)
+        if not events:
+            raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
+        return await RunHistory.load(self.journal, events)
+
+    async def result(self, run_id: str) -> RunResult:
+        """How a run ended or stands."""
+        summary = await self.journal.find(run_id)
+        return (await self.history(run_id)).result(summary.status if summary else "interrupted")
+
+    async def runs(self, limit: int | None = None) -> list[RunSummary]:
+        """All runs, newest first."""
+        return await self.journal.runs(limit)
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | Delta]:
+        """The run's events from the one after `after`: the past from the journal, then the present, without a gap."""
+        present: deque[Event | Delta] = deque()
+        arrived = anyio.Event()
+
+        def listen(item: Event | Delta) -> None:
+            nonlocal arrived
+            if item.run_id == run_id:
+                present.append(item)
+                arrived.set()
+
+        with self.bus.listening(listen):
+            while True:
+                for event in await self.journal.read(run_id, after):
+                    after = event.number
+                    yield event
+                    if event.kind in ("run.ended", "run.paused"):
+                        return
+                if run_id not in self._live and not self.journal.is_driven(run_id):
+                    if not await self.journal.read(run_id, after, 1):
+                        return
+                    continue
+                while run_id in self._live and not present:
+                    with anyio.move_on_after(WATCH_EVERY):
+                        await arrived.wait()
+                arrived = anyio.Event()
+                while present:
+                    item = present.popleft()
+                    if isinstance(item, Delta):
+                        yield item
+                    elif item.number == after + 1:
+                        after = item.number
+                        yield item
+                        if item.kind in ("run.ended", "run.paused"):
+                            return
+                if run_id not in self._live:
+                    await anyio.sleep(WATCH_EVERY)
+
+    def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
+        if self._tasks is None:
+            raise UsageError("The engine is not open; use  async with Engine() as engine:")
+        handle = Handle(self, run.run_id, run, beginning)
+        self._live[run.run_id] = run
+        self._tasks.start_soon(handle.drive)
+        return handle
+
+    def forget(self, run_id: str) -> None:
+        """A run is no longer driven here."""
+        self._live.pop(run_id, None)
+
+    async def _tell(self, run_id: str, intervention: Intervention) -> RunResult:
+        result = await self.result(run_id)
+        if result.status in FINAL:
+            raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
+        await self.journal.send(run_id, intervention)
+        if run_id in self._live or self.journal.is_driven(run_id):
+            async for _ in self.follow(run_id, (await self.history(run_id)).number):
+                pass
+            return await self.result(run_id)
+        if isinstance(intervention, Pause):
+            return result
+        past = await self._past(run_id)
+        run = Run(run_id, self._team_of(past), self.journal, self.bus, self._wall, past)
+        return await run.drive()
+
+    async def _past(self, run_id: str) -> Past:
+        events = await self.journal.read(run_id)
+        if not events:
+            raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
+        past = Past.of(events)
+        past.bodies = await self.journal.bodies(past.needed_bodies())
+        return past
+
+    def _team_of(self, past: Past) -> Team:
+        assert past.started is not None
+        source = Source.model_validate(past.value(past.started.manifest))
+        return team_from(source, self.models)
+
+    async def _append(self, batch: Batch) -> None:
+        done = anyio.Event()
+        failure: list[BaseException] = []
+
+        def committed(error: BaseException | None) -> None:
+            failure.extend([error] if error else [])
+            done.set()
+
+        self.journal.append(batch, committed)
+        await done.wait()
+        if failure:
+            raise failure[0]
+
+    async def _watch(self) -> None:
+        """Bring in what others send to the runs that are driven here."""
+        while True:
+            await anyio.sleep(WATCH_EVERY)
+            if not self._live or not await self.journal.changed():
+                continue
+            for run_id, run in list(self._live.items()):
+                for letter in await self.journal.letters(run_id, run.letter):
+                    run.take(letter)
+
+
+@dataclass(slots=True)
+class Handle:
+    """A run that was started: its id, and its result when it is there."""
+
+    engine: Engine
+    run_id: str
+    _run: Run | None = None
+    _beginning: Beginning | None = None
+    _done: anyio.Event | None = None
+    _result: RunResult | None = None
+    _error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self._done = anyio.Event()
+
+    async def drive(self) -> None:
+        """Drive the run to its end; the engine calls this."""
+        assert self._run is not None
+        assert self._done is not None
+        try:
+            self._result = await self._run.drive(self._beginning)
+        except Exception as error:  # told to whoever waits for the result
+            self._error = error
+        finally:
+            self.engine.forget(self.run_id)
+            self._done.set()
+
+    async def result(self) -> RunResult:
+        """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed."""
+        if self._run is None or self._done is None:
+            return await self.engine.result(self.run_id)
+        try:
+            await self._done.wait()
+        except anyio.get_cancelled_exc_class():
+            self._run.interrupt()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._result or await self.engine.result(self.run_id)
+
+
+def new_run_id(now: float) -> str:
+    """A new id: sorts by time, and two in one second differ."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+def _journal(journal: Journal | Path | str | None) -> Journal:
+    if journal == "memory":
+        return MemoryJournal()
+    if journal is None:
+        return SqliteJournal(default_journal())
+    if isinstance(journal, str | Path):
+        return SqliteJournal(Path(journal))
+    return journal
+
+
+def default_journal() -> Path:
+    """The journal in the user's data folder, or in `TEAMWRIGHT_HOME`."""
+    import os
+
+    if home := os.environ.get("TEAMWRIGHT_HOME"):
+        return Path(home).expanduser() / "journal.db"
+    from platformdirs import user_data_path
+
+    return user_data_path("teamwright", appauthor=False) / "journal.db"
+
+
+def run_sync(
+    team: Agent, task: str, *, journal: Journal | Path | str | None = None, run_id: str | None = None
+) -> RunResult:
+    """Run a team from code that is not async."""
+
+    async def main() -> RunResult:
+        async with Engine(journal) as engine:
+            return await engine.run(team, task, run_id=run_id)
+
+    return anyio.run(main)

@@ -1,0 +1,186 @@
+"""A run as its readers see it: how it ended, what was said, where it failed. Reads the record and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from teamwright.errors import UsageError, nearest
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.endings import iso
+from teamwright.runtime.replay import Past
+from teamwright.teams.team import Team
+from teamwright.values.events import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    Event,
+    Origin,
+    PersonAnswered,
+    PersonAsked,
+    RunEnded,
+    RunIntervened,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
+from teamwright.values.messages import Message, digest
+from teamwright.values.people import Question
+from teamwright.values.results import RunResult, Status
+from teamwright.values.turns import Failure
+from teamwright.values.usage import NOTHING, Usage
+from pydantic_core import to_json
+
+ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened)
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """All events of one run, and the bodies they refer to."""
+
+    events: Sequence[Event]
+    past: Past
+
+    @classmethod
+    async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
+        """Read the bodies that the events refer to."""
+        past = Past.of(events)
+        needed = past.needed_bodies()
+        for event in events:
+            match event.fact:
+                case AgentReplied() | AgentFailed():
+                    needed.update(ref.body for ref in event.fact.messages)
+                case RunEnded():
+                    needed.update(body for body in (event.fact.output, event.fact.data) if body)
+                case _:
+                    pass
+            if isinstance(event.fact, AgentReplied) and event.fact.data:
+                needed.add(event.fact.data)
+        past.bodies = await journal.bodies(needed)
+        return cls(events, past)
+
+    @property
+    def number(self) -> int:
+        """The number of the last event."""
+        return self.events[-1].number
+
+    @property
+    def started(self) -> RunStarted:
+        """How the run began."""
+        assert self.past.started is not None
+        return self.past.started
+
+    @property
+    def task(self) -> str:
+        """What the team was asked."""
+        return str(self.past.value(self.started.task))
+
+    def result(self, status: Status) -> RunResult:
+        """How the run ended; for one that has not, how it stands."""
+        ended, paused = self.past.ended, self.past.paused
+        ending = self.ending()
+        return RunResult(
+            run_id=self.events[0].run_id,
+            status=ended.status if ended else status,
+            stop_reason=ended.stop_reason if ended else paused.stop_reason if paused else None,
+            output=str(self.past.value(ended.output)) if ended and ended.output else None,
+            data=self.past.value(ended.data) if ended and ended.data else None,
+            messages=self.past.messages(ending.messages) if ending else self.said(),
+            usage=ended.usage if ended else self.usage(),
+            warnings=ended.warnings if ended else (),
+            started_at=iso(self.past.started_at),
+            seconds=ended.seconds if ended else self.past.driven_since(0.0),
+            failure=self._failure(ended),
+        )
+
+    def ending(self) -> AgentReplied | AgentFailed | None:
+        """What the whole team came to."""
+        for event in reversed(self.events):
+            if event.scope == "" and isinstance(event.fact, AgentReplied | AgentFailed):
+                return event.fact
+        return None
+
+    def said(self) -> tuple[Message, ...]:
+        """What the team's own members have said so far."""
+        roots = {event.key for event in self.events if event.scope == "" and event.kind == "agent.asked"}
+        replies = [e.fact for e in self.events if isinstance(e.fact, AgentReplied) and _team_scope(e, roots)]
+        return tuple(message for reply in replies for message in self.past.messages(reply.messages))
+
+    def usage(self) -> Usage:
+        """What all calls have cost so far."""
+        total = NOTHING
+        for event in self.events:
+            if event.kind == "agent.returned":
+                total = total + event.fact.usage  # pyright: ignore[reportAttributeAccessIssue]
+        return total
+
+    def conversation(self) -> tuple[Message, ...]:
+        """What a follow-up is told: the history, the task and the replies."""
+        task = Message(name="user", content=self.task, role="user")
+        ending = self.ending()
+        said = self.past.messages(ending.messages) if ending else self.said()
+        return (*self.past.messages(self.started.history), task, *said)
+
+    def questions(self) -> dict[str, Question]:
+        """Questions that nobody has answered."""
+        open_: dict[str, Question] = {}
+        for event in self.events:
+            if isinstance(event.fact, PersonAsked):
+                open_[event.key] = event.fact.question
+            elif isinstance(event.fact, PersonAnswered):
+                open_.pop(event.key, None)
+        return open_
+
+    def require_question(self, key: str) -> Question:
+        """The open question with this key."""
+        asked = self.questions()
+        if key not in asked:
+            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, 'no question is open')}.")
+        return asked[key]
+
+    def before_failure(self) -> int:
+        """The number of the last event before the call that failed."""
+        failing = next((e for e in self.events if _gave_up(e)), None)
+        if failing is None:
+            raise UsageError(f"Run {self.events[0].run_id!r} has no failed call to retry; fork it with --at NUMBER.")
+        calls = [e.number for e in self.events if e.key == failing.key and isinstance(e.fact, AgentCalled)]
+        return (min(calls) if calls else failing.number) - 1
+
+    def fork(self, run_id: str, now: float, at: int | None, task: str | None, team: Team) -> Batch:
+        """The first events of a new run that shares this one's past up to the event `at`."""
+        last = at if at is not None else self.number
+        bodies: dict[str, str] = {}
+
+        def keep(text: str) -> str:
+            body = digest(text)
+            bodies[body] = text
+            return body
+
+        source = to_json(team.source.model_dump(mode="json", exclude_defaults=True, by_alias=True)).decode()
+        update = {
+            "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork"),
+            "task": self.started.task if task is None else keep(to_json(task).decode()),
+            "manifest": keep(source),
+            "strategies": team.strategies(),
+            "team": team.name,
+        }
+        begun = self.started.model_copy(update=update)
+        shared = [e for e in self.events if e.number <= last and not isinstance(e.fact, ABOUT_THE_DRIVER)]
+        facts = [Event(run_id, 1, now, "", "", begun)]
+        facts += [e._replace(run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
+        return Batch(facts, bodies)
+
+    def _failure(self, ended: RunEnded | None) -> Failure | None:
+        if ended is None or ended.error is None:
+            return None
+        return Failure(member=self.started.team, error=ended.error, message=ended.message or "")
+
+
+def _team_scope(event: Event, roots: set[str]) -> bool:
+    return event.scope in roots
+
+
+def _gave_up(event: Event) -> bool:
+    return isinstance(event.fact, AgentCallFailed) and event.fact.retry_in is None

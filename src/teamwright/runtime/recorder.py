@@ -1,0 +1,114 @@
+"""Numbers a run's facts and sees them into the journal; publishes them once they are durable, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.errors import JournalError
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.values.events import Body, Event, Fact, MessageRef
+from teamwright.values.messages import Message, digest
+
+
+class Recorder:
+    """A run's pen. Facts written in one go of the event loop become one batch.
+
+    A held recorder numbers facts but hands none to the journal until it is let go.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        run_id: str,
+        last: int,
+        now: Callable[[], float],
+        publish: Callable[[Sequence[Event]], None],
+        failed: Callable[[JournalError], None],
+    ) -> None:
+        self._journal, self._run_id, self._now, self._publish, self._failed = journal, run_id, now, publish, failed
+        self.number = last
+        self._durable = last
+        self._events: list[Event] = []
+        self._bodies: dict[Body, str] = {}
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._shipping = False
+        self._error: JournalError | None = None
+        self.held = False
+
+    def add(self, scope: str, place: str, fact: Fact) -> Event:
+        """Write down a fact; it is durable a little later."""
+        self.number += 1
+        event = Event(self._run_id, self.number, self._now(), scope, place, fact)
+        self._events.append(event)
+        if not self._shipping and not self.held:
+            self._shipping = True
+            asyncio.get_running_loop().call_soon(self._ship)
+        return event
+
+    def keep(self, value: JsonValue) -> Body:
+        """Keep a value as a body and return its hash."""
+        text = to_json(value).decode()
+        body = digest(text)
+        self._bodies[body] = text
+        return body
+
+    def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
+        """Keep each message's text, and return how to find it again."""
+        return tuple(
+            MessageRef(
+                name=message.name, body=self.keep(message.content), role="user" if message.role == "user" else None
+            )
+            for message in messages
+        )
+
+    async def durable(self) -> None:
+        """Wait until everything written so far is durable."""
+        if self._error is not None:
+            raise self._error
+        if self._durable >= self.number:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((self.number, future))
+        await future
+
+    def release(self) -> None:
+        """Hand over what was held back."""
+        self.held = False
+        if self._events:
+            self._ship()
+
+    def drop(self) -> None:
+        """Forget what was held back."""
+        self._events, self._bodies = [], {}
+
+    def _ship(self) -> None:
+        self._shipping = False
+        if not self._events or self.held or self._error is not None:
+            return
+        batch = Batch(self._events, self._bodies)
+        self._events, self._bodies = [], {}
+        self._journal.append(batch, lambda error: self._committed(batch, error))
+
+    def _committed(self, batch: Batch, error: BaseException | None) -> None:
+        if error is not None:
+            self._error = error if isinstance(error, JournalError) else JournalError(str(error))
+            self._failed(self._error)
+        else:
+            self._durable = batch.events[-1].number
+            self._publish(batch.events)
+        while self._waiting and (self._error is not None or self._waiting[0][0] <= self._durable):
+            _, future = self._waiting.popleft()
+            if future.done():
+                continue
+            if self._error is not None:
+                future.set_exception(self._error)
+                with suppress(JournalError):
+                    future.exception()
+            else:
+                future.set_result(None)

@@ -1,0 +1,49 @@
+"""Takes secrets out of everything before it is recorded, shown or handed on."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+HIDDEN = "[redacted]"
+SHAPES = re.compile(
+    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}|(?<=[Aa]uthorization: Basic )[A-Za-z0-9+/=]{8,}"
+)
+SECRET_NAMES = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
+SHORTEST = 6
+
+
+class Redactor:
+    """Knows the secret values of one run, and the shapes that keys and tokens usually have."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        known = {value for value in (*secrets, *environment_secrets()) if len(value) >= SHORTEST}
+        longest_first = sorted(known, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if known else None
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        if self._known is not None:
+            text = self._known.sub(HIDDEN, text)
+        return SHAPES.sub(HIDDEN, text)
+
+    def value(self, value: JsonValue) -> JsonValue:
+        """The value without secrets in any of its strings."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.value(item) for item in value]
+            case dict():
+                return {self.text(key): self.value(item) for key, item in value.items()}
+            case _:
+                return value
+
+
+def environment_secrets() -> list[str]:
+    """Values of environment variables that are secrets by their name."""
+    return [value for name, value in os.environ.items() if SECRET_NAMES.search(name.upper())]

@@ -1,0 +1,230 @@
+"""One run under one driver: from its first event, or from its record, to its ending."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import anyio
+import anyio.lowlevel
+
+from teamwright.bus import Bus
+from teamwright.errors import JournalError, NotResumable
+from teamwright.journal.protocol import Journal, Letter
+from teamwright.runtime.context import RunContext
+from teamwright.runtime.endings import Ending, iso, judge
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.replay import Past
+from teamwright.runtime.state import RunState
+from teamwright.runtime.turnstile import Turnstile
+from teamwright.teams.team import Team
+from teamwright.values.events import Origin, RunEnded, RunIntervened, RunPaused, RunResumed, RunStarted
+from teamwright.values.messages import History, Message
+from teamwright.values.people import Answered, Cancel, Pause
+from teamwright.values.results import RunResult, StopReason
+from teamwright.values.turns import Failure, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a new run starts with."""
+
+    task: str
+    seed: int
+    history: Sequence[Message] = ()
+    origin: Origin | None = None
+
+
+class Run:
+    """Drives a team to its ending. `drive` may be called once."""
+
+    def __init__(
+        self, run_id: str, team: Team, journal: Journal, bus: Bus, wall: Callable[[], float], past: Past | None = None
+    ) -> None:
+        self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
+        self._past = past or Past()
+        self._paused: StopReason | None = None
+        self._waiting_for: list[str] = []
+        self._driving_since = wall()
+        forked = bool(self._past.started and self._past.started.origin and self._past.started.origin.how == "fork")
+        self._state = state = RunState(
+            run_id=run_id,
+            seed=0,
+            past=self._past,
+            recorder=Recorder(journal, run_id, self._past.number, wall, bus.publish, self._journal_failed),
+            turnstile=Turnstile(self._past.due, self._stuck, self._caught_up),
+            redactor=Redactor(team.secrets),
+            bus=bus,
+            wall=wall,
+            forked=forked,
+            check_idle=self._check_idle,
+        )
+        state.turnstile.when_idle = self._check_idle
+        self.letter = self._past.letter
+
+    async def drive(self, beginning: Beginning | None = None) -> RunResult:
+        """Run or resume to the end, a pause or an interruption."""
+        with self._journal.drive(self.run_id):
+            task, history = self._begin(beginning) if beginning else self._resume()
+            state = self._state
+            lane = state.turnstile.open_lane()
+            root = RunContext(state, "", lane)
+            await self._read_letters()
+            ending: Ending | None = None
+            with state.cancel_scope:
+                if state.cancelled:
+                    await anyio.lowlevel.checkpoint()
+                reply = await root.ask(self._team, Turn(task, history), key=self._team.name)
+                ending = judge(reply, root.usage)
+            if state.error is not None:
+                raise state.error
+            if self._paused is not None:
+                return await self._set_down(self._paused, root)
+            if ending is None and state.cancelled:
+                said = tuple(root.said)
+                cancelled = Failure(member=self._team.name, error="cancelled", message="cancelled", messages=said)
+                ending = judge(cancelled, root.usage)
+            assert ending is not None
+            return await self._end(ending)
+
+    def _begin(self, beginning: Beginning) -> tuple[str, History]:
+        recorder, team = self._state.recorder, self._team
+        self._state.seed, self._past.started_at = beginning.seed, self._wall()
+        task = self._state.redactor.text(beginning.task)
+        self._past.drives.append((self._past.started_at, self._past.started_at))
+        self._state.now = self._past.started_at
+        recorder.add(
+            "",
+            "",
+            RunStarted(
+                team=team.name,
+                task=recorder.keep(task),
+                manifest=recorder.keep(team.source.model_dump(mode="json", exclude_defaults=True, by_alias=True)),
+                seed=beginning.seed,
+                strategies=team.strategies(),
+                origin=beginning.origin,
+                history=recorder.keep_messages(beginning.history),
+            ),
+        )
+        return task, History.of(beginning.history)
+
+    def _resume(self) -> tuple[str, History]:
+        started = self._past.started
+        if started is None:
+            raise NotResumable(f"Run {self.run_id!r} has no beginning in the journal.")
+        now = self._team.strategies()
+        for name, version in started.strategies.items():
+            if now.get(name, version) != version:
+                raise NotResumable(
+                    f"Run {self.run_id!r} began with version {version} of the strategy {name!r}, and this is version"
+                    f" {now[name]}; install the older one, or go on with  teamwright runs fork {self.run_id}"
+                )
+        state = self._state
+        state.seed, state.now = started.seed, self._past.started_at
+        self._past.charge_in_doubt()
+        state.recorder.held = state.turnstile.replaying
+        state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
+        return str(self._past.value(started.task)), History.of(self._past.messages(started.history))
+
+    async def _end(self, ending: Ending) -> RunResult:
+        seconds = self._seconds()
+        recorder = self._state.recorder
+        recorder.add(
+            "",
+            "",
+            RunEnded(
+                status=ending.status,
+                stop_reason=ending.stop_reason,
+                output=None if ending.output is None else recorder.keep(ending.output),
+                data=None if ending.data is None else recorder.keep(ending.data),
+                usage=ending.usage,
+                warnings=ending.warnings,
+                seconds=seconds,
+                error=ending.failure.error if ending.failure else None,
+                message=ending.failure.message if ending.failure else None,
+            ),
+        )
+        await recorder.durable()
+        return ending.result(self.run_id, self._past.started_at, seconds)
+
+    async def _set_down(self, reason: StopReason, root: RunContext) -> RunResult:
+        """Leave the run where it is; resuming goes on from here."""
+        recorder = self._state.recorder
+        recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
+        await recorder.durable()
+        return RunResult(
+            run_id=self.run_id,
+            status="paused",
+            stop_reason=reason,
+            usage=root.usage,
+            started_at=iso(self._past.started_at),
+            seconds=self._seconds(),
+        )
+
+    def interrupt(self) -> None:
+        """Stop driving; the run can be resumed."""
+        self._state.closing = True
+        self._state.cancel_scope.cancel()
+
+    async def flush(self) -> None:
+        """See what has been recorded so far into the journal."""
+        with anyio.CancelScope(shield=True):
+            await self._state.recorder.durable()
+
+    async def _read_letters(self) -> None:
+        for letter in await self._journal.letters(self.run_id, self.letter):
+            self.take(letter)
+
+    def take(self, letter: Letter) -> None:
+        """Take in what somebody sent to this run."""
+        self.letter = max(self.letter, letter.id)
+        state = self._state
+        match letter.intervention:
+            case Answered(key=key, answer=answer):
+                state.answers[key] = answer
+                if (waiting := state.questions.get(key)) and not waiting.done():
+                    waiting.set_result(answer)
+            case Cancel():
+                if not state.cancelled:
+                    state.cancelled = True
+                    state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
+                    state.cancel_scope.cancel()
+            case Pause():
+                state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
+                state.pausing = True
+                self._check_idle()
+
+    def _check_idle(self) -> None:
+        """Set the run down when only people can move it on, or when a pause was asked for and all calls are back."""
+        state = self._state
+        if self._paused or state.closing or state.cancelled:
+            return
+        if state.pausing and not state.calls_out:
+            self._pause("pause")
+        elif state.questions and not state.agents_at_work and state.turnstile.idle:
+            if not any(question.done() for question in state.questions.values()):
+                self._pause("person")
+
+    def _pause(self, reason: StopReason) -> None:
+        self._paused = reason
+        self._waiting_for = list(self._state.questions)
+        self._state.closing = True
+        asyncio.get_running_loop().call_soon(self._state.cancel_scope.cancel)
+
+    def _caught_up(self) -> None:
+        self._state.recorder.release()
+
+    def _stuck(self, recorded: str, waiting: list[str]) -> None:
+        self._state.disagree(f"that {recorded!r} came next", f"waits for {', '.join(map(repr, waiting)) or 'nothing'}")
+
+    def _journal_failed(self, error: JournalError) -> None:
+        self._state.abort(error)
+
+    def _seconds(self) -> float:
+        """Time with a driver, over all its drivers."""
+        before = sum(end - begin for begin, end in self._past.drives)
+        return max(0.0, before + self._wall() - self._driving_since)

@@ -1,0 +1,74 @@
+"""What all contexts of one run share while it is being driven."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import anyio
+
+from teamwright.budget.ledger import Account, Ledger
+from teamwright.bus import Bus
+from teamwright.errors import NonDeterminism, TeamwrightError
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.replay import Past
+from teamwright.runtime.turnstile import Turnstile
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer
+
+
+@dataclass(slots=True)
+class RunState:
+    """One run under one driver."""
+
+    run_id: str
+    seed: int
+    past: Past
+    recorder: Recorder
+    turnstile: Turnstile
+    redactor: Redactor
+    bus: Bus
+    wall: Callable[[], float]
+    forked: bool = False
+    ledger: Ledger = field(default_factory=Ledger)
+    cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    error: TeamwrightError | None = None
+    closing: bool = False
+    cancelled: bool = False
+    pausing: bool = False
+    agents_at_work: int = 0
+    calls_out: int = 0
+    now: float = 0.0
+    marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    questions: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
+    check_idle: Callable[[], None] = lambda: None
+
+    def abort(self, error: TeamwrightError) -> None:
+        """Something is wrong with the run itself: stop everything and leave the record as it is."""
+        if self.error is None:
+            self.error = error
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop driving; nothing more is recorded."""
+        self.closing = True
+        self.recorder.drop()
+        self.cancel_scope.cancel()
+
+    def disagree(self, recorded: str, replayed: str) -> None:
+        """Replay and record differ: an error on resume; on a fork the record gives way."""
+        if not self.forked:
+            error = NonDeterminism(self.run_id, recorded, replayed)
+            self.abort(error)
+            raise error
+
+    def account(self, scope: str, limits: Limits | None, parent: Account | None) -> Account | None:
+        """The account of a scope; a scope without limits uses the one around it."""
+        if limits is None or (limits.tokens is None and limits.calls is None):
+            return parent
+        spent = self.past.spent[scope]
+        return Account(scope, limits, parent, spent.tokens, spent.calls)

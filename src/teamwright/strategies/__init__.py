@@ -1,0 +1,1 @@
+"""How members work together: one file per strategy."""

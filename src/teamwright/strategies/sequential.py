@@ -1,0 +1,31 @@
+"""Each member once, in order."""
+
+from __future__ import annotations
+
+from teamwright.agents.protocol import Context
+from teamwright.strategies.protocol import Members, Settings, Talk, Task
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure
+
+
+class Sequential:
+    """A pipeline: one member after the other. The same member may stand in it several times."""
+
+    name = "sequential"
+    version = 1
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        """Nothing beyond having members can be wrong."""
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Ask everyone in turn; a failure ends the team, and so does a member that terminates."""
+        talk = Talk(task)
+        for number, member in enumerate(members, start=1):
+            reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
+            if isinstance(reply, Failure):
+                return talk.failed(reply)
+            talk.add(reply)
+            if reply.signal == "terminate":
+                return talk.ended("terminated")
+        return talk.ended("done")

@@ -1,0 +1,22 @@
+"""When a team that could go on must stop."""
+
+from __future__ import annotations
+
+from teamwright.agents.protocol import Agent
+from teamwright.strategies.protocol import Settings, Talk
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure
+
+
+def can_terminate(member: Agent) -> bool:
+    """Whether a member has the built-in `terminate` tool."""
+    return bool(getattr(member, "can_terminate", False))
+
+
+def out_of_turns(talk: Talk, settings: Settings, limit: str) -> Outcome:
+    """The end at a limit on turns: what was said is kept, and a warning names the limit."""
+    text = f"stopped at its limit of {limit} (max_turns: {settings.max_turns})"
+    if settings.on_max_turns == "stop":
+        return talk.ended("max_turns", text)
+    failure = Failure(member="", error="max_turns", message=text)
+    return talk.failed(failure).model_copy(update={"stop_reason": "max_turns"})

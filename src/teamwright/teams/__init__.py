@@ -1,0 +1,1 @@
+"""Teams: agents made of agents, in Python and from manifests."""

@@ -1,0 +1,153 @@
+"""Makes teams from manifests: the only place where declarations become objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.model import ModelAgent, Models
+from teamwright.agents.protocol import Agent
+from teamwright.agents.scripted import Script, ScriptedAgent
+from teamwright.agents.tools import ToolLike, load_function
+from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
+from teamwright.teams.team import Team
+from teamwright.values.specs import AgentSpec, Manifest, ServerModel
+
+SCRIPTED = "scripted:"
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds agents and teams by name, each once. `base` is where relative files lie."""
+
+    manifest: Manifest
+    base: Path = field(default_factory=Path)
+    models: Models | None = None
+    _built: dict[str, Agent] = field(default_factory=dict[str, Agent])
+    _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
+
+    def team(self, name: str | None = None) -> Team:
+        """The team of this name, or the only one there is that no other team contains."""
+        made = self._agent(self.team_name(name))
+        return made if isinstance(made, Team) else Team(made.name, members=[made])
+
+    def team_name(self, name: str | None = None) -> str:
+        """Which team is meant."""
+        teams = self.manifest.teams
+        if name is not None:
+            if name not in teams and name not in self.manifest.agents:
+                raise UnknownName("team", name, [*teams, *self.manifest.agents])
+            return name
+        inner = {member for team in teams.values() for member in team.members}
+        outer = [name for name in teams if name not in inner] or list(teams)
+        if len(outer) == 1:
+            return outer[0]
+        if not teams and len(self.manifest.agents) == 1:
+            return next(iter(self.manifest.agents))
+        names = ", ".join(outer) or "none"
+        raise UsageError(f"Which team? The manifest declares {names}; choose one with --team NAME.")
+
+    def _agent(self, name: str) -> Agent:
+        if name not in self._built:
+            self._built[name] = self._make(name)
+        return self._built[name]
+
+    def _make(self, name: str) -> Agent:
+        if spec := self.manifest.teams.get(name):
+            return Team(
+                name,
+                members=[self._agent(member) for member in spec.members],
+                strategy=spec.strategy,
+                description=spec.description,
+                share=spec.share,
+                max_turns=spec.max_turns,
+                on_max_turns=spec.on_max_turns,
+                limits=spec.limits,
+                output_schema=spec.output_schema,
+                options=spec.options,
+            )
+        if agent := self.manifest.agents.get(name):
+            return self._leaf(name, agent)
+        raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
+
+    def _leaf(self, name: str, spec: AgentSpec) -> Agent:
+        if spec.function is not None:
+            return FunctionAgent(
+                name,
+                load_function(spec.function, f"the agent {name!r}"),
+                description=spec.description,
+                capabilities=spec.capabilities,
+                input_schema=spec.input_schema,
+                output_schema=spec.output_schema,
+                timeout=spec.timeout,
+                retry=spec.retry,
+                limits=spec.limits,
+                isolate=spec.isolate,
+            )
+        model = self._model(spec)
+        if spec.scripted is not None:
+            return self._scripted(name, spec, spec.scripted)
+        if isinstance(model, str) and model.startswith(SCRIPTED):
+            return self._scripted(name, spec, model.removeprefix(SCRIPTED))
+        if model is None:
+            raise NotResumable(
+                f"The agent {name!r} was made in Python and can't be made again from the record; pass the team."
+            )
+        return ModelAgent(
+            name,
+            model=model,
+            instructions=spec.instructions,
+            description=spec.description,
+            tools=self._tools(spec),
+            capabilities=spec.capabilities,
+            input_schema=spec.input_schema,
+            output_schema=spec.output_schema,
+            temperature=spec.temperature,
+            max_tokens=spec.max_tokens,
+            timeout=spec.timeout,
+            retry=spec.retry,
+            limits=spec.limits,
+            models=self.models,
+        )
+
+    def _model(self, spec: AgentSpec) -> str | ServerModel | None:
+        """The agent's model; a name from `models` stands for what is declared there."""
+        declared = self.manifest.models
+        model = spec.model
+        return declared.get(model, model) if isinstance(model, str) else model
+
+    def _scripted(self, name: str, spec: AgentSpec, file: str) -> ScriptedAgent:
+        path = (self.base / file).resolve()
+        script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
+        return ScriptedAgent(
+            name,
+            script,
+            description=spec.description,
+            instructions=spec.instructions,
+            tools=self._tools(spec),
+            capabilities=spec.capabilities,
+            output_schema=spec.output_schema,
+            timeout=spec.timeout,
+            retry=spec.retry,
+            limits=spec.limits,
+            source=str(path),
+        )
+
+    def _tools(self, spec: AgentSpec) -> list[ToolLike]:
+        found: list[ToolLike] = []
+        for tool in spec.tools:
+            declared = self.manifest.tools.get(tool) if isinstance(tool, str) else None
+            found.append((str(tool), declared) if declared is not None else tool)
+        return found
+
+
+def replace_models(manifest: Manifest, model: str) -> Manifest:
+    """The manifest with this model in place of every one."""
+    if not model.strip():
+        raise ManifestError([Problem("the model's name is empty")])
+    agents = {
+        name: spec if spec.function is not None else spec.model_copy(update={"model": model, "scripted": None})
+        for name, spec in manifest.agents.items()
+    }
+    return manifest.model_copy(update={"agents": agents, "models": {}})

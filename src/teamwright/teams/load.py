@@ -1,0 +1,47 @@
+"""From files to a team that runs, and from a run's record to the same team."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from teamwright.agents.model import Models
+from teamwright.errors import Problem
+from teamwright.strategies.registry import strategy_names
+from teamwright.teams.build import SCRIPTED, Builder, replace_models
+from teamwright.teams.manifest import Loaded, load, resolve_secrets
+from teamwright.teams.team import Team
+from teamwright.values.specs import Source
+
+
+def read_manifest(paths: Sequence[Path]) -> Loaded:
+    """Load files and folders together; raises with every mistake at once."""
+    return load(paths, strategies=strategy_names())
+
+
+def load_team(
+    *paths: Path | str, team: str | None = None, model: str | None = None, models: Models | None = None
+) -> tuple[Team, Sequence[Problem]]:
+    """The team that these files declare, and what to warn about. `model` takes the place of every model."""
+    loaded = read_manifest([Path(path) for path in paths])
+    manifest = loaded.manifest
+    if model is not None:
+        manifest = replace_models(manifest, _anchored(model))
+    name = Builder(manifest).team_name(team)
+    source = Source(manifest=manifest, team=name, base=str(loaded.base.resolve()))
+    return team_from(source, models), loaded.warnings
+
+
+def team_from(source: Source, models: Models | None = None) -> Team:
+    """The team of a source, with secrets read from the environment now."""
+    manifest, secrets = resolve_secrets(source.manifest)
+    team = Builder(manifest, Path(source.base), models).team(source.team)
+    team.declared, team.secrets = source, secrets
+    return team
+
+
+def _anchored(model: str) -> str:
+    """A script named on the command line lies relative to where the user is, not to the manifest."""
+    if not model.startswith(SCRIPTED):
+        return model
+    return SCRIPTED + str(Path(model.removeprefix(SCRIPTED)).resolve())

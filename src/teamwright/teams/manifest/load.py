@@ -1,0 +1,167 @@
+"""Loads manifests: files and folders in, one checked `Manifest` out, or every mistake at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from teamwright.errors import ManifestError, Problem
+from teamwright.teams.manifest.ark import is_kubernetes, read_ark
+from teamwright.teams.manifest.checks import ANSWERERS, check, default_model
+from teamwright.teams.manifest.declared import Declaration, Declared, Query
+from teamwright.teams.manifest.native import read_native
+from teamwright.teams.manifest.nodes import Fields, Node, Place, described, plain
+from teamwright.teams.manifest.reader import read_file
+from teamwright.teams.manifest.report import Report, in_order
+from teamwright.values.names import plain_strategy_name
+from teamwright.values.specs import Manifest
+
+SUFFIXES = {".yaml", ".yml"}
+FILE_PREFIXES = ("scripted:", "local:")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A manifest with `${NAME}` still in place, what else its files say, and the folder where relative paths start."""
+
+    manifest: Manifest
+    warnings: tuple[Problem, ...]
+    queries: Mapping[str, Query]
+    base: Path
+    files: tuple[Path, ...]
+
+
+def load(paths: Sequence[Path], *, strategies: Collection[str], models_replaced: bool = False) -> Loaded:
+    """Load all files and folders together, or raise `ManifestError` with every problem.
+
+    With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
+    """
+    report = Report()
+    files = _files(paths, report)
+    base = _base(paths)
+    declared = _declared(files, report)
+    check(declared, strategies, report, models_replaced=models_replaced)
+    if not report.problems and not any(declared):
+        report.problem(
+            Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"
+        )
+        report.problems.extend(report.warnings)
+    order = [str(file) for file, _ in files]
+    if not report.problems:
+        manifest = _built(declared, base, report)
+        if manifest is not None:
+            found = tuple(file for file, _ in files)
+            return Loaded(manifest, in_order(report.warnings, order), declared.queries, base, found)
+    raise ManifestError(in_order(report.problems, order))
+
+
+def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, bool]]:
+    """Each file once, and whether it was found in a folder rather than named."""
+    files: dict[Path, bool] = {}
+    for path in paths:
+        try:
+            if not path.is_dir():
+                files[path] = False
+                continue
+            found = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and not one.name.startswith("."))
+        except (OSError, ValueError) as error:
+            report.problem(Place(str(path)), f"The folder can't be read: {error}")
+            continue
+        if not found:
+            report.problem(Place(str(path)), "The folder has no YAML files", "name them .yaml or .yml")
+        for one in found:
+            if one.is_file():
+                files.setdefault(one, True)
+    return list(files.items())
+
+
+def _base(paths: Sequence[Path]) -> Path:
+    if not paths:
+        return Path.cwd()
+    return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL
+
+
+def _declared(files: Sequence[tuple[Path, bool]], report: Report) -> Declared:
+    """Native documents are taken in first, since they may supply the tools of ARK's."""
+    declared = Declared()
+    foreign: list[tuple[Fields, Path]] = []
+    for file, in_folder in files:
+        for document in read_file(file, report):
+            root = _root(document, report, in_folder=in_folder)
+            if root is None:
+                continue
+            if is_kubernetes(root):
+                foreign.append((root, file.parent))
+            else:
+                read_native(root, file.parent, declared, report)
+    for root, folder in foreign:
+        read_ark(root, folder, declared, report)
+    return declared
+
+
+def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
+    if not isinstance(document, Fields):
+        message = f"A manifest is a mapping with agents and teams, and this is {described(document)}"
+        report.problem(document.place, message)
+        return None
+    if "rules" in document.entries and not document.entries.keys() & {"agents", "teams", "apiVersion"}:
+        # Replies lie beside the manifests that use them, so a folder may hold both.
+        if not in_folder:
+            hint = f"use it with  --model scripted:{document.place.file}"
+            report.problem(document.key_place("rules"), "This is a file of scripted replies, not a manifest", hint)
+        return None
+    return document
+
+
+def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
+    model = default_model(declared)
+    data: dict[str, dict[str, JsonValue]] = {"agents": {}, "teams": {}, "models": {}, "tools": {}}
+    for one in declared:
+        data[f"{one.kind}s"][one.name] = _value(one, base, model)
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False, include_input=False):
+            section, name = str(mistake["loc"][0]), str(mistake["loc"][1]) if len(mistake["loc"]) > 1 else ""
+            owner = next((one for one in declared if f"{one.kind}s" == section and one.name == name), None)
+            where = ".".join(str(step) for step in mistake["loc"])
+            report.problem(owner.place if owner else Place(""), f"{where}: {mistake['msg']}")
+        return None
+
+
+def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
+    """The plain data of a declaration, with defaults filled in and paths made relative to `base`."""
+    value = plain(one.node)
+    if one.kind == "model" and isinstance(value, str):
+        return _moved_model(value, one.folder, base)
+    if not isinstance(value, dict):
+        return value
+    if one.kind == "agent":
+        if not any(value.get(name) is not None for name in ANSWERERS):
+            # Nobody declares this one when ARK's cluster or --model is to supply it.
+            value["model"] = model or "default"
+        if isinstance(written := value.get("model"), str):
+            value["model"] = _moved_model(written, one.folder, base)
+        if isinstance(script := value.get("scripted"), str):
+            value["scripted"] = _moved(script, one.folder, base)
+    if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
+        value["strategy"] = plain_strategy_name(strategy)
+    return value
+
+
+def _moved_model(model: str, folder: Path, base: Path) -> str:
+    for prefix in FILE_PREFIXES:
+        if model.startswith(prefix):
+            return prefix + _moved(model.removeprefix(prefix), folder, base)
+    return model
+
+
+def _moved(file: str, folder: Path, base: Path) -> str:
+    """A path from `folder`, as seen from `base`."""
+    if folder == base or Path(file).is_absolute() or file.startswith("${"):
+        return file
+    return Path(os.path.relpath(folder / file, base)).as_posix()

@@ -1,0 +1,132 @@
+"""Plain data with positions: what the reader makes of YAML. It knows nothing of teams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file; lines and columns count from 1, and 0 is the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A text, number, truth value or nothing; `raw` is how the file spells it."""
+
+    value: str | int | float | bool | None
+    place: Place
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    items: tuple[Node, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a mapping as the file spells it, where it stands, and its value."""
+
+    key: str
+    place: Place
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping; in a translated document its keys are ours, and each entry keeps the spelling of the file."""
+
+    entries: Mapping[str, Entry]
+    place: Place
+
+    def get(self, *path: str) -> Node | None:
+        """The value at `path`, or None when any step is missing or is no mapping."""
+        node: Node = self
+        for key in path:
+            if not isinstance(node, Fields) or key not in node.entries:
+                return None
+            node = node.entries[key].node
+        return node
+
+    def text(self, *path: str) -> Scalar | None:
+        """The text at `path`; anything that is not text counts as missing."""
+        node = self.get(*path)
+        return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
+
+    def texts(self, *path: str) -> Iterator[tuple[str, Place]]:
+        """The texts in the list at `path`, with their places."""
+        node = self.get(*path)
+        if isinstance(node, Items):
+            for item in node.items:
+                if isinstance(item, Scalar) and isinstance(item.value, str):
+                    yield item.value, item.place
+
+    def has(self, key: str) -> bool:
+        """Whether `key` is there with a value."""
+        node = self.get(key)
+        return node is not None and not is_nothing(node)
+
+    def key_place(self, key: str) -> Place:
+        """Where `key` stands, or else the mapping itself."""
+        return self.entries[key].place if key in self.entries else self.place
+
+    def with_value(self, key: str, node: Node) -> Fields:
+        """This mapping with one more or one other value."""
+        entry = self.entries.get(key)
+        changed = replace(entry, node=node) if entry else Entry(key, node.place, node)
+        return Fields({**self.entries, key: changed}, self.place)
+
+
+Node = Scalar | Items | Fields
+
+
+def is_nothing(node: Node) -> bool:
+    """Whether a key was written without a value."""
+    return isinstance(node, Scalar) and node.value is None
+
+
+def plain(node: Node) -> JsonValue:
+    """The data without its positions."""
+    match node:
+        case Scalar():
+            return node.value
+        case Items():
+            return [plain(item) for item in node.items]
+        case Fields():
+            return {key: plain(entry.node) for key, entry in node.entries.items()}
+
+
+def shown(text: str, longest: int = 60) -> str:
+    """A text quoted for a message, cut when long."""
+    return repr(text if len(text) <= longest else text[: longest - 1] + "…")
+
+
+def described(node: Node) -> str:
+    """What a value is, in words for a message."""
+    match node:
+        case Items():
+            return "a list"
+        case Fields():
+            return "a mapping"
+        case Scalar(value=None):
+            return "nothing"
+        case Scalar(value=bool() as value):
+            return "true" if value else "false"
+        case Scalar(value=str() as value):
+            return f"the text {shown(value)}"
+        case Scalar():
+            return f"the number {node.raw or node.value}"

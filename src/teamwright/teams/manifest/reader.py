@@ -1,0 +1,297 @@
+"""Reads YAML files into plain data with positions.
+
+It bounds size, depth and alias expansion, and builds nothing but texts, numbers, truth values, lists and mappings.
+Whatever is wrong becomes a problem, never an exception.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
+from teamwright.teams.manifest.report import Report
+from teamwright.teams.manifest.scalars import UNPRINTABLE, resolve
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
+MAX_NODES = 200_000
+MAX_CHARACTERS = 4 << 20
+TAG = "tag:yaml.org,2002:"
+COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
+
+
+class _Unreadable(Exception):
+    """The rest of the file can't be read; the problem is already noted."""
+
+
+def read_file(path: Path, report: Report) -> list[Node]:
+    """The documents of one file; empty ones are left out."""
+    file = Place(str(path))
+    text = _text_of(path, file, report)
+    if text is None:
+        report.incomplete = True
+        return []
+    before = len(report.problems)
+    documents = _documents(text, file, report)
+    if not documents and len(report.problems) == before:
+        report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
+    return documents
+
+
+def _text_of(path: Path, file: Place, report: Report) -> str | None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            report.problem(file, "This is not a regular file", "give a YAML file or a folder of them")
+            return None
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        report.problem(file, "There is no such file", _similar_file(path))
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        report.problem(file, f"The file can't be read: {reason}")
+        return None
+    if len(data) > MAX_BYTES:
+        report.problem(file, f"The file is larger than {MAX_BYTES >> 20} MiB", "split it and give the folder")
+        return None
+    return _decoded(data, file, report)
+
+
+def _similar_file(path: Path) -> str:
+    """Name the files beside a missing one that may have been meant."""
+    try:
+        names = [one.name for one in path.parent.iterdir() if one.suffix in {".yaml", ".yml"}] if path.name else []
+    except (OSError, ValueError):
+        return ""
+    return Report().near(path.name, names) if names else "check the path"
+
+
+def _decoded(data: bytes, file: Place, report: Report) -> str | None:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        report.problem(Place(file.file, line, column), "The file is not UTF-8 text", "save it as UTF-8")
+        return None
+    if found := UNPRINTABLE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        place = Place(file.file, line, found.start() - text.rfind("\n", 0, found.start()))
+        report.problem(place, f"The file contains the control character U+{ord(found[0]):04X}", "remove it")
+        return None
+    return text
+
+
+def _documents(text: str, file: Place, report: Report) -> list[Node]:
+    import yaml
+
+    composer = _Composer(file.file, report)
+    try:
+        for event in _events(text):
+            composer.take(event)
+    except _Unreadable:
+        report.incomplete = True
+    except yaml.MarkedYAMLError as error:
+        report.incomplete = True
+        _note_syntax(error, text, file, report)
+    except (yaml.YAMLError, ValueError) as error:
+        report.incomplete = True
+        report.problem(file, f"This is not YAML: {' '.join(str(error).split())}")
+    return composer.documents
+
+
+def _events(text: str) -> Iterator[yaml.Event]:
+    import yaml
+
+    # The C parser is six times as fast; not every build of PyYAML has it.
+    parse = cast("Callable[..., Iterator[yaml.Event]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
+    return parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: Report) -> None:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file.file, mark.line + 1, mark.column + 1) if mark else file
+    lines = text.splitlines()
+    line = lines[mark.line] if mark and mark.line < len(lines) else ""
+    hint = ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        hint = "indent with spaces, not with tabs"
+    elif "mapping values are not allowed" in (error.problem or ""):
+        hint = "put a text that contains ': ' in quotes"
+    elif mark and line[mark.column : mark.column + 1] in {"@", "`", "%"}:
+        hint = "put a text that starts like this in quotes"
+    words = ", ".join(part for part in (error.context, error.problem) if part)
+    report.problem(place, f"This is not YAML: {words}", hint)
+
+
+@dataclass(slots=True)
+class _Size:
+    """What a node amounts to once its aliases are written out."""
+
+    nodes: int = 1
+    characters: int = 0
+    height: int = 0
+
+    def hold(self, part: _Size) -> None:
+        self.nodes += part.nodes
+        self.characters += part.characters
+        self.height = max(self.height, part.height + 1)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come yet."""
+
+    place: Place
+    anchor: str | None
+    items: list[Node] | None = None
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    merged: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    key: Scalar | None = None
+    awaits_value: bool = False
+    is_merge: bool = False
+    size: _Size = field(default_factory=_Size)
+
+
+@dataclass(slots=True)
+class _Composer:
+    """Puts parser events together without recursion, so that no nesting can exhaust the stack."""
+
+    file: str
+    report: Report
+    documents: list[Node] = field(default_factory=list[Node])
+    open: list[_Open] = field(default_factory=list[_Open])
+    anchors: dict[str, tuple[Node, _Size]] = field(default_factory=dict[str, tuple[Node, _Size]])
+    total: _Size = field(default_factory=_Size)
+
+    def take(self, event: yaml.Event) -> None:
+        """Use the next event."""
+        import yaml
+
+        place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        match event:
+            case yaml.ScalarEvent():
+                self._scalar(event, place)
+            case yaml.AliasEvent():
+                self._alias(str(event.anchor), place)
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._start(event, place, None if isinstance(event, yaml.MappingStartEvent) else [])
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                self._end()
+            case yaml.DocumentStartEvent():
+                self.anchors.clear()
+            case _:
+                pass
+
+    def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
+        text = str(event.value)
+        if found := UNPRINTABLE.search(text):
+            self.report.problem(place, f"The text contains the control character U+{ord(found[0]):04X}", "remove it")
+            text = UNPRINTABLE.sub("", text)
+        plainly = bool(event.implicit[0])
+        value, mistake = resolve(text, event.tag, plainly=plainly)
+        if mistake:
+            self.report.problem(place, mistake)
+        top = self.open[-1] if self.open else None
+        if top and top.items is None and not top.awaits_value:
+            top.is_merge = plainly and text == "<<"
+        self._count(place, _Size(1, len(text)))
+        self._add(Scalar(value, place, text), event.anchor, _Size(1, len(text)))
+
+    def _alias(self, anchor: str, place: Place) -> None:
+        if anchor not in self.anchors:
+            inside = any(one.anchor == anchor for one in self.open)
+            self._stop(place, f"*{anchor} stands inside what it repeats" if inside else f"*{anchor} repeats nothing")
+        node, size = self.anchors[anchor]
+        self._count(place, size)
+        self._add(node, None, size)
+
+    def _start(self, event: yaml.CollectionStartEvent, place: Place, items: list[Node] | None) -> None:
+        if event.tag not in COLLECTION_TAGS:
+            self.report.problem(place, f"The tag {shown(str(event.tag))} is not supported", "remove it")
+        self._count(place, _Size())
+        self.open.append(_Open(place, event.anchor, items))
+
+    def _end(self) -> None:
+        done = self.open.pop()
+        if done.items is not None:
+            node: Node = Items(tuple(done.items), done.place)
+        else:
+            node = Fields({**done.merged, **done.entries}, done.place)
+        self._add(node, done.anchor, done.size)
+
+    def _count(self, place: Place, size: _Size) -> None:
+        self.total.hold(size)
+        if self.total.nodes > MAX_NODES or self.total.characters > MAX_CHARACTERS:
+            self._stop(place, "The file grows too large when its aliases are written out")
+        if len(self.open) + size.height >= MAX_DEPTH:
+            self._stop(place, f"This is nested more than {MAX_DEPTH} levels deep")
+
+    def _add(self, node: Node, anchor: str | None, size: _Size) -> None:
+        if anchor:
+            self.anchors[anchor] = (node, size)
+        if not self.open:
+            if not (isinstance(node, Scalar) and node.value is None):
+                self.documents.append(node)
+            return
+        top = self.open[-1]
+        top.size.hold(size)
+        if top.items is not None:
+            top.items.append(node)
+        elif top.awaits_value:
+            self._value(top, node)
+        else:
+            self._key(top, node)
+
+    def _key(self, top: _Open, node: Node) -> None:
+        top.awaits_value = True
+        top.key = None
+        if not isinstance(node, Scalar):
+            top.is_merge = False
+            hint = "put a text that starts with '{{' in quotes" if isinstance(node, Fields) else ""
+            self.report.problem(node.place, f"A key must be text, and this is {described(node)}", hint)
+        elif not isinstance(node.value, str):
+            self.report.problem(
+                node.place, f"A key must be text, and this is {described(node)}", f'write "{node.raw or "null"}"'
+            )
+        else:
+            top.key = node
+
+    def _value(self, top: _Open, node: Node) -> None:
+        top.awaits_value = False
+        key = top.key
+        if key is None:
+            return
+        name = str(key.value)
+        if top.is_merge:
+            self._merge(top, node)
+        elif name in top.entries:
+            first = top.entries[name].place
+            self.report.problem(
+                key.place,
+                f"The key {shown(name)} stands here twice",
+                f"the first is in line {first.line}, column {first.column}; remove one",
+            )
+        else:
+            top.entries[name] = Entry(name, key.place, node)
+
+    def _merge(self, top: _Open, node: Node) -> None:
+        sources = node.items if isinstance(node, Items) else (node,)
+        for source in sources:
+            if not isinstance(source, Fields):
+                self.report.problem(node.place, f"'<<' takes mappings, and this is {described(source)}")
+                continue
+            for name, entry in source.entries.items():
+                top.merged.setdefault(name, entry)
+
+    def _stop(self, place: Place, message: str) -> None:
+        self.report.problem(place, message)
+        raise _Unreadable

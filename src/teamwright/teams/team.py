@@ -1,0 +1,136 @@
+"""A team: members and a strategy. It is an agent itself, so teams nest without special cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from teamwright.agents.function import with_data
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
+from teamwright.strategies.protocol import Settings, Strategy, Task
+from teamwright.strategies.registry import find_strategy
+from teamwright.values.events import TeamEnded, TeamStarted
+from teamwright.values.limits import Limits
+from teamwright.values.names import check_name
+from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.turns import Reply, Turn
+
+
+class Team:
+    """Members that work together by a strategy, under common limits."""
+
+    kind = "team"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        members: Sequence[Agent],
+        strategy: str | Strategy = "sequential",
+        description: str = "",
+        share: Share = "transcript",
+        max_turns: int | None = None,
+        on_max_turns: Literal["stop", "fail"] = "stop",
+        limits: Limits | None = None,
+        output_schema: JsonSchema | None = None,
+        options: dict[str, JsonValue] | None = None,
+    ) -> None:
+        self.name = check_name("team", name)
+        self.members = tuple(members)
+        self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
+        self.description, self.limits, self.output_schema = description, limits, output_schema
+        self.settings = Settings(share, max_turns, on_max_turns, options or {})
+        self.secrets: frozenset[str] = frozenset()
+        self.declared: Source | None = None
+        self._check()
+
+    def _check(self) -> None:
+        problems = [] if self.members else [f"the team {self.name!r} has no members"]
+        problems += [f"the team {self.name!r}: {text}" for text in self.strategy.problems(self.settings, self.members)]
+        known: dict[str, Agent] = {}
+        for agent in self.everyone():
+            if known.setdefault(agent.name, agent) is not agent:
+                problems.append(f"two different agents are called {agent.name!r}")
+        if problems:
+            raise ManifestError([Problem(text) for text in problems])
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Let the strategy bring the task to an outcome."""
+        await ctx.emit(
+            TeamStarted(
+                strategy=self.strategy.name,
+                version=self.strategy.version,
+                members=tuple(member.name for member in self.members),
+                share=self.settings.share,
+            )
+        )
+        outcome = await self.strategy.run(Task(turn.task, turn.history, self.settings), self.members, ctx)
+        await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
+        if failure := outcome.failure:
+            said = f"{failure.member!r} failed: {failure.message}" if failure.member else failure.message
+            raise MemberFailed(failure.error, said)
+        reply = Reply(
+            messages=outcome.messages,
+            data=outcome.data,
+            stop_reason=outcome.stop_reason,
+            warnings=tuple(f"{self.name}: {text}" for text in outcome.warnings),
+        )
+        if self.output_schema is not None:
+            return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
+        return reply
+
+    def everyone(self) -> Iterator[Agent]:
+        """This team, its members, and theirs."""
+        yield self
+        for member in self.members:
+            if isinstance(member, Team):
+                yield from member.everyone()
+            else:
+                yield member
+
+    def strategies(self) -> dict[str, int]:
+        """The strategies in use, with their versions."""
+        teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
+        return {team.strategy.name: team.strategy.version for team in teams}
+
+    @property
+    def spec(self) -> TeamSpec:
+        """This team as a declaration."""
+        return TeamSpec(
+            description=self.description,
+            strategy=self.strategy.name,
+            members=tuple(member.name for member in self.members),
+            share=self.settings.share,
+            max_turns=self.settings.max_turns,
+            on_max_turns=self.settings.on_max_turns,
+            limits=self.limits,
+            output_schema=self.output_schema,
+            options=dict(self.settings.options),
+        )
+
+    @property
+    def source(self) -> Source:
+        """Everything here as a declaration, from which it can be made again."""
+        return self.declared or Source(manifest=self._manifest(), team=self.name)
+
+    def _manifest(self) -> Manifest:
+        teams: dict[str, TeamSpec] = {}
+        agents: dict[str, AgentSpec] = {}
+        for agent in self.everyone():
+            if isinstance(agent, Team):
+                teams[agent.name] = agent.spec
+            else:
+                agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
+        return Manifest(agents=agents, teams=teams)
+
+
+def require_team(agent: object) -> Team:
+    """The engine runs teams; a lone agent becomes a team of one."""
+    if isinstance(agent, Team):
+        return agent
+    if isinstance(agent, Agent):
+        return Team(agent.name, members=[agent])
+    raise UsageError(f"{agent!r} is neither a team nor an agent.")

@@ -1,0 +1,29 @@
+"""What a run, team or member may spend."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from teamwright.values.frozen import Value
+
+
+class Limits(Value):
+    """Upper bounds; `None` is no bound of its own (those around it still hold)."""
+
+    tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
+    calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
+    seconds: float | None = Field(default=None, gt=0, description="time with a driver, not waiting for a person")
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether nothing is bounded here."""
+        return self.tokens is None and self.calls is None and self.seconds is None
+
+
+class RetryPolicy(Value):
+    """How often and how patiently a failed call is made again."""
+
+    attempts: int = Field(default=3, ge=0, le=20, description="further attempts after the first")
+    backoff: float = Field(default=2.0, ge=0, description="seconds before the second attempt, doubled each time")
+    longest: float = Field(default=60.0, ge=0, description="no wait is longer, whatever the provider asks")
+    jitter: float = Field(default=0.1, ge=0, le=1, description="share of the wait that is random")

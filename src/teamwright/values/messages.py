@@ -1,0 +1,105 @@
+"""What is said: messages, and the append-only conversations that turns look at without copying."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Literal, overload
+
+from teamwright.values.frozen import Value
+
+Role = Literal["user", "assistant"]
+DIGEST_BYTES = 20
+
+
+def digest(text: str, *more: str) -> str:
+    """The content hash of one or more strings, as hex; used for bodies and for matching turns."""
+    state = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES)
+    for part in more:
+        state.update(b"\x00")
+        state.update(part.encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+class Message(Value):
+    """One thing that somebody said."""
+
+    name: str
+    content: str
+    role: Role = "assistant"
+
+
+class History(Sequence[Message]):
+    """A fixed stretch of a conversation. It stays as it is when the conversation grows, and costs nothing to make."""
+
+    __slots__ = ("_messages", "_start", "_stop", "digest")
+
+    def __init__(self, messages: list[Message], start: int, stop: int, digest: str) -> None:
+        self._messages, self._start, self._stop = messages, start, stop
+        self.digest = digest
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> History:
+        """A history of its own, from messages that belong to no conversation."""
+        conversation = Conversation()
+        conversation.extend(messages)
+        return conversation.history()
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return self._messages[self._start : self._stop][index]
+        size = len(self)
+        if not -size <= index < size:
+            raise IndexError(index)
+        return self._messages[self._start + (index if index >= 0 else index + size)]
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __iter__(self) -> Iterator[Message]:
+        for index in range(self._start, self._stop):
+            yield self._messages[index]
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} messages, {self.digest[:8]})"
+
+
+class Conversation:
+    """Messages in the order they were said; only ever grows.
+
+    The digest rolls: it is made from the one before and the new message, so adding and matching take constant work.
+    """
+
+    __slots__ = ("_digest", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._digest = ""
+
+    def append(self, message: Message) -> None:
+        """Add what was said."""
+        self._messages.append(message)
+        self._digest = digest(self._digest, message.name, message.role, message.content)
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        """Add several, in order."""
+        for message in messages:
+            self.append(message)
+
+    def history(self) -> History:
+        """Everything so far."""
+        return History(self._messages, 0, len(self._messages), self._digest)
+
+    def since(self, start: int) -> tuple[Message, ...]:
+        """What was said from the given position on."""
+        return tuple(self._messages[start:])
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+
+EMPTY = Conversation().history()

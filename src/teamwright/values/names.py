@@ -1,0 +1,43 @@
+"""Names and keys: what agents, teams, steps and runs may be called, and how a place in a run is spelt."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+from teamwright.errors import InvalidName
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SEPARATOR = "/"
+
+
+def check_name(what: str, name: str) -> str:
+    """Return `name` when it is one, or raise with a suggestion."""
+    if NAME.fullmatch(name):
+        return name
+    raise InvalidName(what, name, suggest_name(name))
+
+
+def suggest_name(name: str) -> str:
+    """The nearest valid name, for an error message."""
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64]
+    return cleaned or "my-name"
+
+
+def join_key(scope: str, place: str) -> str:
+    """The key of `place` within `scope`; `place` may itself have several segments."""
+    if NAME.fullmatch(place):
+        escaped = place
+    else:
+        escaped = SEPARATOR.join(quote(segment, safe="") or "%" for segment in place.split(SEPARATOR))
+    return f"{scope}{SEPARATOR}{escaped}" if scope else escaped
+
+
+def with_attempt(key: str, attempt: int) -> str:
+    """The key of a further attempt: the first has no mark, the second is `#2`."""
+    return key if attempt == 1 else f"{key}#{attempt}"
+
+
+def plain_strategy_name(name: str) -> str:
+    """Strategy names are accepted with `-` or `_`."""
+    return name.strip().replace("-", "_")

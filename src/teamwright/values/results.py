@@ -1,0 +1,79 @@
+"""How a run stands or ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from teamwright.values.frozen import Value
+from teamwright.values.messages import Message
+from teamwright.values.turns import Failure
+from teamwright.values.usage import NOTHING, Usage
+
+Status = Literal["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "running"]
+StopReason = Literal[
+    "done", "terminated", "max_turns", "error", "budget", "deadline", "cancelled", "person", "approval",
+    "retries_exhausted", "pause", "review_exceeded", "planning", "gate",
+]  # fmt: skip
+
+FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
+
+
+class Outcome(Value):
+    """What a strategy came to."""
+
+    stop_reason: StopReason = "done"
+    messages: tuple[Message, ...] = ()
+    output: str | None = None
+    data: JsonValue = None
+    failure: Failure | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class RunResult(Value):
+    """What a run came to."""
+
+    run_id: str
+    status: Status
+    stop_reason: StopReason | None = None
+    output: str | None = None
+    data: JsonValue = None
+    messages: tuple[Message, ...] = ()
+    usage: Usage = NOTHING
+    warnings: tuple[str, ...] = ()
+    started_at: str = ""
+    seconds: float = 0.0
+    failure: Failure | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code that stands for this result."""
+        match self.status:
+            case "completed" | "running":
+                return 0
+            case "failed":
+                return 1
+            case "degraded":
+                return 4 if self.stop_reason == "budget" else 3
+            case "timeout":
+                return 5
+            case "cancelled":
+                return 6
+            case "paused":
+                return 7
+            case "interrupted":
+                return 130
+
+
+class RunSummary(Value):
+    """A run as a line in a list."""
+
+    id: str
+    team: str
+    status: Status
+    stop_reason: StopReason | None = None
+    started_at: str = ""
+    seconds: float = 0.0
+    total_tokens: int = 0
+    usd: float | None = None

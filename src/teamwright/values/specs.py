@@ -1,0 +1,109 @@
+"""Declarations: what a manifest says, as values. A run records its manifest in this form and is rebuilt from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from teamwright.values.frozen import Value
+from teamwright.values.limits import Limits, RetryPolicy
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Share = Literal["transcript", "output"]
+JsonSchema = dict[str, JsonValue]
+
+
+class ServerModel(Value):
+    """A model behind an OpenAI-compatible server."""
+
+    url: str = Field(description="base URL, for example http://localhost:8000/v1")
+    name: str = Field(description="the model's name at that server")
+    api_key: str | None = Field(default=None, description="${NAME} reads the environment")
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
+        default="max_completion_tokens", description="how the server spells the output cap"
+    )
+
+
+ModelSpec = str | ServerModel
+"""`provider:name`, `local`, `local:/path/to/weights.gguf`, `scripted:file.yaml`, or a server."""
+
+
+class FunctionTool(Value):
+    """A Python function, by import path."""
+
+    function: str = Field(description="module:function")
+    description: str | None = None
+
+
+class McpTool(Value):
+    """A server that speaks the Model Context Protocol, by command or URL; `allow` narrows what it offers."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    allow: tuple[str, ...] | None = None
+
+
+class McpSpec(Value):
+    """The tool form `{mcp: {...}}`."""
+
+    mcp: McpTool
+
+
+ToolSpec = FunctionTool | McpSpec
+
+
+class AgentSpec(Value):
+    """One agent. Exactly one of `model`, `function` and `scripted` says who answers."""
+
+    description: str = ""
+    instructions: str = ""
+    model: str | ServerModel | None = Field(default=None, description="a name from `models`, or a model")
+    function: str | None = Field(default=None, description="module:function")
+    scripted: str | None = Field(default=None, description="a file of scripted replies")
+    tools: tuple[str | FunctionTool | McpSpec, ...] = Field(
+        default=(), description="names from `tools`, `terminate`, or tools written here"
+    )
+    capabilities: tuple[str, ...] = ()
+    input_schema: JsonSchema | None = None
+    output_schema: JsonSchema | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
+    timeout: float | None = Field(default=None, gt=0, description="seconds for one turn")
+    retry: RetryPolicy = RetryPolicy()
+    limits: Limits | None = None
+    isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+
+
+class TeamSpec(Value):
+    """One team."""
+
+    description: str = ""
+    strategy: str = "sequential"
+    members: tuple[str, ...] = Field(description="names of agents and teams")
+    share: Share = "transcript"
+    max_turns: int | None = Field(default=None, ge=1)
+    on_max_turns: Literal["stop", "fail"] = "stop"
+    limits: Limits | None = None
+    output_schema: JsonSchema | None = Field(default=None, description="the team's answer must fit it")
+    options: dict[str, JsonValue] = Field(default={}, description="settings of a third-party strategy")
+
+
+class Manifest(Value):
+    """Everything that a file or folder declares, by name."""
+
+    agents: dict[Name, AgentSpec] = {}
+    teams: dict[Name, TeamSpec] = {}
+    models: dict[Name, str | ServerModel] = {}
+    tools: dict[Name, FunctionTool | McpSpec] = {}
+
+
+class Source(Value):
+    """Where a team came from, so that it can be made again: recorded with every run, without secrets."""
+
+    manifest: Manifest
+    team: str
+    base: str = ""

@@ -1,0 +1,72 @@
+"""One member's turn: what it is told, what it says, or why it could not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from teamwright.values.frozen import Value
+from teamwright.values.messages import EMPTY, History, Message, digest
+from teamwright.values.usage import NOTHING, Usage
+
+Purpose = Literal["work", "coordinate", "judge"]
+Signal = Literal["terminate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a member is told. The task stands last; the history before it is never changed by anybody."""
+
+    task: str
+    history: History = field(default=EMPTY)
+    number: int = 1
+    purpose: Purpose = "work"
+    tools: tuple[str, ...] | None = None
+    max_output: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """By this a turn is recognised on replay; what the engine adds to a turn is no part of it."""
+        tools = "*" if self.tools is None else ",".join(self.tools)
+        return digest(self.history.digest, self.task, self.purpose, tools, str(self.max_output))
+
+    @property
+    def prompt(self) -> str:
+        """Everything the member is told, as one text: the history under names, then the task."""
+        if not self.history:
+            return self.task
+        told = "\n\n".join(f"# {message.name}:\n{message.content}" for message in self.history)
+        return f"{told}\n\n{self.task}"
+
+
+class Failure(Value):
+    """Why a member gave no answer. Its text is for people and records, never for another member."""
+
+    member: str
+    error: str
+    message: str
+    messages: tuple[Message, ...] = ()
+
+
+class Reply(Value):
+    """What a member said."""
+
+    messages: tuple[Message, ...] = ()
+    data: JsonValue = None
+    usage: Usage = NOTHING
+    signal: Signal | None = None
+    stop_reason: str | None = None
+    truncated: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The last thing said, which is the answer."""
+        return self.messages[-1].content if self.messages else ""
+
+    @classmethod
+    def of(cls, name: str, content: str, **more: object) -> Reply:
+        """A reply of one message."""
+        return cls(messages=(Message(name=name, content=content),), **more)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,56 @@
+"""A context for agents under test: it makes each effect once, keeps what came back, and can hand it out again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.errors import AgentError
+
+
+@dataclass
+class Recording:
+    """What happened: effects by key in the order they were asked for, results, failures and streamed text."""
+
+    results: dict[str, Returned] = field(default_factory=dict[str, Returned])
+    failures: dict[str, AgentError] = field(default_factory=dict[str, AgentError])
+    effects: dict[str, Effect] = field(default_factory=dict[str, Effect])
+    made: list[str] = field(default_factory=list[str])
+    deltas: list[str] = field(default_factory=list[str])
+    max_output: int | None = None
+    refuse: dict[str, Exception] = field(default_factory=dict[str, Exception])
+
+    async def effect(self, key: str, effect: Effect) -> Returned:
+        assert key not in self.effects, f"the key {key!r} is used twice"
+        self.effects[key] = effect
+        if key in self.refuse:
+            raise self.refuse[key]
+        if key in self.failures:
+            raise self.failures[key]
+        if key not in self.results:
+            await self._make(key, effect)
+        return self.results[key]
+
+    async def _make(self, key: str, effect: Effect) -> None:
+        self.made.append(key)
+        cap = self.max_output or effect.max_output
+        attempt = Attempt(1, f"run/{key}", cap, lambda _: 0, self.deltas.append)
+        try:
+            self.results[key] = await effect.call(attempt)
+        except AgentError as error:
+            self.failures[key] = error
+            raise
+
+    def again(self) -> Recording:
+        """A replay: the same record, nothing asked for yet."""
+        return Recording(results=dict(self.results), failures=dict(self.failures))
+
+    @property
+    def ctx(self) -> Context:
+        """This, as an agent sees it; the doors that agents do not use are not built."""
+        return _as_context(self)
+
+
+def _as_context(recording: Any) -> Context:
+    return recording

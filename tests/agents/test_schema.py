@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from pydantic import BaseModel
+
+from teamwright.agents.schema import as_schema, check, check_input
+from teamwright.errors import InvalidInput, InvalidOutput, UsageError
+
+PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+
+
+def test_a_value_that_fits_passes() -> None:  # P-01
+    check(PERSON, {"age": 3}, "the answer")
+
+
+def test_a_value_that_does_not_fit_is_told_with_its_place() -> None:  # P-01
+    with pytest.raises(InvalidOutput, match=r"the answer does not fit its schema: at 'age': 'x' is not of type 'integ"):
+        check(PERSON, {"age": "x"}, "the answer")
+
+
+def test_only_the_first_breaches_are_listed() -> None:
+    with pytest.raises(InvalidOutput, match="and 3 more"):
+        check({"type": "array", "items": {"type": "integer"}}, ["x"] * 8, "the answer")
+
+
+def test_input_is_read_as_json_and_checked() -> None:  # P-01
+    assert check_input(PERSON, '{"age": 3}', "the task") == {"age": 3}
+    with pytest.raises(InvalidInput, match="the task must be JSON"):
+        check_input(PERSON, "three", "the task")
+    with pytest.raises(InvalidInput, match="'age' is a required property"):
+        check_input(PERSON, "{}", "the task")
+
+
+def test_a_schema_that_is_none_is_refused_when_it_is_declared() -> None:
+    with pytest.raises(UsageError, match="The schema of the input of 'a' is not a valid JSON Schema"):
+        as_schema({"type": "objekt"}, "the input of 'a'")
+
+
+def test_a_model_class_gives_its_schema() -> None:
+    class Person(BaseModel):
+        age: int
+
+    schema = as_schema(Person, "the output")
+    assert schema is not None
+    check(schema, {"age": 3}, "the answer")
+
+
+def test_a_schema_in_an_older_draft_is_read_as_that_draft() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
+    with pytest.raises(InvalidOutput):
+        check(schema, ["x"], "the answer")
+
+
+def test_the_library_is_imported_at_the_first_check() -> None:
+    program = "import sys, teamwright.agents.schema; sys.exit('jsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

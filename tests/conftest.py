@@ -1,0 +1,51 @@
+"""What holds for each test: asyncio as the event loop, a data folder of its own, no keys, no task left behind."""
+
+import asyncio
+import inspect
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A red build has to be red again on the next machine, so only the thorough profile draws at random.
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+SECRET_ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the test a data folder of its own and take away what the user's shell brings."""
+    for name in os.environ:
+        if name.startswith("TEAMWRIGHT_") or name.endswith(SECRET_ENDINGS):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path / "teamwright-home"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+
+
+@pytest.fixture
+async def tasks_end() -> AsyncIterator[None]:
+    """Fail a test that leaves a task running in its event loop."""
+    before = asyncio.all_tasks()
+    yield
+    await asyncio.sleep(0)
+    # The test runner drives this fixture itself with a task, which is no business of the test.
+    left = [task for task in asyncio.all_tasks() - before if "TestRunner" not in repr(task.get_coro())]
+    assert not left, f"the test left tasks behind: {left}"
+
+
+@pytest.fixture(autouse=True)
+def no_task_left_behind(request: pytest.FixtureRequest) -> None:
+    function = request.function
+    written = function.hypothesis.inner_test if hasattr(function, "hypothesis") else function
+    if inspect.iscoroutinefunction(written):
+        request.getfixturevalue("tasks_end")

@@ -1,0 +1,69 @@
+"""ARK's models become servers or provider names."""
+
+from pathlib import Path
+
+import pytest
+
+from teamwright.teams.manifest import Loaded
+from teamwright.values.specs import ServerModel
+from tests.teams.manifest.manifests import loaded, only_problem
+
+HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec: "
+SECRET = "{valueFrom: {secretKeyRef: {name: n, key: k}}}"
+
+
+def model(folder: Path, spec: str) -> Loaded:
+    return loaded(folder, HEAD + spec)
+
+
+def test_an_address_makes_a_server(tmp_path: Path) -> None:  # R-12
+    spec = "{type: openai, model: {value: 'q:8b'}, config: {openai: {baseUrl: {value: 'http://o:1/v1'}, apiKey: {value: '${K}'}}}}"
+    found = model(tmp_path, spec)
+    assert found.manifest.models["m"] == ServerModel(url="http://o:1/v1", name="q:8b", api_key="${K}")
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "warned"),
+    [
+        (
+            f"{{type: openai, model: {{value: g}}, config: {{openai: {{baseUrl: {{value: 'https://api.openai.com/v1'}}, apiKey: {SECRET}}}}}}}",
+            "openai:g",
+            ["set OPENAI_API_KEY"],
+        ),
+        (
+            f"{{provider: anthropic, type: completions, model: {{value: c}}, config: {{anthropic: {{apiKey: {SECRET}}}}}}}",
+            "anthropic:c",
+            ["set ANTHROPIC_API_KEY"],
+        ),
+        (
+            "{type: azure, model: {value: g}, config: {azure: {baseUrl: {value: 'https://x.azure.com'}, apiVersion: {value: v}}}}",
+            "azure:g",
+            ["set AZURE_OPENAI_ENDPOINT", "'apiVersion' of model 'm' is not supported"],
+        ),
+        (
+            "{type: bedrock, model: {value: 'us.a:0'}, config: {bedrock: {region: {value: r}}}, pollInterval: 5m}",
+            "bedrock:us.a:0",
+            ["'region'", "'pollInterval'"],
+        ),
+        ("{type: openai, model: {value: g}, config: {azure: {}}}", "openai:g", ["'config.azure' is not used"]),
+    ],
+)
+def test_without_an_address_the_provider_is_named(
+    tmp_path: Path, spec: str, expected: str, warned: list[str]
+) -> None:  # R-12
+    found = model(tmp_path, spec)
+    assert found.manifest.models["m"] == expected
+    told = "\n".join(str(one) for one in found.warnings)
+    assert len(found.warnings) == len(warned)
+    assert all(words in told for words in warned)
+
+
+def test_what_is_kept_in_a_cluster_is_told(tmp_path: Path) -> None:
+    spec = f"{{type: openai, model: {{value: g}}, config: {{openai: {{baseUrl: {{value: 'http://x/v1'}}, apiKey: {SECRET}}}}}}}"
+    (warning,) = model(tmp_path, spec).warnings
+    assert "'apiKey' of model 'm' is kept in a cluster" in warning.message
+
+
+def test_a_model_needs_a_name(tmp_path: Path) -> None:
+    assert "'model.value' is missing" in only_problem(tmp_path, HEAD + "{type: openai}").message

@@ -1,0 +1,74 @@
+"""The schema that editors use says the same as the loader."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from teamwright.errors import ManifestError
+from teamwright.teams.manifest import manifest_schema
+from teamwright.values.specs import AgentSpec, TeamSpec
+from tests.teams.manifest.manifests import loaded
+
+GOOD = [
+    "agents: {a: {model: local}}",
+    "agents: {a: }\nmodels: {m: local}",
+    "agents: {a: {function: 'm:f', tools: [terminate, {function: 'm:g'}]}}\ntools: {t: 'm:f', u: {mcp: {url: 'http://x'}}}",
+    "agents: {a: {model: {url: 'http://x/v1', name: n}}}\nteams: {t: {members: [a], limits: {tokens: 5}}}",
+    "x-notes: {anything: 1}\nagents: {a: {model: local}}",
+]
+BAD = [
+    "agent: {}",
+    "agents: {a: {modle: local}}",
+    "agents: {'a b': {model: local}}",
+    "agents: {a: {model: local, function: 'm:f'}}",
+    "agents: {a: {model: 5}}",
+    "agents: {a: {model: local, temperature: 3}}",
+    "agents: {a: {model: local}}\nteams: {t: {members: []}}",
+    "agents: {a: {model: local}}\nteams: {t: {}}",
+    "agents: {a: {model: local}}\nteams: {t: {members: [a], share: all}}",
+    "tools: {t: nonsense}",
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_what_loads_fits_the_schema(tmp_path: Path, text: str) -> None:
+    loaded(tmp_path, text)
+    Draft202012Validator(manifest_schema()).validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_what_does_not_fit_the_schema_does_not_load(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ManifestError):
+        loaded(tmp_path, text)
+    assert not Draft202012Validator(manifest_schema()).is_valid(yaml.safe_load(text))
+
+
+def test_the_schema_is_valid_and_closed() -> None:
+    schema = manifest_schema()
+    Draft202012Validator.check_schema(schema)
+    assert schema["additionalProperties"] is False
+    definitions = schema["$defs"]
+    assert isinstance(definitions, dict)
+    for name in ("AgentSpec", "TeamSpec", "ServerModel", "FunctionTool", "McpTool", "McpSpec", "Limits", "RetryPolicy"):
+        definition = definitions[name]
+        assert isinstance(definition, dict)
+        assert definition["additionalProperties"] is False
+        assert definition["description"]
+
+
+def test_every_field_of_a_spec_is_in_the_schema() -> None:
+    definitions = manifest_schema()["$defs"]
+    assert isinstance(definitions, dict)
+    for spec in (AgentSpec, TeamSpec):
+        definition = definitions[spec.__name__]
+        assert isinstance(definition, dict)
+        properties = definition["properties"]
+        assert isinstance(properties, dict)
+        assert properties.keys() == spec.model_fields.keys()
+
+
+def test_changing_the_answer_changes_nothing_here() -> None:
+    manifest_schema().clear()
+    assert manifest_schema()["title"] == "Teamwright manifest"

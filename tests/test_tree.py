@@ -1,0 +1,60 @@
+"""The tree keeps to the house rules, and the checks that say so find what they look for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tools import tree
+
+
+def test_the_tree_keeps_to_the_house_rules() -> None:
+    assert tree.problems() == []
+
+
+def test_a_long_function_is_found() -> None:
+    text = "def long():\n" + "    pass\n" * tree.MAX_FUNCTION_LINES
+    assert list(tree.check_sizes(Path("a.py"), text, ast.parse(text)))
+
+
+def test_a_long_file_is_found() -> None:
+    text = "x = 1\n" * (tree.MAX_FILE_LINES + 1)
+    assert list(tree.check_sizes(Path("a.py"), text, ast.parse(text)))
+
+
+@pytest.mark.parametrize("name", ["src/utils.py", "src/_base.py", "src/helpers/a.py", "src/task_manager.py"])
+def test_an_empty_name_is_found(name: str) -> None:
+    assert list(tree.check_name(Path(name)))
+
+
+def test_a_name_that_only_contains_an_empty_word_is_fine() -> None:
+    assert not list(tree.check_name(Path("src/database.py")))
+
+
+def test_code_in_an_init_is_found() -> None:
+    module = ast.parse("def helpful():\n    return 1\n")
+    assert list(tree.check_init(Path("__init__.py"), module))
+
+
+def test_a_lazy_root_is_fine() -> None:
+    module = ast.parse("from a import B\n__all__ = ['B']\ndef __getattr__(name): return name\n")
+    assert not list(tree.check_init(Path("__init__.py"), module))
+
+
+def test_a_root_with_too_many_names_is_found() -> None:
+    module = ast.parse(f"__all__ = {[f'name_{number}' for number in range(tree.MAX_ROOT_NAMES + 1)]}")
+    assert list(tree.check_root(tree.PACKAGE_ROOT, module))
+
+
+@pytest.mark.parametrize("folder", ["home", "root", "work"])
+def test_a_path_of_one_machine_is_found(folder: str) -> None:
+    assert list(tree.check_text(Path("docs/a.md"), f"see /{folder}/me/file"))
+
+
+def test_the_host_of_a_package_registry_is_found() -> None:
+    assert list(tree.check_text(Path("docs/a.md"), "https:" + "//pypi.org/simple/anyio"))
+    assert list(tree.check_text(Path("requirements/run.txt"), "--index-url https:" + "//mirror.example"))
+
+
+def test_other_addresses_are_fine() -> None:
+    assert not list(tree.check_text(Path("docs/a.md"), "http://127.0.0.1:8000/v1 and http://host/work/item"))

@@ -1,0 +1,118 @@
+"""Checks the tree of files: sizes, names, what an `__init__` may hold, and traces of one machine.
+
+`make check` runs it as a program and `tests/test_tree.py` as a test. It only reads, and reports every problem at once.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE_ROOT = Path("src/teamwright/__init__.py")
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 60
+MAX_ROOT_NAMES = 25
+EMPTY_NAMES = {"base", "common", "helpers", "impl", "manager", "utils"}
+LAZY_HOOKS = {"__getattr__", "__dir__"}
+MACHINE_PATH = re.compile(r"(?<![\w.~<}])/(?:home|opt|root|Users|work)/\w|\b[A-Z]:\\+Users\\")
+REGISTRY = re.compile(r"(?:https?|file)://[^\s\"'>]*(?:pypi|pythonhosted|npmjs|/simple\b)")
+
+
+def tracked(root: Path) -> list[Path]:
+    """List the files that git knows or would add; outside a checkout, all but hidden ones."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        names = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        names = [
+            str(path.relative_to(root)) for path in root.rglob("*") if "/." not in str(path.relative_to(root.parent))
+        ]
+    return sorted(root / name for name in names if name and (root / name).is_file())
+
+
+def check_text(path: Path, text: str) -> Iterator[str]:
+    """Find paths and package hosts of the machine where a file was written."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if MACHINE_PATH.search(line) or str(ROOT) in line:
+            yield f"{path}:{number}: shows a path of one machine"
+        if REGISTRY.search(line) or (path.parts[0] == "requirements" and "://" in line):
+            yield f"{path}:{number}: names the host of a package registry"
+
+
+def check_name(path: Path) -> Iterator[str]:
+    """Refuse file and folder names that do not say what is inside."""
+    for part in path.with_suffix("").parts:
+        if empty := EMPTY_NAMES & set(part.split("_")):
+            yield f"{path}: {min(empty)!r} says nothing about what is inside; name the file after its noun"
+
+
+def check_sizes(path: Path, text: str, module: ast.Module) -> Iterator[str]:
+    """Refuse files and functions that nobody reads in one go."""
+    if (lines := len(text.splitlines())) > MAX_FILE_LINES:
+        yield f"{path}: {lines} lines; split it (at most {MAX_FILE_LINES})"
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{path}:{node.lineno}: {node.name}() has {lines} lines; split it (at most {MAX_FUNCTION_LINES})"
+
+
+def check_init(path: Path, module: ast.Module) -> Iterator[str]:
+    """Refuse code in an `__init__`: imports, constants and the hooks of a lazy root are all that it holds."""
+    for node in module.body:
+        match node:
+            case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()) | ast.Assign() | ast.AnnAssign():
+                continue
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
+            case ast.FunctionDef(name=name) if name in LAZY_HOOKS:
+                continue
+            case _:
+                yield f"{path}:{node.lineno}: an __init__ only re-exports; move this to a module"
+
+
+def check_root(path: Path, module: ast.Module) -> Iterator[str]:
+    """Keep the list of names at the package's root short enough to be read."""
+    for node in module.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names) | ast.Tuple(elts=names)):
+                if len(names) > MAX_ROOT_NAMES:
+                    yield f"{path}:{node.lineno}: {len(names)} names in __all__ (at most {MAX_ROOT_NAMES})"
+                return
+            case _:
+                continue
+    yield f"{path}: write __all__ as a plain list of names"
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """Give every problem of the tree, one line each."""
+    found: list[str] = []
+    for file in tracked(root):
+        path = file.relative_to(root)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += check_text(path, text)
+        if path.suffix == ".py":
+            found += check_name(path)
+            try:
+                module = ast.parse(text)
+            except SyntaxError as error:
+                found.append(f"{path}:{error.lineno}: {error.msg}")
+                continue
+            found += check_sizes(path, text, module)
+            if path.name == "__init__.py":
+                found += check_init(path, module)
+            if path == PACKAGE_ROOT:
+                found += check_root(path, module)
+    return found
+
+
+if __name__ == "__main__":
+    lines = problems()
+    print("\n".join(lines), file=sys.stderr, end="\n" if lines else "")
+    sys.exit(bool(lines))
