@@ -81,7 +81,7 @@ def _targets(found: Sequence[Target]) -> str:
     verdicts = {True: "met", False: "MISSED", None: "not measured"}
     rows: list[Row] = []
     for target in found:
-        seen = NOTHING if target.seen is None else f"{target.seen:,.3g}"
+        seen = NOTHING if target.seen is None else f"{target.seen:,.{0 if target.seen >= 100 else 2}f}"
         sign = "≥" if target.at_least else "≤"
         rows.append((target.what, seen, f"{sign} {target.limit:g} {target.unit}", verdicts[target.met]))
     return "targets\n" + _table(rows)

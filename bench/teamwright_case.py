@@ -50,14 +50,14 @@ class Teamwright:
 
     async def chain(self, turns: int, database: Path | None) -> float:
         replies = texts(turns)
-        return await _run(Team("chain", members=members(replies), strategy="sequential"), replies, database)
+        return await _run(Team("chain", members=_members(replies), strategy="sequential"), replies, database)
 
-    async def fan_out(self, members_: int, database: Path | None) -> float:
-        replies = texts(members_)
-        return await _run(Team("fan-out", members=members(replies), strategy=FanOut()), replies, database)
+    async def fan_out(self, members: int, database: Path | None) -> float:
+        replies = texts(members)
+        return await _run(Team("fan-out", members=_members(replies), strategy=FanOut()), replies, database)
 
 
-def members(replies: list[str]) -> list[FunctionAgent]:
+def _members(replies: list[str]) -> list[FunctionAgent]:
     """One member per reply, which it gives at once."""
 
     def says(reply: str) -> Callable[[Turn], Awaitable[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 
 from teamwright.values.events import Delta, Event
@@ -17,7 +17,7 @@ class Bus:
         self._listeners: list[Listener] = []
 
     @contextmanager
-    def listening(self, listener: Listener) -> Iterator[None]:
+    def listening(self, listener: Listener) -> Generator[None]:
         """Listen for the time of the block."""
         self._listeners.append(listener)
         try:

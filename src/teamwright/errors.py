@@ -259,8 +259,8 @@ class ScriptMismatch(AgentError):
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Say which known names come closest, or list them all when few."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or difflib.get_close_matches(
-        name.lower(), names, n=3, cutoff=0.5
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
+        name.lower(), names, n=3, cutoff=0.6
     )
     if close:
         return "did you mean " + " or ".join(repr(one) for one in close) + "?"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from itertools import count
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 from pydantic import BaseModel, JsonValue, model_validator
 
 from teamwright.agents.model import ModelAgent, Models
+from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
@@ -459,6 +461,19 @@ async def test_a_missing_key_and_an_unknown_provider_are_told_in_words() -> None
         await ModelAgent("a", model="openai:gpt-5-mini").respond(Turn("Hi"), Recording().ctx)
     with pytest.raises(UsageError, match="'nobody:gpt' can't be used"):
         await ModelAgent("a", model="nobody:gpt").respond(Turn("Hi"), Recording().ctx)
+    with pytest.raises(UsageError, match="'gpt' can't be used"):
+        await ModelAgent("a", model="gpt").respond(Turn("Hi"), Recording().ctx)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [("anthropic:claude-sonnet-4-5", r"teamwright\[anthropic\]"), ("groq:llama-3.3-70b-versatile", "groq")],
+)
+async def test_a_provider_that_is_not_installed_says_what_to_install(model: str, message: str) -> None:
+    if find_spec(model.partition(":")[0]) is not None:
+        pytest.skip("it is installed here")
+    with pytest.raises(UsageError, match=message):
+        await ModelAgent("a", model=model).respond(Turn("Hi"), Recording().ctx)
 
 
 async def test_a_named_provider_is_asked_through_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -496,6 +511,7 @@ def test_a_model_agent_is_declared_without_the_model_library() -> None:
 
 
 def test_a_model_agent_needs_a_name_and_a_model() -> None:
+    assert isinstance(ModelAgent("a", model="local"), Agent)
     with pytest.raises(UsageError, match="'my-agent'"):
         ModelAgent("my agent", model="local")
     with pytest.raises(UsageError, match="needs a model"):

@@ -23,7 +23,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_place() -> None:  # P-01
 
 def test_only_the_first_breaches_are_listed() -> None:
     with pytest.raises(InvalidOutput, match="and 3 more"):
-        check({"type": "array", "items": {"type": "integer"}}, ["x"] * 8, "the answer")
+        check({"type": "array", "items": {"type": "integer"}}, [*"abcdefgh"], "the answer")
 
 
 def test_input_is_read_as_json_and_checked() -> None:  # P-01

@@ -25,7 +25,6 @@ from teamwright.values.specs import FunctionTool, McpSpec, McpTool, ServerModel
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording
 
-
 SERVER = str(Path(__file__).with_name("arithmetic_server.py"))
 
 
@@ -308,7 +307,7 @@ async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:
                 await tools.use("wait", {}, key="tool-1")
 
         group.start_soon(work)
-        while len(noted(notes)) < 2:
+        while len(noted(notes)) < 2:  # noqa: ASYNC110 - another process writes it
             await anyio.sleep(0.02)
         group.cancel_scope.cancel()
     pid = noted(notes)[1]

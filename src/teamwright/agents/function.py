@@ -31,6 +31,8 @@ from teamwright.values.turns import Reply, Turn
 GRACE = 1.0
 """How long a synchronous function may take to end once its turn is over."""
 
+LOOK_EVERY = 0.01
+
 Function = Callable[..., Any]
 
 
@@ -58,9 +60,10 @@ class FunctionAgent:
         can_terminate: bool = False,
     ) -> None:
         self.name = check_name("agent", name)
-        self.description, self.capabilities, self.limits = description, capabilities, _with_timeout(limits, timeout)
+        self.description, self.capabilities, self.limits = description, capabilities, limits
         self.can_terminate = can_terminate
-        self._function, self._isolate, self._retry, self._timeout = function, isolate, retry, timeout
+        self._function, self._retry, self._timeout = function, retry, timeout
+        self._isolate: Literal["thread", "process"] = isolate
         self._input_schema, self._output_schema = input_schema, output_schema
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
@@ -91,7 +94,12 @@ class FunctionAgent:
         if self._wants_context:
             return self._reply(await cast("Awaitable[object]", self._function(turn, ctx)))
         effect = Effect(
-            kind="function", name=self.name, request=turn.digest, call=partial(self._call, turn, ctx), retry=self._retry
+            kind="function",
+            name=self.name,
+            request=turn.digest,
+            call=partial(self._call, turn, ctx),
+            retry=self._retry,
+            timeout=self._timeout,
         )
         returned = await ctx.effect("call", effect)
         return self._reply(returned.value, truncated=returned.truncated)
@@ -105,7 +113,7 @@ class FunctionAgent:
         else:
             answer = await self._in_thread(told, ctx)
         if isinstance(answer, Reply):
-            return Returned(answer.model_dump(mode="json", exclude_defaults=True) | {"$": "reply"}, answer.usage)
+            return Returned({"$reply": answer.model_dump(mode="json", exclude_defaults=True)}, answer.usage)
         return Returned(cast("JsonValue", answer if isinstance(answer, str) else to_jsonable_python(answer)))
 
     async def _in_thread(self, told: object, ctx: Context) -> object:
@@ -131,8 +139,8 @@ class FunctionAgent:
         match answer:
             case Reply():
                 reply = answer
-            case {"$": "reply", **fields}:
-                reply = Reply.model_validate(fields)
+            case {"$reply": _}:
+                reply = Reply.model_validate(cast("dict[str, object]", answer)["$reply"])
             case str():
                 reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
             case BaseModel() | dict() | list() | int() | float() | bool() | None:
@@ -155,13 +163,6 @@ def import_path(function: Function) -> str | None:
     return f"{module}:{name}"
 
 
-def _with_timeout(limits: Limits | None, timeout: float | None) -> Limits | None:
-    if timeout is None:
-        return limits
-    seconds = min(timeout, limits.seconds) if limits and limits.seconds else timeout
-    return (limits or Limits()).model_copy(update={"seconds": seconds})
-
-
 def with_data(reply: Reply, schema: JsonSchema, what: str) -> Reply:
     """The reply with the structured output that its schema asks for, read from its text where it has none."""
     data = reply.data
@@ -175,10 +176,11 @@ def with_data(reply: Reply, schema: JsonSchema, what: str) -> Reply:
 
 
 async def _until(event: threading.Event, seconds: float) -> None:
-    """Wait for a thread, without a thread of one's own."""
-    with anyio.move_on_after(seconds):
-        while not event.is_set():
-            await anyio.sleep(0.01)
+    """Wait for a thread by looking: another thread to wait with might find no room either."""
+    for _ in range(int(seconds / LOOK_EVERY)):
+        if event.is_set():
+            return
+        await anyio.sleep(LOOK_EVERY)
 
 
 def _text_of(data: JsonValue) -> str:

@@ -19,7 +19,7 @@ from teamwright.agents.protocol import Context
 from teamwright.agents.schema import Schema, as_schema, check_input
 from teamwright.agents.tools import Toolbox, ToolLike
 from teamwright.errors import MissingExtra, UsageError
-from teamwright.values.limits import RetryPolicy
+from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.names import check_name
 from teamwright.values.specs import ServerModel
 from teamwright.values.turns import Reply, Turn
@@ -80,7 +80,7 @@ class ModelAgent:
 
     kind = "model"
 
-    def __init__(  # noqa: PLR0913 - a declaration; every setting has a name and a default
+    def __init__(
         self,
         name: str,
         *,
@@ -95,6 +95,7 @@ class ModelAgent:
         max_tokens: int | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
         models: Models | None = None,
     ) -> None:
         self.name = check_name("agent", name)
@@ -108,6 +109,7 @@ class ModelAgent:
         self.output_type = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
         self.retry = retry or RetryPolicy()
+        self.limits = limits
         self.toolbox = Toolbox(tools)
         self._models = models
 

@@ -20,16 +20,22 @@ from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.specs import ServerModel
 
 LOCAL = "local"
+EXTRAS = {"anthropic", "google"}
 NOT_STARTED = "http://127.0.0.1:9/v1"
+TEMPLATE_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClient:
-    """A model that is ready to be asked, once `ready` has been awaited."""
+    """A model that is ready to be asked, once `ready` has been awaited.
+
+    `hidden_bytes` is what its chat template adds to a prompt unseen.
+    """
 
     name: str
     model: Model
     native_output: bool = False
+    hidden_bytes: int = 0
     local: LocalModel | None = None
     provider: OpenAICompatibleProvider | None = None
 
@@ -50,7 +56,7 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
         path = spec.partition(":")[2] or None
         provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"))
         async with LocalModel(path) as local, model:
-            yield ModelClient(spec, model, True, local, provider)
+            yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider)
     else:
         async with _named(spec) as model:
             yield ModelClient(spec, model)
@@ -68,9 +74,9 @@ def _server(spec: ServerModel) -> tuple[OpenAICompatibleProvider, OpenAIChatMode
 def _named(name: str) -> Model:
     try:
         return infer_model(name)
-    except UserError as error:
-        raise UsageError(f"The model {name!r} can't be used: {error}") from error
     except ImportError as error:
-        raise MissingExtra(name.partition(":")[0], f"The model {name!r}") from error
-    except ValueError as error:
+        if (provider := name.partition(":")[0]) in EXTRAS:
+            raise MissingExtra(provider, f"The model {name!r}") from error
+        raise UsageError(f"The model {name!r} can't be used: {error}") from error
+    except (UserError, ValueError) as error:
         raise UsageError(f"The model {name!r} can't be used: {error}") from error

@@ -80,7 +80,7 @@ class RecordedModel(WrapperModel):
             name=self._source.name,
             request=sent.digest,
             call=partial(self._call, messages, model_settings, model_request_parameters),
-            prompt_bytes=sent.prompt_bytes,
+            prompt_bytes=sent.prompt_bytes + self._source.hidden_bytes,
             messages=sent.messages,
             max_output=self._max_output,
             retry=self._agent.retry,

@@ -19,6 +19,7 @@ from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @runtime_checkable
@@ -85,7 +86,7 @@ class Branches(Protocol):
         ...
 
 
-class Branch(Protocol[T]):
+class Branch(Protocol[T_co]):
     """One branch, and its result once it has finished."""
 
     @property
@@ -94,7 +95,7 @@ class Branch(Protocol[T]):
     @property
     def cancelled(self) -> bool: ...
 
-    def result(self) -> T:
+    def result(self) -> T_co:
         """What the branch returned; raises what it raised, or `LookupError` when it did not finish."""
         ...
 

@@ -71,9 +71,10 @@ def _validator(schema: Schema, what: str) -> Validator:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
-    kind = validator_for(schema, default=Draft202012Validator)
+    plain = dict(schema)
+    kind = validator_for(plain, default=Draft202012Validator)
     try:
-        kind.check_schema(schema)
+        kind.check_schema(plain)
     except SchemaError as error:
         raise UsageError(f"The schema of {what} is not a valid JSON Schema: {error.message}.") from error
-    return kind(schema)
+    return kind(plain)

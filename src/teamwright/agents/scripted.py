@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from teamwright.agents.function import with_data
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, Tools, final_response
-from teamwright.errors import AgentError, Problem, ManifestError, ScriptMismatch
+from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, RetryPolicy
@@ -215,9 +215,8 @@ class ScriptedAgent:
             if (rule.times is None or used < rule.times) and rule.fits(self.name, told):
                 return index, rule
         asked = told if len(told) <= 400 else "…" + told[-400:]
-        raise ScriptMismatch(
-            f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({self.script.nearest(self.name, told)})"
-        )
+        hint = self.script.nearest(self.name, told)
+        raise ScriptMismatch(f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({hint})")
 
     async def _play(self, rule: Rule, name: str, told: str, attempt: Attempt) -> Returned:
         if rule.error is not None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from teamwright.errors import LimitReached
 from teamwright.values.limits import Limits
+
+Bound = Literal["tokens", "calls"]
 
 DEFAULT_OUTPUT = 4096
 BYTES_PER_MESSAGE = 16
@@ -20,16 +23,16 @@ BYTES_PER_MESSAGE = 16
 class Refusal(LimitReached):
     """A reservation that would not fit with nothing outstanding."""
 
-    def __init__(self, account: Account, what: str, needed: int) -> None:
+    def __init__(self, account: Account, what: Bound, needed: int) -> None:
         self.level = account.name
-        self.what = what
+        self.what: Bound = what
         self.needed = needed
         self.limit = account.limit(what)
         self.left = max(0, self.limit - account.spent(what))
         super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit))
 
 
-def refusal_text(level: str, what: str, needed: int, left: int, limit: int) -> str:
+def refusal_text(level: str, what: Bound, needed: int, left: int, limit: int) -> str:
     """A refusal in words."""
     return f"{level or 'the run'} has {left} of {limit} {what} left, and the next call may need {needed}"
 
@@ -47,13 +50,13 @@ class Account:
         self._spent = {"tokens": tokens, "calls": calls}
         self.held_tokens = self.held_calls = 0
 
-    def limit(self, what: str) -> int:
+    def limit(self, what: Bound) -> int:
         """The bound on tokens or calls; asked only where there is one."""
         bound = self._limits.tokens if what == "tokens" else self._limits.calls
         assert bound is not None
         return bound
 
-    def spent(self, what: str) -> int:
+    def spent(self, what: Bound) -> int:
         """What has been charged here."""
         return self._spent[what]
 
@@ -70,7 +73,7 @@ class Account:
             yield account
             account = account.parent
 
-    def over(self, tokens: int, calls: int, *, with_held: bool) -> str | None:
+    def over(self, tokens: int, calls: int, *, with_held: bool) -> Bound | None:
         """Which bound a reservation would break here, if any."""
         held_tokens, held_calls = (self.held_tokens, self.held_calls) if with_held else (0, 0)
         bounds = self._limits
@@ -137,12 +140,11 @@ class Ledger:
 
     def __init__(self) -> None:
         self._waiting: list[_Waiter] = []
-        self._holders = 0
 
     async def reserve(
         self, account: Account, *, prompt_tokens: int, max_output: int | None, model: bool
     ) -> Reservation:
-        """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't fit.
+        """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't.
 
         For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
         smaller of 4096 and a fair share of what is left.
@@ -159,15 +161,6 @@ class Ledger:
             elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
                 self._give_back(waiter.granted.result())
             raise
-
-    def reserve_now(
-        self, account: Account, *, prompt_tokens: int, max_output: int | None, model: bool
-    ) -> Reservation | None:
-        """The same without waiting: `None` when nobody bounds the account is never returned, only when it must wait."""
-        if self._waiting:
-            return None
-        cap = (max_output or self._fair_cap(account, prompt_tokens)) if model else None
-        return self._grant(account, prompt_tokens, cap)
 
     def serve(self) -> None:
         """Grant or refuse whoever waits, in order; one who can't be served yet keeps its place at its levels."""

@@ -17,7 +17,8 @@ def create(execute: Execute) -> None:
     """The first layout.
 
     `position` is the run's place times 2³² plus the event's number: one key that clusters a run's events, grows at its
-    end, and refuses a number that exists. A run's row tells how it stood at event `number`. A body's text stands apart from its hash, so that new texts fill whole pages.
+    end, and refuses a number that exists. A run's row tells how it stood at event `number`. A body's text stands apart
+    from the index of hashes, so that new texts fill whole pages.
     """
     execute(
         "CREATE TABLE runs (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, number INTEGER NOT NULL,"

@@ -1,4 +1,4 @@
-"""What a journal must do. A run's events are appended by its one driver; everyone else reads, or writes to its inbox."""
+"""What a journal must do. A run's one driver appends its events; all others read, or write to its inbox."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def to_row(event: Event, run: int) -> Row:
 
 def to_events(run_id: str, rows: Iterable[Row]) -> list[Event]:
     """The events of one run's rows."""
-    readers, new, events = _readers(), tuple.__new__, list[Event]()
+    readers, events = _readers(), list[Event]()
     kind, number = "", 0
     with _collection_paused():
         try:
@@ -52,7 +52,7 @@ def to_events(run_id: str, rows: Iterable[Row]) -> list[Event]:
                 if version is not None and version > SCHEMA_VERSION:
                     raise _too_new(run_id, number, f"of version {version}")
                 fact = readers[kind](data)
-                events.append(new(Event, (run_id, number, time, scope, place, fact, version or FIRST_VERSION)))
+                events.append(Event(run_id, number, time, scope, place, fact, version or FIRST_VERSION))
         except KeyError:
             raise _too_new(run_id, number, f"of the unknown kind {kind!r}") from None
         except ValidationError as error:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from teamwright.values.events import AgentReturned, Event, RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.results import RunSummary, Status, StopReason
 
-
 _TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
 
 

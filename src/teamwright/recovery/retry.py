@@ -12,6 +12,7 @@ from teamwright.errors import (
     Refused,
     ScriptMismatch,
     ServiceError,
+    ToolError,
 )
 from teamwright.values.limits import RetryPolicy
 
@@ -19,7 +20,7 @@ ERRORS: dict[str, type[AgentError]] = {
     error.kind: error
     for error in (
         AgentError, RateLimited, ContextTooLong, AgentTimeout, ServiceError, Refused, InvalidInput, InvalidOutput,
-        ScriptMismatch,
+        ScriptMismatch, ToolError,
     )
 }  # fmt: skip
 """Each error by the word that records and scripts use for it."""

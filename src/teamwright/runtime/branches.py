@@ -50,7 +50,7 @@ class RunBranch(Generic[T]):
             try:
                 self._value = await self._work(self.context)
                 self.done = True
-            except Exception as error:  # handed to whoever asks for the result
+            except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
                 self._error = error
                 self.done = True
 
@@ -122,7 +122,7 @@ class RunBranches:
             try:
                 while self._running or self._queue:
                     await self._wait()
-            except BaseException as interruption:
+            except BaseException as interruption:  # noqa: BLE001 - raised again when the group is left
                 kind, error, trace = type(interruption), interruption, interruption.__traceback__
         if error is not None:
             self.cancel()

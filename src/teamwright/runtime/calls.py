@@ -34,7 +34,7 @@ class Calls:
 
     def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
         self._context, self._place, self._effect = context, place, effect
-        self._key = join_key(context.scope, place)
+        self._key = join_key(context.path, place)
         self._number = self._offset = 0
 
     async def outcome(self) -> Returned:
@@ -87,7 +87,7 @@ class Calls:
             )
         except Refusal as refusal:
             context.run.recorder.add(
-                context.scope,
+                context.path,
                 self._place,
                 BudgetRefused(
                     level=refusal.level,
@@ -104,7 +104,7 @@ class Calls:
         context, run, effect = self._context, self._context.run, self._effect
         max_output = reservation.max_output if reservation else effect.max_output
         run.recorder.add(
-            context.scope,
+            context.path,
             self._place,
             AgentCalled(
                 effect=effect.kind,
@@ -155,7 +155,7 @@ class Calls:
         if run.closing:
             raise asyncio.CancelledError
         run.recorder.add(
-            context.scope,
+            context.path,
             self._place,
             AgentReturned(
                 body=run.recorder.keep(returned.value),
@@ -175,7 +175,7 @@ class Calls:
         spent = returned.usage.total_tokens if returned.usage.requests else reservation.tokens
         if over := reservation.settle(spent):
             fact = BudgetExceeded(level=reservation.account.name, reserved=reservation.tokens, spent=spent, over=over)
-            self._context.run.recorder.add(self._context.scope, self._place, fact)
+            self._context.run.recorder.add(self._context.path, self._place, fact)
 
     def _failed(self, error: AgentError, reservation: Reservation | None, failures: int) -> float | None:
         """Record a failed attempt; returns how long to wait before the next, if there is one."""
@@ -188,7 +188,7 @@ class Calls:
         if run.closing:
             return None
         run.recorder.add(
-            self._context.scope,
+            self._context.path,
             self._place,
             AgentCallFailed(
                 error=error.kind,
@@ -217,7 +217,7 @@ class Calls:
             context.run.bus.show(
                 Delta(
                     run_id=context.run.run_id,
-                    key=context.scope,
+                    key=context.path,
                     member=context.member,
                     attempt=self._number,
                     offset=offset,

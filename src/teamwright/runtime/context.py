@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
@@ -54,7 +54,7 @@ class RunContext:
     def __init__(
         self,
         run: RunState,
-        scope: str,
+        path: str,
         lane: Lane,
         parent: RunContext | None = None,
         *,
@@ -62,7 +62,7 @@ class RunContext:
         agent_scope: str = "",
         account: Account | None = None,
     ) -> None:
-        self.run, self.scope, self.lane = run, scope, lane
+        self.run, self.path, self.lane = run, path, lane
         self.member, self.agent_scope, self.account = member, agent_scope, account
         self.usage: Usage = NOTHING
         self.said: list[Message] = []
@@ -76,47 +76,47 @@ class RunContext:
     def clock(self) -> Clock:
         """Time and chance of this scope."""
         if self._clock is None:
-            self._clock = ScopeClock(self.run.seed, self.scope, lambda: self.run.now, self._sleep)
+            self._clock = ScopeClock(self.run.seed, self.path, lambda: self.run.now, self._sleep)
         return self._clock
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
         digest = turn.digest
         place, recorded = self._match_ask(self.claim(key), member, turn, digest)
-        child = self._child(join_key(self.scope, place), member, composite=member.kind == "team")
+        child = self._child(join_key(self.path, place), member, composite=member.kind == "team")
         if recorded is None:
-            self.run.recorder.add(self.scope, place, self._asked(member, turn, digest))
+            self.run.recorder.add(self.path, place, self._asked(member, turn, digest))
         elif recorded.stopped:
             await self._until_stopped(recorded)
         elif recorded.ending is not None:
-            await self.run.turnstile.arrive(self.lane, child.scope, self.agent_scope)
-            self.run.now = self.run.past.times[child.scope]
+            await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
+            self.run.now = self.run.past.times[child.path]
             self.spend(recorded.ending.usage)
             return self._hear(turn, self.run.past.reply(recorded))
         ending = await self._take_turn(member, turn, child, place, recorded)
-        self.run.turnstile.announce(child.scope)
-        await self.run.turnstile.arrive(self.lane, child.scope, self.agent_scope)
+        self.run.turnstile.announce(child.path)
+        await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
         return self._hear(turn, ending)
 
     async def effect(self, key: str, effect: Effect) -> Returned:
         """Touch the world once."""
         place = self.claim(key)
         if not self.agent_scope:
-            raise MisplacedEffect(join_key(self.scope, key))
+            raise MisplacedEffect(join_key(self.path, key))
         return await Calls(self, place, effect).outcome()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
         place = self.claim(key)
-        full = join_key(self.scope, place)
+        full = join_key(self.path, place)
         if full in self.run.past.answers:
             await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
             self.run.now = self.run.past.times[full]
             return self.run.past.answers[full]
         if not self._noted("person.asked", place):
-            self.run.recorder.add(self.scope, place, PersonAsked(question=question))
+            self.run.recorder.add(self.path, place, PersonAsked(question=question))
         answer = await self._answer_to(full)
-        event = self.run.recorder.add(self.scope, place, PersonAnswered(answer=answer))
+        event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
         self.run.turnstile.announce(full)
         await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
         self.run.now = event.time
@@ -125,12 +125,15 @@ class RunContext:
     @asynccontextmanager
     async def scope(self, name: str, limits: Limits | None = None) -> AsyncGenerator[Context]:
         """A named part of the work, with limits of its own."""
-        child = self._child(join_key(self.scope, self.claim(name)), None, composite=True)
-        child.account = self.run.account(child.scope, limits, self.account)
-        with Deadline(child, limits) as deadline:
+        child = self._child(join_key(self.path, self.claim(name)), None, composite=True)
+        child.account = self.run.account(child.path, limits, self.account)
+        if limits is None or limits.seconds is None:
+            yield child
+            return
+        with Deadline(child, limits.seconds) as deadline:
             yield child
         if deadline.expired:
-            raise AgentTimeout(f"{name!r} used up its {deadline.seconds:g} seconds")
+            raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
 
     def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
         """Run branches side by side, at most `limit` at once."""
@@ -141,11 +144,11 @@ class RunContext:
         self._emitted += 1
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):
-            self.run.recorder.add(self.scope, place, fact)
+            self.run.recorder.add(self.path, place, fact)
 
     def branch(self, name: str, lane: Lane) -> RunContext:
         """The context of a branch of this scope."""
-        full = join_key(self.scope, self.claim(name))
+        full = join_key(self.path, self.claim(name))
         return RunContext(
             self.run, full, lane, self, member=self.member, agent_scope=self.agent_scope, account=self.account
         )
@@ -153,7 +156,7 @@ class RunContext:
     def claim(self, key: str) -> str:
         """Take a key of this scope; each is there once."""
         if not key or key in self._claimed:
-            raise DuplicateKey(join_key(self.scope, key))
+            raise DuplicateKey(join_key(self.path, key))
         self._claimed.add(key)
         return key
 
@@ -166,26 +169,26 @@ class RunContext:
             context.usage = context.usage + usage
             context = context._parent
 
-    def _child(self, scope: str, member: Agent | None, *, composite: bool) -> RunContext:
+    def _child(self, path: str, member: Agent | None, *, composite: bool) -> RunContext:
         limits: Limits | None = getattr(member, "limits", None)
         return RunContext(
             self.run,
-            scope,
+            path,
             self.lane,
             self,
             member=member.name if member else self.member,
-            agent_scope=self.agent_scope if composite else scope,
-            account=self.run.account(scope, limits, self.account),
+            agent_scope=self.agent_scope if composite else path,
+            account=self.run.account(path, limits, self.account),
         )
 
     def _match_ask(self, key: str, member: Agent, turn: Turn, digest: str) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
         attempt = 1
-        while recorded := self.run.past.asks.get(join_key(self.scope, with_attempt(key, attempt))):
+        while recorded := self.run.past.asks.get(join_key(self.path, with_attempt(key, attempt))):
             if recorded.asked.member == member.name and recorded.asked.digest == digest:
                 return with_attempt(key, attempt), recorded
             self.run.disagree(
-                f"that {recorded.asked.member!r} was asked at {join_key(self.scope, key)!r} with the turn"
+                f"that {recorded.asked.member!r} was asked at {join_key(self.path, key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member.name!r} there with the turn {digest[:8]}, after {len(turn.history)} messages",
             )
@@ -208,16 +211,11 @@ class RunContext:
     ) -> Reply | Failure:
         """Let the member answer and record the ending: exactly one, whatever happens."""
         run, alone = self.run, member.kind != "team"
-        limits: Limits | None = getattr(member, "limits", None)
         if alone:
             run.agents_at_work += 1
-            run.turnstile.enter_agent(self.lane, child.scope)
+            run.turnstile.enter_agent(self.lane, child.path)
         try:
-            with Deadline(child, limits, recorded.time if recorded else None) as deadline:
-                ending = await self._respond(member, turn, child)
-            if deadline.expired:
-                text = f"{member.name!r} used up its {deadline.seconds:g} seconds"
-                ending = self._failure(member, child, AgentTimeout(text) if alone else MemberFailed("deadline", text))
+            ending = await self._in_time(member, turn, child, recorded)
         except asyncio.CancelledError:
             if self._being_stopped():
                 self._hear(turn, self._record(place, self._failure(member, child, None), child))
@@ -225,8 +223,20 @@ class RunContext:
         finally:
             if alone:
                 run.agents_at_work -= 1
-                run.turnstile.leave_agent(child.scope)
+                run.turnstile.leave_agent(child.path)
         return self._record(place, ending, child)
+
+    async def _in_time(
+        self, member: Agent, turn: Turn, child: RunContext, recorded: RecordedAsk | None
+    ) -> Reply | Failure:
+        """The member's answer, or the failure that it took too long."""
+        limits: Limits | None = getattr(member, "limits", None)
+        if limits is None or limits.seconds is None:
+            return await self._respond(member, turn, child)
+        with Deadline(child, limits.seconds, recorded.time if recorded else None):
+            return await self._respond(member, turn, child)
+        text = f"{member.name!r} used up its {limits.seconds:g} seconds"
+        return self._failure(member, child, MemberFailed("deadline" if member.kind == "team" else "timeout", text))
 
     async def _respond(self, member: Agent, turn: Turn, child: RunContext) -> Reply | Failure:
         try:
@@ -235,9 +245,12 @@ class RunContext:
             return self._failure(member, child, error)
         except (RunError, JournalError):
             raise
-        except Exception as error:  # whatever a member does wrong becomes a recorded failure
+        except Exception as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
             return self._failure(member, child, error)
-        return reply if reply.usage is child.usage else reply.model_copy(update={"usage": child.usage})
+        messages = self._as_said_by(member, reply.messages)
+        if reply.usage is child.usage and messages == reply.messages:
+            return reply
+        return reply.model_copy(update={"usage": child.usage, "messages": messages})
 
     def _being_stopped(self) -> bool:
         """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
@@ -247,7 +260,7 @@ class RunContext:
         return context is not None or self.run.cancelled
 
     def _failure(self, member: Agent, child: RunContext, error: Exception | None) -> Failure:
-        said = tuple(Message(name=member.name, content=one.content, role=one.role) for one in child.said)
+        said = self._as_said_by(member, child.said)
         match error:
             case None:
                 return Failure(member=member.name, error="cancelled", message="stopped by others", messages=said)
@@ -259,6 +272,12 @@ class RunContext:
             case _:
                 message = self.run.redactor.text(f"{type(error).__name__}: {error}")
                 return Failure(member=member.name, error="crash", message=message, messages=said)
+
+    def _as_said_by(self, member: Agent, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """What a nested team says appears under the team's name; the whole run's messages keep their own."""
+        if member.kind != "team" or not self.path:
+            return tuple(messages)
+        return tuple(Message(name=member.name, content=message.content, role=message.role) for message in messages)
 
     def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Reply | Failure:
         recorder = self.run.recorder
@@ -279,7 +298,7 @@ class RunContext:
                 truncated=ending.truncated,
                 warnings=ending.warnings,
             )
-        self.run.now = recorder.add(self.scope, place, fact).time
+        self.run.now = recorder.add(self.path, place, fact).time
         return ending
 
     def _hear(self, turn: Turn, ending: Reply | Failure) -> Reply | Failure:
@@ -316,17 +335,17 @@ class RunContext:
 
     async def _sleep(self, name: str, seconds: float) -> None:
         place = self.claim(name)
-        full = join_key(self.scope, place)
+        full = join_key(self.path, place)
         past = self.run.past
         if full in past.fired:
             await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
             self.run.now = past.times[full]
             return
         if full not in past.timers:
-            self.run.recorder.add(self.scope, place, TimerSet(seconds=seconds))
+            self.run.recorder.add(self.path, place, TimerSet(seconds=seconds))
         left = past.timers.get(full, self.run.wall() + seconds) - self.run.wall()
         await self._wait_outside(left)
-        event = self.run.recorder.add(self.scope, place, TimerFired())
+        event = self.run.recorder.add(self.path, place, TimerFired())
         self.run.turnstile.announce(full)
         await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
         self.run.now = event.time
@@ -342,4 +361,4 @@ class RunContext:
             self.run.agents_at_work -= 1
 
     def _noted(self, kind: str, place: str) -> bool:
-        return (kind, self.scope, place) in self.run.past.noted
+        return (kind, self.path, place) in self.run.past.noted

@@ -1,4 +1,4 @@
-"""A scope's time limit. That it ran out is recorded first and acted on in journal order, like everything from outside."""
+"""A scope's time limit. That it ran out is recorded first and acted on in journal order, as is all from outside."""
 
 from __future__ import annotations
 
@@ -10,45 +10,40 @@ import anyio
 
 from teamwright.runtime.replay import EXPIRED
 from teamwright.values.events import ScopeExpired
-from teamwright.values.limits import Limits
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
 
 
 class Deadline:
-    """Stops what runs inside when the seconds are used up, and then says so. Without a limit it does nothing."""
+    """Stops what runs inside when the seconds are used up, and then says so.
 
-    __slots__ = ("_cancel", "_context", "_key", "_since", "_timer", "_unwinding", "expired", "seconds")
+    `since` is when the scope began, for one that an earlier driver began: time without a driver does not count.
+    """
 
-    def __init__(self, context: RunContext, limits: Limits | None, since: float | None = None) -> None:
-        self.seconds = limits.seconds if limits else None
+    __slots__ = ("_cancel", "_context", "_key", "_seconds", "_since", "_timer", "_unwinding", "expired")
+
+    def __init__(self, context: RunContext, seconds: float, since: float | None = None) -> None:
         self.expired = False
-        self._context, self._since = context, since
-        self._key = context.scope + EXPIRED
-        self._cancel: anyio.CancelScope | None = None
+        self._context, self._seconds, self._since = context, seconds, since
+        self._key = context.path + EXPIRED
+        self._cancel = anyio.CancelScope()
         self._timer: asyncio.TimerHandle | None = None
         self._unwinding = False
 
     def __enter__(self) -> Self:
-        if self.seconds is None:
-            return self
         run = self._context.run
-        self._cancel = anyio.CancelScope()
         self._cancel.__enter__()
-        if self._context.scope in run.past.expired:
+        if self._context.path in run.past.expired:
             run.turnstile.expect(self._key, self._stop)
         else:
             used = run.past.driven_since(self._since) if self._since is not None else 0.0
-            left = max(0.0, self.seconds - used)
-            self._timer = asyncio.get_running_loop().call_later(left, self._ring, self.seconds)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, self._seconds - used), self._ring)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if self._cancel is None:
-            return False
         if self._timer is not None:
             self._timer.cancel()
         if self._unwinding:
@@ -59,14 +54,13 @@ class Deadline:
         self.expired = swallowed and self._cancel.cancelled_caught
         return swallowed
 
-    def _ring(self, seconds: float) -> None:
+    def _ring(self) -> None:
         run = self._context.run
-        run.recorder.add(self._context.scope, "", ScopeExpired(seconds=seconds))
+        run.recorder.add(self._context.path, "", ScopeExpired(seconds=self._seconds))
         run.turnstile.announce(self._key)
         run.turnstile.expect(self._key, self._stop)
 
     def _stop(self) -> None:
-        assert self._cancel is not None
         self._unwinding = self._context.stopping = True
         self._context.run.turnstile.unwind(self._context.lane)
         self._cancel.cancel()

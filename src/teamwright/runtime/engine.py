@@ -26,7 +26,7 @@ from teamwright.runtime.replay import Past
 from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.load import team_from
 from teamwright.teams.team import Team, require_team
-from teamwright.values.events import Delta, Event, Origin, RunStarted
+from teamwright.values.events import Delta, Event, Origin
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Answered, Cancel, Intervention, Pause
@@ -111,7 +111,7 @@ class Engine:
         return self._launch(run, Beginning(task, secrets.randbits(48), history, origin))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
-        """Go on with a run that was interrupted or paused. Only its id is needed, unless it was made of Python objects."""
+        """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
         return await (await self.start_again(run_id, team=team)).result()
 
     async def start_again(self, run_id: str, *, team: Agent | None = None) -> Handle:
@@ -308,7 +308,7 @@ class Handle:
         assert self._done is not None
         try:
             self._result = await self._run.drive(self._beginning)
-        except Exception as error:  # told to whoever waits for the result
+        except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error
         finally:
             self.engine.forget(self.run_id)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from pydantic_core import to_json
+
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.endings import iso
@@ -16,6 +18,7 @@ from teamwright.values.events import (
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
+    AgentReturned,
     Event,
     Origin,
     PersonAnswered,
@@ -31,7 +34,6 @@ from teamwright.values.people import Question
 from teamwright.values.results import RunResult, Status
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
-from pydantic_core import to_json
 
 ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened)
 
@@ -112,8 +114,8 @@ class RunHistory:
         """What all calls have cost so far."""
         total = NOTHING
         for event in self.events:
-            if event.kind == "agent.returned":
-                total = total + event.fact.usage  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(event.fact, AgentReturned):
+                total = total + event.fact.usage
         return total
 
     def conversation(self) -> tuple[Message, ...]:

@@ -36,6 +36,7 @@ class Recorder:
         self._durable = last
         self._events: list[Event] = []
         self._bodies: dict[Body, str] = {}
+        self._texts: dict[str, Body] = {}
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._shipping = False
         self._error: JournalError | None = None
@@ -52,10 +53,14 @@ class Recorder:
         return event
 
     def keep(self, value: JsonValue) -> Body:
-        """Keep a value as a body and return its hash."""
+        """Keep a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
+        if isinstance(value, str) and (known := self._texts.get(value)):
+            return known
         text = to_json(value).decode()
         body = digest(text)
         self._bodies[body] = text
+        if isinstance(value, str):
+            self._texts[value] = body
         return body
 
     def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
@@ -85,7 +90,7 @@ class Recorder:
 
     def drop(self) -> None:
         """Forget what was held back."""
-        self._events, self._bodies = [], {}
+        self._events, self._bodies, self._texts = [], {}, {}
 
     def _ship(self) -> None:
         self._shipping = False

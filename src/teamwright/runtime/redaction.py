@@ -13,6 +13,8 @@ SHAPES = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
     r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}|(?<=[Aa]uthorization: Basic )[A-Za-z0-9+/=]{8,}"
 )
+SIGNS = ("sk-", "pk-", "rk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "AKIA", "xox", "AIza", "earer ", "uthorization: ")
+"""What every shape contains: looking for these first is a hundred times faster than trying the shapes."""
 SECRET_NAMES = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 SHORTEST = 6
 
@@ -29,7 +31,7 @@ class Redactor:
         """The text without secrets."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        return SHAPES.sub(HIDDEN, text)
+        return SHAPES.sub(HIDDEN, text) if any(sign in text for sign in SIGNS) else text
 
     def value(self, value: JsonValue) -> JsonValue:
         """The value without secrets in any of its strings."""

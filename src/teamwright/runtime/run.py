@@ -205,9 +205,8 @@ class Run:
             return
         if state.pausing and not state.calls_out:
             self._pause("pause")
-        elif state.questions and not state.agents_at_work and state.turnstile.idle:
-            if not any(question.done() for question in state.questions.values()):
-                self._pause("person")
+        elif state.questions and state.waits_for_people:
+            self._pause("person")
 
     def _pause(self, reason: StopReason) -> None:
         self._paused = reason

@@ -59,6 +59,12 @@ class RunState:
         self.recorder.drop()
         self.cancel_scope.cancel()
 
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether nothing but an answer can move the run on."""
+        answered = any(question.done() for question in self.questions.values())
+        return not self.agents_at_work and not answered and self.turnstile.idle
+
     def disagree(self, recorded: str, replayed: str) -> None:
         """Replay and record differ: an error on resume; on a fork the record gives way."""
         if not self.forked:

@@ -14,16 +14,16 @@ from teamwright.teams.team import Team
 from teamwright.values.specs import Source
 
 
-def read_manifest(paths: Sequence[Path]) -> Loaded:
+def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
     """Load files and folders together; raises with every mistake at once."""
-    return load(paths, strategies=strategy_names())
+    return load(paths, strategies=strategy_names(), models_replaced=models_replaced)
 
 
 def load_team(
     *paths: Path | str, team: str | None = None, model: str | None = None, models: Models | None = None
 ) -> tuple[Team, Sequence[Problem]]:
     """The team that these files declare, and what to warn about. `model` takes the place of every model."""
-    loaded = read_manifest([Path(path) for path in paths])
+    loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
     manifest = loaded.manifest
     if model is not None:
         manifest = replace_models(manifest, _anchored(model))

@@ -72,7 +72,7 @@ class AgentSpec(Value):
     output_schema: JsonSchema | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
-    timeout: float | None = Field(default=None, gt=0, description="seconds for one turn")
+    timeout: float | None = Field(default=None, gt=0, description="seconds for one call; limits.seconds bounds a turn")
     retry: RetryPolicy = RetryPolicy()
     limits: Limits | None = None
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")

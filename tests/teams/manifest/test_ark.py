@@ -91,7 +91,7 @@ def test_an_agent_is_translated(tmp_path: Path) -> None:  # R-12
     [
         (agent("{prompt: x, parameters: []}"), "Ignored: 'parameters' of agent 'b' is not supported"),
         (agent("{prompt: x, executionEngine: {name: e}}"), "'executionEngine'"),
-        (agent("{promt: x}"), "Ignored: 'promt' of agent 'b' is not supported (did you mean 'prompt'?)"),
+        (agent("{promt: x}"), "Ignored: 'promt' of agent 'b' is not supported (did you mean 'prompt'"),
         (agent("{tools: [{name: noop, type: built-in}]}"), "the tool 'noop' of type 'built-in' is not supported"),
         (agent("{tools: [{name: x, type: mcp}]}"), "declare 'x' under 'tools' of a native manifest"),
         (agent("{tools: [{name: terminate, type: built-in, partial: {}}]}"), "'partial' of the tool 'terminate'"),

@@ -9,7 +9,11 @@ from teamwright.values.specs import ServerModel
 from tests.teams.manifest.manifests import loaded, only_problem
 
 HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\nkind: Model\nmetadata: {name: m}\nspec: "
-SECRET = "{valueFrom: {secretKeyRef: {name: n, key: k}}}"
+SECRET = "apiKey: {valueFrom: {secretKeyRef: {name: n, key: k}}}"
+
+
+def openai(config: str, model: str = "g") -> str:
+    return f"{{type: openai, model: {{value: '{model}'}}, config: {{openai: {{{config}}}}}}}"
 
 
 def model(folder: Path, spec: str) -> Loaded:
@@ -17,7 +21,7 @@ def model(folder: Path, spec: str) -> Loaded:
 
 
 def test_an_address_makes_a_server(tmp_path: Path) -> None:
-    spec = "{type: openai, model: {value: 'q:8b'}, config: {openai: {baseUrl: {value: 'http://o:1/v1'}, apiKey: {value: '${K}'}}}}"
+    spec = openai("baseUrl: {value: 'http://o:1/v1'}, apiKey: {value: '${K}'}", "q:8b")
     found = model(tmp_path, spec)
     assert found.manifest.models["m"] == ServerModel(url="http://o:1/v1", name="q:8b", api_key="${K}")
     assert found.warnings == ()
@@ -27,17 +31,17 @@ def test_an_address_makes_a_server(tmp_path: Path) -> None:  # R-12
     ("spec", "expected", "warned"),
     [
         (
-            f"{{type: openai, model: {{value: g}}, config: {{openai: {{baseUrl: {{value: 'https://api.openai.com/v1'}}, apiKey: {SECRET}}}}}}}",
+            openai(f"baseUrl: {{value: 'https://api.openai.com/v1'}}, {SECRET}"),
             "openai:g",
             ["set OPENAI_API_KEY"],
         ),
         (
-            f"{{provider: anthropic, type: completions, model: {{value: c}}, config: {{anthropic: {{apiKey: {SECRET}}}}}}}",
+            f"{{provider: anthropic, type: completions, model: {{value: c}}, config: {{anthropic: {{{SECRET}}}}}}}",
             "anthropic:c",
             ["set ANTHROPIC_API_KEY"],
         ),
         (
-            "{type: azure, model: {value: g}, config: {azure: {baseUrl: {value: 'https://x.azure.com'}, apiVersion: {value: v}}}}",
+            "{type: azure, model: {value: g}, config: {azure: {baseUrl: {value: 'http://x'}, apiVersion: {value: v}}}}",
             "azure:g",
             ["set AZURE_OPENAI_ENDPOINT", "'apiVersion' of model 'm' is not supported"],
         ),
@@ -60,7 +64,7 @@ def test_without_an_address_the_provider_is_named(
 
 
 def test_what_is_kept_in_a_cluster_is_told(tmp_path: Path) -> None:
-    spec = f"{{type: openai, model: {{value: g}}, config: {{openai: {{baseUrl: {{value: 'http://x/v1'}}, apiKey: {SECRET}}}}}}}"
+    spec = openai(f"baseUrl: {{value: 'http://x/v1'}}, {SECRET}")
     (warning,) = model(tmp_path, spec).warnings
     assert "'apiKey' of model 'm' is kept in a cluster" in warning.message
 

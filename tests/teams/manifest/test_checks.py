@@ -83,7 +83,7 @@ def test_names_are_taken_once(tmp_path: Path) -> None:
 )
 def test_an_agent_that_names_no_model_gets_the_default_one(tmp_path: Path, models: str, model: str) -> None:
     manifest = loaded(tmp_path, f"models: {models}\nagents: {{a: {{instructions: Hello}}, b: }}").manifest
-    assert {agent.model for agent in manifest.agents.values()} == {model}
+    assert [agent.model for agent in manifest.agents.values()] == [model, model]
 
 
 def test_an_agent_without_anybody_to_answer_is_a_mistake(tmp_path: Path) -> None:

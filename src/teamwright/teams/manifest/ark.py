@@ -166,7 +166,7 @@ class _Document:
         if not name:
             message = f"{self._owner}: each member is a mapping with 'name' and 'type', and this is {described(item)}"
             self.report.problem(item.place, message, "write  {name: …, type: agent}")
-            return None
+            return item if isinstance(item, Scalar) and isinstance(item.value, str) else None
         self._note_rest(fields, {"name", "type"}, f"member {shown(str(name.value))}")
         if kind and kind.value not in {"agent", "team"}:
             hint = self.report.near(str(kind.value), ["agent", "team"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from teamwright.errors import Problem, nearest
 from teamwright.teams.manifest.nodes import Place
 
-SUGGESTED = 100
+COMPARISONS = 20_000
 
 
 @dataclass(slots=True)
@@ -18,6 +18,7 @@ class Report:
     problems: list[Problem] = field(default_factory=list[Problem])
     warnings: list[Problem] = field(default_factory=list[Problem])
     incomplete: bool = False
+    compared: int = 0
 
     def problem(self, place: Place, message: str, suggestion: str = "") -> None:
         """Note a mistake."""
@@ -28,10 +29,10 @@ class Report:
         self._note(self.warnings, place, message, suggestion)
 
     def near(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
-        """The nearest names; past the first hundred mistakes none are sought, since that takes time for each."""
-        if len(self.problems) >= SUGGESTED:
-            return ""
-        return nearest(name[:100], known, otherwise)
+        """The nearest names; after many comparisons none are sought, so that thousands of mistakes stay quick."""
+        names = set(known)
+        self.compared += len(names)
+        return nearest(name[:100], names, otherwise) if self.compared <= COMPARISONS else ""
 
     @staticmethod
     def _note(notes: list[Problem], place: Place, message: str, suggestion: str) -> None:

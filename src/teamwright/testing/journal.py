@@ -1,0 +1,368 @@
+"""What every journal must do, as tests for pytest: subclass `JournalConformance` and say how yours is made.
+
+class TestMyJournal(JournalConformance):
+    def make(self, folder: Path) -> Journal:
+        return MyJournal(folder / "journal")
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import anyio
+
+from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.testing.facts import a_fact_of_each_kind
+from teamwright.values.events import (
+    AgentReturned,
+    Body,
+    Custom,
+    Event,
+    Fact,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
+from teamwright.values.messages import digest
+from teamwright.values.people import Answer, Answered, Cancel, Pause
+from teamwright.values.usage import Usage
+
+Check = Callable[[Journal], Awaitable[None]]
+
+
+def event(run_id: str, number: int, fact: Fact | None = None, time: float | None = None) -> Event:
+    """An event, of any kind if none is given."""
+    fact = fact or Custom(
+        domain="testing", name=f"event {number}", data={"number": number, "text": "a\x00b\n\u2028é🎭"}
+    )
+    return Event(run_id, number, 1_700_000_000.25 + number if time is None else time, "team/a", f"place-{number}", fact)
+
+
+def events(run_id: str, numbers: Sequence[int]) -> list[Event]:
+    """Events with these numbers."""
+    return [event(run_id, number) for number in numbers]
+
+
+def body(text: str) -> dict[Body, str]:
+    """One body, by its hash."""
+    data = json.dumps(text)
+    return {digest(data): data}
+
+
+async def commit(journal: Journal, batch: Batch) -> None:
+    """Append a batch and wait until it is durable; raises when it was refused."""
+    (outcome,) = await commit_all(journal, [batch])
+    if outcome is not None:
+        raise outcome
+
+
+async def commit_all(journal: Journal, batches: Sequence[Batch]) -> list[BaseException | None]:
+    """Append several at once; returns what became of each. They are answered in order, in the loop's thread."""
+    told: list[tuple[int, BaseException | None]] = []
+    everything = anyio.Event()
+    thread = threading.get_ident()
+
+    def tell(index: int, outcome: BaseException | None) -> None:
+        assert threading.get_ident() == thread, "`done` must be called in the event loop's thread"
+        told.append((index, outcome))
+        if len(told) == len(batches):
+            everything.set()
+
+    for index, batch in enumerate(batches):
+        journal.append(batch, lambda outcome, index=index: tell(index, outcome))
+    if batches:
+        await everything.wait()
+    assert [index for index, _ in told] == list(range(len(batches))), "batches must be answered once each, in order"
+    return [outcome for _, outcome in told]
+
+
+async def refused(action: Awaitable[object], error: type[BaseException]) -> None:
+    """Insist that something is refused in this way."""
+    said = ""
+    try:
+        await action
+    except error as refusal:
+        said = str(refusal)
+    assert said, f"{error.__name__} was expected, and a reason"
+
+
+class JournalConformance:
+    """The tests of a journal. `shared` says whether journals that are made on one folder are the same storage."""
+
+    shared = True
+
+    def make(self, folder: Path) -> Journal:
+        """A journal, not yet open, that keeps what it has in this folder."""
+        raise NotImplementedError
+
+    def check(self, folder: Path, *checks: Check) -> None:
+        """Run each check on a journal of its own that is made on the same folder."""
+
+        async def run() -> None:
+            for check in checks:
+                journal = self.make(folder)
+                await journal.open()
+                try:
+                    await check(journal)
+                finally:
+                    await journal.close()
+
+        anyio.run(run)
+
+    def test_facts_of_every_kind_are_read_as_they_were_written(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            written = [event("run", number, fact) for number, fact in enumerate(a_fact_of_each_kind(), start=1)]
+            await commit(journal, Batch(written, {}))
+            assert await journal.read("run") == written
+
+        self.check(tmp_path, check)
+
+    def test_events_are_read_in_order_from_any_number(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            written = events("run", range(1, 26))
+            for start in range(0, 25, 5):
+                await commit(journal, Batch(written[start : start + 5], {}))
+            for after in range(27):
+                assert await journal.read("run", after) == written[after:]
+                assert await journal.read("run", after, limit=3) == written[after : after + 3]
+            assert await journal.read("run", limit=0) == []
+            assert await journal.read("other") == []
+
+        self.check(tmp_path, check)
+
+    def test_batches_that_are_given_at_once_become_durable_in_order(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            batches = [Batch(events(run, [n, n + 1]), body(f"{run} {n}")) for n in range(1, 60, 2) for run in "ab"]
+            assert await commit_all(journal, batches) == [None] * len(batches)
+            assert await journal.read("a") == events("a", range(1, 61))
+            assert await journal.read("b") == events("b", range(1, 61))
+
+        self.check(tmp_path, check)
+
+    def test_a_number_that_exists_fences_its_batch_out_as_a_whole(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await commit(journal, Batch(events("run", [1, 2, 3]), {}))
+            late = Batch([event("run", 4), event("run", 3, Custom(domain="late", name="late"))], body("late"))
+            await refused(commit(journal, late), FencedOut)
+            assert await journal.read("run") == events("run", [1, 2, 3])
+            await refused(journal.bodies(late.bodies), JournalCorrupt)
+
+        self.check(tmp_path, check)
+
+    def test_a_run_that_was_fenced_out_takes_nothing_until_it_is_driven_anew(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await commit(journal, Batch(events("run", [1, 2]), {}))
+            batches = [Batch(events("run", [number]), {}) for number in (2, 3, 4)]
+            assert [type(outcome) for outcome in await commit_all(journal, batches)] == [FencedOut] * 3
+            assert await journal.read("run") == events("run", [1, 2])
+            with journal.drive("run"):
+                await commit(journal, Batch(events("run", [3]), {}))
+            assert await journal.read("run") == events("run", [1, 2, 3])
+
+        self.check(tmp_path, check)
+
+    def test_a_batch_that_is_refused_does_not_harm_others_beside_it(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await commit(journal, Batch(events("late", [1]), {}))
+            batches = [Batch(events(run, [1]), body(run)) for run in ("first", "late", "second")]
+            outcomes = await commit_all(journal, batches)
+            assert [type(outcome) for outcome in outcomes] == [type(None), FencedOut, type(None)]
+            assert await journal.read("first") == events("first", [1])
+            assert await journal.read("second") == events("second", [1])
+
+        self.check(tmp_path, check)
+
+    def test_a_body_is_kept_however_often_it_is_written(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            texts = body("the same \x00 text é🎭") | body("x" * 100_000) | body("")
+            for number in (1, 2):
+                await commit(journal, Batch(events("run", [number]), texts))
+            assert await journal.bodies(list(texts) * 2) == texts
+            assert await journal.bodies([]) == {}
+            await refused(journal.bodies([*texts, digest("missing")]), JournalCorrupt)
+
+        self.check(tmp_path, check)
+
+    def test_many_bodies_are_read_at_once(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            texts = {one: text for number in range(3000) for one, text in body(str(number)).items()}
+            await commit(journal, Batch([], texts))
+            assert await journal.bodies(texts) == texts
+
+        self.check(tmp_path, check)
+
+    def test_letters_lie_in_their_runs_inbox_in_order(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            sent = [Pause(by="ada"), Cancel(reason="enough"), Answered(key="a/b", answer=Answer(text="yes"))]
+            for one in sent:
+                await journal.send("run", one)
+                await journal.send("other", Pause())
+            letters = await journal.letters("run")
+            assert [letter.intervention for letter in letters] == sent
+            assert [letter.run_id for letter in letters] == ["run"] * 3
+            assert sorted({letter.id for letter in letters}) == [letter.id for letter in letters]
+            assert await journal.letters("run", after=letters[0].id) == letters[1:]
+            assert await journal.letters("run", after=letters[-1].id) == []
+
+        self.check(tmp_path, check)
+
+    def test_whoever_asks_learns_once_of_a_change(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            assert await journal.changed()
+            assert not await journal.changed()
+            await commit(journal, Batch(events("run", [1]), {}))
+            assert await journal.changed()
+            assert not await journal.changed()
+            await journal.send("run", Pause())
+            assert await journal.changed()
+            assert not await journal.changed()
+
+        self.check(tmp_path, check)
+
+    def test_a_run_has_one_driver_at_a_time(self, tmp_path: Path) -> None:
+        async def drive(journal: Journal) -> None:
+            with journal.drive("run"):
+                pass
+
+        async def check(journal: Journal) -> None:
+            assert not journal.is_driven("run")
+            with journal.drive("run"), journal.drive("other"):
+                assert journal.is_driven("run")
+                await refused(drive(journal), RunIsLive)
+                assert journal.is_driven("run")
+            assert not journal.is_driven("run")
+            await drive(journal)
+
+        self.check(tmp_path, check)
+
+    def test_runs_are_listed_newest_first_as_they_stand(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            usage = Usage(requests=1, input_tokens=30, output_tokens=12, usd=0.25)
+            started = RunStarted(team="report", task=digest("t"), manifest=digest("m"), seed=1)
+            await commit(journal, Batch([event("first", 1, started, time=1_700_000_000.0)], {}))
+            await commit(journal, Batch([event("second", 1, started, time=1_700_000_001.0)], {}))
+            assert [run.id for run in await journal.runs()] == ["second", "first"]
+            assert [run.id for run in await journal.runs(limit=1)] == ["second"]
+            assert await journal.find("third") is None
+            for number in range(2, 302):
+                returned = AgentReturned(body=digest("b"), usage=usage)
+                await commit(journal, Batch([event("first", number, returned, time=1_700_000_000.0 + number)], {}))
+            run = await journal.find("first")
+            assert run is not None
+            assert (run.team, run.status, run.stop_reason) == ("report", "interrupted", None)
+            assert (run.total_tokens, run.usd, run.seconds) == (300 * 42, 75.0, 301.0)
+            assert run.started_at.startswith("2023-11-14T22:13:20")
+            with journal.drive("first"):
+                assert [run.status for run in await journal.runs()] == ["interrupted", "running"]
+
+        self.check(tmp_path, check)
+
+    def test_a_run_that_is_set_down_and_taken_up_counts_its_time_with_a_driver(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            async def add(number: int, time: float, fact: Fact) -> tuple[str, str | None, float]:
+                await commit(journal, Batch([event("run", number, fact, time)], {}))
+                run = await journal.find("run")
+                assert run is not None
+                return run.status, run.stop_reason, run.seconds
+
+            await add(1, 100.0, RunStarted(team="t", task=digest("t"), manifest=digest("m"), seed=1))
+            assert await add(2, 110.0, RunPaused(stop_reason="person")) == ("paused", "person", 10.0)
+            assert await add(3, 200.0, RunResumed()) == ("interrupted", None, 10.0)
+            assert await add(4, 205.0, Custom(domain="d", name="n")) == ("interrupted", None, 15.0)
+            assert await add(5, 300.0, RunResumed()) == ("interrupted", None, 15.0)
+            ended = RunEnded(status="completed", stop_reason="done", seconds=16.5)
+            assert await add(6, 302.0, ended) == ("completed", "done", 16.5)
+
+        self.check(tmp_path, check)
+
+    def test_a_deleted_run_is_gone_with_all_that_only_it_refers_to(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            own, both = body("own" * 20_000), body("both")
+            for run, texts in (("gone", own | both), ("kept", both)):
+                facts = [AgentReturned(body=one) for one in texts]
+                batch = Batch([event(run, number, fact) for number, fact in enumerate(facts, start=1)], texts)
+                await commit(journal, batch)
+                await journal.send(run, Pause())
+            kept = await journal.read("kept")
+            assert await journal.delete(["gone", "unknown"]) > 0
+            assert await journal.read("gone") == await journal.letters("gone") == []
+            assert await journal.find("gone") is None
+            await refused(journal.bodies(own), JournalCorrupt)
+            assert await journal.bodies(both) == both
+            assert await journal.read("kept") == kept
+            assert len(await journal.letters("kept")) == 1
+            await commit(journal, Batch(events("gone", [1]), {}))
+            assert await journal.read("gone") == events("gone", [1])
+
+        self.check(tmp_path, check)
+
+    def test_a_run_that_is_being_driven_is_not_deleted(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            for run in ("run", "other"):
+                await commit(journal, Batch(events(run, [1, 2]), {}))
+            with journal.drive("run"):
+                await refused(journal.delete(["other", "run"]), RunIsLive)
+                assert journal.is_driven("run")
+            assert await journal.read("run") == events("run", [1, 2])
+            assert await journal.read("other") == events("other", [1, 2])
+
+        self.check(tmp_path, check)
+
+    def test_closing_waits_for_what_is_under_way(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            outcomes: list[BaseException | None] = []
+            for number in range(1, 101):
+                journal.append(Batch(events("run", [number]), {}), outcomes.append)
+            await journal.close()
+            assert outcomes == [None] * 100
+            await journal.open()
+            assert await journal.read("run") == events("run", range(1, 101))
+
+        self.check(tmp_path, check)
+
+    def test_what_was_recorded_outlives_the_journal_object(self, tmp_path: Path) -> None:
+        async def write(journal: Journal) -> None:
+            await commit(journal, Batch(events("run", [1, 2]), body("text")))
+            await journal.send("run", Pause())
+
+        async def check(journal: Journal) -> None:
+            assert await journal.read("run") == events("run", [1, 2])
+            assert await journal.bodies(body("text")) == body("text")
+            assert [letter.intervention for letter in await journal.letters("run")] == [Pause()]
+
+        if self.shared:
+            self.check(tmp_path, write, check)
+
+    def test_two_openers_see_each_others_writing_and_keep_each_other_out(self, tmp_path: Path) -> None:
+        async def check_both(one: Journal, two: Journal) -> None:
+            await two.changed()
+            await commit(one, Batch(events("run", [1]), body("text")))
+            assert await two.changed()
+            assert await two.read("run") == events("run", [1])
+            assert await two.bodies(body("text")) == body("text")
+            await two.send("run", Pause())
+            assert len(await one.letters("run")) == 1
+            with one.drive("run"):
+                assert two.is_driven("run")
+                run = await two.find("run")
+                assert run is not None
+                assert run.status == "running"
+                await refused(two.delete(["run"]), RunIsLive)
+            await commit(two, Batch(events("run", [2]), {}))
+            await refused(commit(one, Batch(events("run", [2]), {})), FencedOut)
+
+        async def check(one: Journal) -> None:
+            two = self.make(tmp_path)
+            await two.open()
+            try:
+                await check_both(one, two)
+            finally:
+                await two.close()
+
+        if self.shared:
+            self.check(tmp_path, check)

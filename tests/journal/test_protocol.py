@@ -1,0 +1,63 @@
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.sqlite import SqliteJournal
+from teamwright.testing.facts import a_fact_of_each_kind
+from teamwright.testing.journal import body, commit_all
+from teamwright.values.events import Event, Fact
+
+JOURNALS: dict[str, Callable[[Path], Journal]] = {
+    "memory": lambda _: MemoryJournal(),
+    "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
+}
+FACTS = a_fact_of_each_kind()
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+# For each batch: the run of each event and its fact; which numbers follow is then settled.
+histories = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(FACTS), texts), max_size=4), max_size=8)
+
+
+def test_the_sample_holds_every_kind_of_fact() -> None:
+    kinds = [one.model_fields["kind"].default for one in get_args(get_args(Fact)[0])]
+    assert [fact.kind for fact in FACTS] == kinds
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+@given(history=histories, after=st.integers(0, 20), limit=st.none() | st.integers(0, 5))
+def test_whatever_was_appended_reads_back_the_same_from_any_number(
+    name: str, history: list[list[tuple[str, Fact, str]]], after: int, limit: int | None
+) -> None:  # law 7
+    written: dict[str, list[Event]] = {"a": [], "b": []}
+    batches: list[Batch] = []
+    for entries in history:
+        batch = Batch([], {})
+        for run, fact, text in entries:
+            event = Event(run, len(written[run]) + 1, 0.1 * len(written[run]), text, text[::-1], fact)
+            written[run].append(event)
+            batch = Batch([*batch.events, event], {**batch.bodies, **body(text)})
+        batches.append(batch)
+
+    async def check(folder: Path) -> None:
+        journal = JOURNALS[name](folder)
+        await journal.open()
+        try:
+            assert await commit_all(journal, batches) == [None] * len(batches)
+            for run, events in written.items():
+                assert await journal.read(run) == events
+                assert await journal.read(run, after, limit) == events[after:][:limit]
+            for batch in batches:
+                assert await journal.bodies(batch.bodies) == batch.bodies
+        finally:
+            await journal.close()
+
+    with TemporaryDirectory() as folder:
+        anyio.run(check, Path(folder))

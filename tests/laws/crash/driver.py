@@ -1,0 +1,94 @@
+"""What a child does: it drives a run of a scenario, and is killed at the journal write that it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, cast
+
+from teamwright.journal.protocol import Batch
+from teamwright.journal.sqlite import SqliteJournal, _Kept
+from teamwright.runtime import engine as engine_module
+from teamwright.runtime.engine import Engine
+from teamwright.values.results import RunResult
+from tests.laws.crash import scenarios
+
+RUN_ID = "crashed"
+SEED = 4711
+
+When = Literal["before", "inside", "after"]
+
+
+class KillingJournal(SqliteJournal):
+    """A journal whose process dies by SIGKILL at its nth commit: before it, inside its transaction, or after it."""
+
+    def __init__(self, path: str, write: int | None = None, when: When = "before", *, locked: bool = True) -> None:
+        super().__init__(path)
+        self._write, self._when, self._locked = write, when, locked
+        self.writes = 0
+
+    @contextmanager
+    def drive(self, run_id: str) -> Generator[None]:
+        """Hold the driver lock, unless it is to be bypassed."""
+        if self._locked:
+            with super().drive(run_id):
+                yield
+        else:
+            yield
+
+    def is_driven(self, run_id: str) -> bool:
+        return self._locked and super().is_driven(run_id)
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
+        self.writes += 1
+        self._die("before")
+        super()._commit(batches)
+        self._die("after")
+
+    def _save(self, kept: _Kept) -> None:
+        super()._save(kept)
+        self._die("inside")
+
+    def _die(self, when: When) -> None:
+        if self.writes == self._write and when == self._when:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def warm_up(scenario: str, **_: Any) -> None:
+    """Import what the scenario needs, before the fork."""
+    scenarios.SCENARIOS[scenario].warm_up()
+
+
+def drive(
+    scenario: str,
+    url: str,
+    journal: str,
+    *,
+    resume: bool = False,
+    write: int | None = None,
+    when: When = "before",
+    locked: bool = True,
+) -> dict[str, Any]:
+    """Run or resume a scenario; returns its result, if the child lives to tell it."""
+    # The seed decides what the clock draws, so every run of a scenario has the same.
+    engine_module.secrets.randbits = lambda _: SEED  # pyright: ignore[reportAttributeAccessIssue]
+    return asyncio.run(_drive(scenario, url, KillingJournal(journal, write, when, locked=locked), resume=resume))
+
+
+async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
+    team = scenarios.SCENARIOS[scenario].team(url)
+    async with Engine(journal) as engine:
+        if resume:
+            result = await engine.resume(RUN_ID, team=team)
+        else:
+            result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
+    return comparable(result) | {"writes": journal.writes}
+
+
+def comparable(result: RunResult) -> dict[str, Any]:
+    """What a resumed run has in common with an uninterrupted one: everything but times."""
+    kept = result.model_dump(mode="json", exclude={"started_at", "seconds"})
+    return cast("dict[str, Any]", kept)

@@ -1,0 +1,133 @@
+"""A strategy that does whatever a small program says: everything a third party could do with a context, in any nesting.
+
+A program is JSON: a list of a word and its arguments. Who came first decides what everybody is told from then on, so a
+replay that lets anything arrive in another order is found out by the digest of the next turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import anyio
+
+from teamwright.agents.protocol import Context
+from teamwright.errors import AgentTimeout
+from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.teams.team import Team
+from teamwright.values.limits import Limits
+from teamwright.values.messages import Conversation, Message
+from teamwright.values.people import Question
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure, Turn
+
+Node = Sequence[Any]
+
+
+def program_team(name: str, program: Node, members: Members, **more: Any) -> Team:
+    """A team that follows a program."""
+    return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
+
+
+class Program:
+    """Follows the program in the team's options."""
+
+    name = "program"
+    version = 1
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        performance = Performance(task, members)
+        await performance.do(cast("Node", task.settings.options["program"]), ctx, "p")
+        said = performance.said.since(0)
+        return Outcome(messages=said, output=said[-1].content if said else None)
+
+
+class Performance:
+    """One run of a program: what was said so far, and what its branches share."""
+
+    def __init__(self, task: Task, members: Members) -> None:
+        self._task = task
+        self._members = {member.name: member for member in members}
+        self._mutex = anyio.Lock()
+        self._taken: set[str] = set()
+        self.said = Conversation()
+
+    async def do(self, node: Node, ctx: Context, path: str) -> None:
+        word, *arguments = node
+        handler = cast("Callable[..., Awaitable[None]]", getattr(self, f"_{word}"))
+        await handler(ctx, path, *arguments)
+
+    def note(self, name: str, text: str) -> None:
+        self.said.append(Message(name=name, content=text))
+
+    async def _ask(self, ctx: Context, path: str, name: str) -> None:
+        """Ask a member, told everything that has reached the program so far."""
+        reply = await ctx.ask(self._members[name], Turn(self._task.text, self.said.history()), key=path)
+        if isinstance(reply, Failure):
+            self.note("program", f"{name} gave no answer")
+        else:
+            self.said.extend(reply.messages)
+
+    async def _seq(self, ctx: Context, path: str, *nodes: Node) -> None:
+        """One after the other."""
+        for index, node in enumerate(nodes):
+            await self.do(node, ctx, f"{path}{index}")
+
+    async def _all(self, ctx: Context, path: str, limit: int, *nodes: Node) -> None:
+        """Side by side; the order in which they finish is told."""
+        await self._side_by_side(ctx, path, limit, len(nodes), nodes)
+
+    async def _race(self, ctx: Context, path: str, take: int, *nodes: Node) -> None:
+        """Side by side until `take` of them have finished; the rest is cancelled."""
+        await self._side_by_side(ctx, path, len(nodes), take, nodes)
+
+    async def _side_by_side(self, ctx: Context, path: str, limit: int, take: int, nodes: Sequence[Node]) -> None:
+        done: list[str] = []
+        async with ctx.branches(limit) as branches:
+            for index, node in enumerate(nodes):
+
+                async def work(inner: Context, node: Node = node) -> None:
+                    await self.do(node, inner, "p")
+
+                branches.start(f"{path}b{index}", work)
+            async for branch in branches.finished():
+                branch.result()
+                done.append(branch.name)
+                if len(done) == take:
+                    branches.cancel()
+                    break
+        self.note("program", f"{path}: {' '.join(done)}")
+
+    async def _lock(self, ctx: Context, path: str, node: Node) -> None:
+        """Alone among the branches; who had the lock is told."""
+        async with self._mutex:
+            self.note("program", f"{path} has the lock")
+            await self.do(node, ctx, f"{path}l")
+
+    async def _claim(self, ctx: Context, path: str, what: str) -> None:
+        """Compare and set: the first to come wins."""
+        self.note("program", f"{path} {'lost' if what in self._taken else 'won'} {what}")
+        self._taken.add(what)
+
+    async def _sleep(self, ctx: Context, path: str, seconds: float) -> None:
+        await ctx.clock.sleep(seconds)
+        self.note("program", f"{path} woke")
+
+    async def _draw(self, ctx: Context, path: str) -> None:
+        """Chance and ids, told to everybody after."""
+        self.note("program", f"{path} drew {ctx.clock.random():.6f} {ctx.clock.new_id()}")
+
+    async def _person(self, ctx: Context, path: str, text: str) -> None:
+        answer = await ctx.ask_person(Question(text=text), key=path)
+        self.note("person", answer.text)
+
+    async def _hurry(self, ctx: Context, path: str, seconds: float, node: Node) -> None:
+        """Within a time limit."""
+        try:
+            async with ctx.scope(f"{path}h", Limits(seconds=seconds)) as inner:
+                await self.do(node, inner, "p")
+        except AgentTimeout:
+            self.note("program", f"{path} was late")
