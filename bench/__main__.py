@@ -18,7 +18,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; the exit code is 1 when a case could not be measured."""
     options = _parser().parse_args(arguments)
-    rounds = options.rounds or (1 if options.quick else 3)
+    rounds = options.rounds or (1 if options.quick else 5)
     cases = all_cases(quick=options.quick, only=options.only)
     if not cases:
         print(
@@ -53,7 +53,7 @@ def _write(found: Report, folder: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round, 200 turns, 1000 resumed steps")
-    parser.add_argument("--rounds", type=int, metavar="N", help="rounds to take the best of (3)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds to take the best of (5)")
     parser.add_argument(
         "--only", action="append", default=[], metavar="TEXT", help="cases whose name contains it; repeatable"
     )

@@ -23,11 +23,12 @@ RESUMED_STEPS = 10_000
 # The runs that fill one database file: 2200 turns in all.
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
+OUR_IMPORT = "from teamwright import Engine, Team"
 # Names that load what a user needs, since some packages are empty shells until then.
 IMPORTS: tuple[str, ...] = (
     "from pydantic import BaseModel",
     "import teamwright",
-    "from teamwright import Engine, Team",
+    OUR_IMPORT,
     "import agent_framework",
     "from agent_framework import WorkflowBuilder",
     "from langgraph.graph import StateGraph",

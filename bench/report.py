@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench.cases import FLOOR_FULL, FLOOR_NORMAL, FLOOR_TASK, IMPORTS, SHAPES, STORES, Shape, Store
+from bench.cases import FLOOR_FULL, FLOOR_NORMAL, FLOOR_TASK, IMPORTS, OUR_IMPORT, SHAPES, STORES, Shape, Store
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 from bench.targets import OURS, Target, quotient, targets
@@ -18,7 +18,7 @@ SHAPE_TITLES: dict[Shape, str] = {"chain": "chain", "fan_out": "fan-out"}
 def text(report: Report) -> str:
     """The whole report."""
     parts = [_heading(report), *(_turns(report, store) for store in STORES), _database(report), _others(report)]
-    parts += [_floor(report), _targets(targets(report)), _errors(report)]
+    parts += [_floor(report), _targets(targets(report)), _fewer(report), _errors(report)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -54,7 +54,8 @@ def _database(report: Report) -> str:
 
 
 def _others(report: Report) -> str:
-    ours = report.best("import", "import teamwright")
+    # Compared with what loads the engine: the bare package is an empty shell until a name is used.
+    ours = report.best("import", OUR_IMPORT)
     rows: list[Row] = [
         (statement, _with_ratio(seconds * 1e3, None if ours is None else ours * 1e3, "ms"))
         for statement in IMPORTS
@@ -87,6 +88,13 @@ def _targets(found: Sequence[Target]) -> str:
     return "targets\n" + _table(rows)
 
 
+def _fewer(report: Report) -> str:
+    slow = [
+        f"  {s.case.name}: {len(s.values)}" for s in report.samples if not s.error and len(s.values) < report.rounds
+    ]
+    return "\n".join(["too slow for every round; values taken", *slow]) if slow else ""
+
+
 def _errors(report: Report) -> str:
     lines = [f"  {sample.case.name}: {sample.error}" for sample in report.samples if sample.error]
     return "\n".join(["failed", *lines]) if lines else ""
@@ -99,7 +107,8 @@ def _with_ratio(value: float | None, ours: float | None, unit: str, compare: boo
     ratio = quotient(value, ours)
     if ratio is None or not compare or value == ours:
         return f"{figure}{NO_RATIO}"
-    return f"{figure} {f'{ratio:.1f}×' if ratio < 100 else f'{ratio:,.0f}×':>7}"
+    digits = 2 if ratio < 1 else 1 if ratio < 100 else 0
+    return f"{figure} {f'{ratio:,.{digits}f}×':>7}"
 
 
 def _table(rows: Sequence[Row]) -> str:

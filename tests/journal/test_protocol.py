@@ -1,6 +1,6 @@
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import anyio
@@ -19,6 +19,7 @@ JOURNALS: dict[str, Callable[[Path], Journal]] = {
     "memory": lambda _: MemoryJournal(),
     "sqlite": lambda folder: SqliteJournal(folder / "journal.db"),
 }
+example = count()
 FACTS = a_fact_of_each_kind()
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -31,33 +32,38 @@ def test_the_sample_holds_every_kind_of_fact() -> None:
     assert [fact.kind for fact in FACTS] == kinds
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("journal")
+
+
 @pytest.mark.parametrize("name", JOURNALS)
 @given(history=histories, after=st.integers(0, 20), limit=st.none() | st.integers(0, 5))
 def test_whatever_was_appended_reads_back_the_same_from_any_number(
-    name: str, history: list[list[tuple[str, Fact, str]]], after: int, limit: int | None
+    folder: Path, name: str, history: list[list[tuple[str, Fact, str]]], after: int, limit: int | None
 ) -> None:  # law 7
-    written: dict[str, list[Event]] = {"a": [], "b": []}
+    prefix = f"{next(example)}-"
+    written: dict[str, list[Event]] = {}
     batches: list[Batch] = []
     for entries in history:
         batch = Batch([], {})
-        for run, fact, text in entries:
-            event = Event(run, len(written[run]) + 1, 0.1 * len(written[run]), text, text[::-1], fact)
-            written[run].append(event)
-            batch = Batch([*batch.events, event], {**batch.bodies, **body(text)})
+        for letter, fact, text in entries:
+            run = written.setdefault(prefix + letter, [])
+            run.append(Event(prefix + letter, len(run) + 1, 0.1 * len(run), text, text[::-1], fact))
+            batch = Batch([*batch.events, run[-1]], {**batch.bodies, **body(text)})
         batches.append(batch)
 
-    async def check(folder: Path) -> None:
+    async def check() -> None:
         journal = JOURNALS[name](folder)
         await journal.open()
         try:
             assert await commit_all(journal, batches) == [None] * len(batches)
-            for run, events in written.items():
-                assert await journal.read(run) == events
-                assert await journal.read(run, after, limit) == events[after:][:limit]
+            for run_id, events in written.items():
+                assert await journal.read(run_id) == events
+                assert await journal.read(run_id, after, limit) == events[after:][:limit]
             for batch in batches:
                 assert await journal.bodies(batch.bodies) == batch.bodies
         finally:
             await journal.close()
 
-    with TemporaryDirectory() as folder:
-        anyio.run(check, Path(folder))
+    anyio.run(check)

@@ -131,3 +131,8 @@ class Performance:
                 await self.do(node, inner, "p")
         except AgentTimeout:
             self.note("program", f"{path} was late")
+
+    async def _within(self, ctx: Context, path: str, limits: dict[str, int], node: Node) -> None:
+        """Within a budget."""
+        async with ctx.scope(f"{path}w", Limits(**limits)) as inner:
+            await self.do(node, inner, "p")

@@ -95,6 +95,20 @@ class Script(Value):
             problems = [Problem(f"{'.'.join(map(str, e['loc']))}: {e['msg']}", str(path)) for e in error.errors()]
             raise ManifestError(problems) from error
 
+    def to_yaml(self) -> str:
+        """The script as a file that `load` reads again."""
+        import yaml
+
+        class Dumper(yaml.SafeDumper):
+            """Writes texts of several lines as blocks, which people can read and edit."""
+
+        def block(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+            return yaml.ScalarNode("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+        Dumper.add_representer(str, block)
+        content = self.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+
     def leftovers(self, used: Callable[[str], int]) -> list[str]:
         """Rules that a strict script still has: never used, or fewer times than they say."""
         if not self.strict:

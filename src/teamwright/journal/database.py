@@ -84,7 +84,9 @@ class Database:
 
     def in_words(self, error: sqlite3.Error) -> JournalError:
         """What went wrong with the file, and what to do."""
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        misused = isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError)
+        unnumbered = sqlite3.SQLITE_MISUSE if misused else sqlite3.SQLITE_CORRUPT
+        code = getattr(error, "sqlite_errorcode", unnumbered) & 0xFF
         if code in _DAMAGED:
             return JournalCorrupt(
                 f"The journal {self.name!r} is damaged or is no journal ({error}): restore a backup, save what is left"

@@ -97,7 +97,7 @@ class DriverLocks:
 
     def _open(self, run_id: str) -> int:
         try:
-            return os.open(self._path(run_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(self._path(run_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise JournalUnavailable(
                 f"The driver lock of run {run_id!r} can't be made in {str(self._folder)!r}: {error.strerror};"

@@ -61,8 +61,9 @@ def to_events(run_id: str, rows: Iterable[Row]) -> list[Event]:
 
 
 def to_text(fact: Fact) -> str:
-    """A fact as JSON text, without its kind."""
-    return fact.__pydantic_serializer__.to_json(fact, exclude_defaults=True, round_trip=True).decode()
+    """A fact as JSON text. Defaults are left out, its kind among them; within an intervention the kind must stay."""
+    bare = fact.kind != "run.intervened"
+    return fact.__pydantic_serializer__.to_json(fact, exclude_defaults=bare, round_trip=True).decode()
 
 
 def references(texts: Iterable[str]) -> set[Body]:

@@ -57,6 +57,7 @@ class SqliteJournal:
         self._locks = DriverLocks(self._path.parent / "locks", self._path.name)
         self._reading = anyio.CapacityLimiter(1)
         self._failed: dict[str, JournalError] = {}
+        self._driven: set[str] = set()
         self._kept: dict[str, _Kept] = {}
         self._opened: Database | None = None
         self._running: Writer | None = None
@@ -65,6 +66,7 @@ class SqliteJournal:
     async def open(self) -> None:
         """Create the file or bring it up to date."""
         self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
+        self._failed, self._kept, self._seen = {}, {}, None
         self._running = Writer(f"journal {self._path.name}", self._commit_group)
 
     async def close(self) -> None:
@@ -86,7 +88,13 @@ class SqliteJournal:
         """Hold the run's driver lock, in a file beside the database."""
         with self._locks.hold(run_id):
             self._writer.do(lambda: self._begin_anew(run_id))
-            yield
+            self._driven.add(run_id)
+            try:
+                yield
+            finally:
+                self._driven.discard(run_id)
+                if self._running is not None:
+                    self._running.do(lambda: self._forget(run_id))
 
     def is_driven(self, run_id: str) -> bool:
         """Whether somebody holds the run's driver lock right now."""
@@ -183,7 +191,7 @@ class SqliteJournal:
         if not any(map(self._refusal, batches)):
             try:
                 self._commit(batches)
-            except (sqlite3.IntegrityError, ValueError, OverflowError):
+            except (sqlite3.IntegrityError, ValueError, OverflowError, JournalError):
                 pass  # it is about one of them: see below which
             except sqlite3.Error as error:
                 return [self._fail(batch, self._database.in_words(error)) for batch in batches]
@@ -202,6 +210,8 @@ class SqliteJournal:
             return self._fail(batch, fenced_out(run_id))
         except (ValueError, OverflowError) as error:
             return self._fail(batch, JournalError(f"What happened in run {run_id!r} can't be recorded: {error}"))
+        except JournalError as error:
+            return self._fail(batch, error)
         except sqlite3.Error as error:
             return self._fail(batch, self._database.in_words(error))
         return None
@@ -218,8 +228,11 @@ class SqliteJournal:
         return next((self._failed[event.run_id] for event in batch.events if event.run_id in self._failed), None)
 
     def _begin_anew(self, run_id: str) -> None:
-        """Forget what was known of a run: another process may have driven it in between."""
         self._failed.pop(run_id, None)
+        self._forget(run_id)
+
+    def _forget(self, run_id: str) -> None:
+        """Let go of what was known of a run: another process may drive it from here on."""
         self._kept.pop(run_id, None)
 
     def _commit(self, batches: Sequence[Batch]) -> None:
@@ -252,8 +265,10 @@ class SqliteJournal:
                 yield to_row(event, place)
 
     def _keep(self, run_id: str) -> _Kept:
-        """The run as it stands. Its place is asked for each time, since another process may have deleted it."""
+        """The run as it stands. Only what is driven here can't be deleted elsewhere, so the rest is looked up anew."""
         writer, kept = self._database.writer, self._kept.get(run_id)
+        if kept is not None and run_id in self._driven:
+            return kept
         found = writer.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
         if found is None:
             place = writer.execute(_ADD_RUN, (run_id,)).lastrowid

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from teamwright.values.events import AgentReturned, Event, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import Event, Fact, RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.results import RunSummary, Status, StopReason
 
-_TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
+_TURNS = {"run.started", "run.resumed", "run.paused", "run.ended"}
 
 
 @dataclass(slots=True)
@@ -37,11 +37,11 @@ class Standing:
         fact, time = event.fact, event.time
         if self.since is None:
             self.since = time
-        if isinstance(fact, AgentReturned):
+        if fact.kind == "agent.returned":
             self.tokens += fact.usage.total_tokens
             if fact.usage.usd is not None:
                 self.usd = (self.usd or 0.0) + fact.usage.usd
-        elif isinstance(fact, _TURNS):
+        elif fact.kind in _TURNS:
             self.turned = True
             self._turn(fact, time)
         self.last, self.number = time, event.number
@@ -51,7 +51,7 @@ class Standing:
         for event in events:
             self.take(event)
 
-    def _turn(self, fact: RunStarted | RunResumed | RunPaused | RunEnded, time: float) -> None:
+    def _turn(self, fact: Fact, time: float) -> None:
         match fact:
             case RunStarted():
                 self.team, self.started, self.since = fact.team, time, time
@@ -64,6 +64,8 @@ class Standing:
             case RunEnded():
                 self.seconds, self.since = fact.seconds, time
                 self.status, self.stop_reason = fact.status, fact.stop_reason
+            case _:
+                pass
 
     def _elapsed(self, until: float | None) -> float:
         return self.seconds + max(0.0, (until or 0.0) - (self.since or 0.0))

@@ -18,6 +18,7 @@ from teamwright.agents.model import Models
 from teamwright.agents.protocol import Agent
 from teamwright.bus import Bus
 from teamwright.errors import NotResumable, RunIsLive, RunNotFound, UsageError
+from teamwright.journal.home import default_journal
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite import SqliteJournal
@@ -139,10 +140,11 @@ class Engine:
     ) -> Handle:
         """Start a new run from the record of another, up to the event `at`; what is unchanged is not paid again.
 
-        `retry` goes back to just before the failure that ended the run.
+        `retry` goes back to just before the failure that ended the run. Without `at`, a run that was stopped from
+        outside (its budget, its time, a cancel) is forked from just before that.
         """
         history = await self.history(run_id)
-        cut = history.before_failure() if retry else at
+        cut = history.before_failure() if retry else at if at is not None else history.before_stop()
         if cut is not None and not 1 <= cut <= history.number:
             raise UsageError(f"Run {run_id!r} has events 1 to {history.number}; {cut} is not one of them.")
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
@@ -201,7 +203,7 @@ class Engine:
                 for event in await self.journal.read(run_id, after):
                     after = event.number
                     yield event
-                    if event.kind in ("run.ended", "run.paused"):
+                    if event.kind == "run.ended":
                         return
                 if run_id not in self._live and not self.journal.is_driven(run_id):
                     if not await self.journal.read(run_id, after, 1):
@@ -218,7 +220,7 @@ class Engine:
                     elif item.number == after + 1:
                         after = item.number
                         yield item
-                        if item.kind in ("run.ended", "run.paused"):
+                        if item.kind == "run.ended":
                             return
                 if run_id not in self._live:
                     await anyio.sleep(WATCH_EVERY)
@@ -314,6 +316,16 @@ class Handle:
             self.engine.forget(self.run_id)
             self._done.set()
 
+    @property
+    def drives(self) -> bool:
+        """Whether the run is driven through this handle; not so where its id existed before."""
+        return self._run is not None
+
+    def interrupt(self) -> None:
+        """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
+        if self._run is not None:
+            self._run.interrupt()
+
     async def result(self) -> RunResult:
         """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed."""
         if self._run is None or self._done is None:
@@ -341,17 +353,6 @@ def _journal(journal: Journal | Path | str | None) -> Journal:
     if isinstance(journal, str | Path):
         return SqliteJournal(Path(journal))
     return journal
-
-
-def default_journal() -> Path:
-    """The journal in the user's data folder, or in `TEAMWRIGHT_HOME`."""
-    import os
-
-    if home := os.environ.get("TEAMWRIGHT_HOME"):
-        return Path(home).expanduser() / "journal.db"
-    from platformdirs import user_data_path
-
-    return user_data_path("teamwright", appauthor=False) / "journal.db"
 
 
 def run_sync(

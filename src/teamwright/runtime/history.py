@@ -19,7 +19,9 @@ from teamwright.values.events import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    BudgetRefused,
     Event,
+    Fact,
     Origin,
     PersonAnswered,
     PersonAsked,
@@ -28,10 +30,12 @@ from teamwright.values.events import (
     RunPaused,
     RunResumed,
     RunStarted,
+    TeamEnded,
+    ScopeExpired,
 )
 from teamwright.values.messages import Message, digest
 from teamwright.values.people import Question
-from teamwright.values.results import RunResult, Status
+from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
 
@@ -150,6 +154,14 @@ class RunHistory:
         calls = [e.number for e in self.events if e.key == failing.key and isinstance(e.fact, AgentCalled)]
         return (min(calls) if calls else failing.number) - 1
 
+    def before_stop(self) -> int | None:
+        """The number of the last event before a run was stopped from outside, if that is how it ended."""
+        ended = self.past.ended
+        if ended is None:
+            return None
+        found = next((event.number for event in self.events if _stops(event.fact, ended.stop_reason)), None)
+        return found - 1 if found else None
+
     def fork(self, run_id: str, now: float, at: int | None, task: str | None, team: Team) -> Batch:
         """The first events of a new run that shares this one's past up to the event `at`."""
         last = at if at is not None else self.number
@@ -169,10 +181,16 @@ class RunHistory:
             "team": team.name,
         }
         begun = self.started.model_copy(update=update)
-        shared = [e for e in self.events if e.number <= last and not isinstance(e.fact, ABOUT_THE_DRIVER)]
+        shared = [e for e in self.events if e.number <= last and not self._open_on_a_fork(e)]
         facts = [Event(run_id, 1, now, "", "", begun)]
         facts += [e._replace(run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
         return Batch(facts, bodies)
+
+    def _open_on_a_fork(self, event: Event) -> bool:
+        """Whether a fork leaves this out: who drove the run, and how teams ended, since their members may differ."""
+        if isinstance(event.fact, AgentReplied | AgentFailed):
+            return self.past.asks[event.key].asked.member_kind == "team"
+        return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded))
 
     def _failure(self, ended: RunEnded | None) -> Failure | None:
         if ended is None or ended.error is None:
@@ -182,6 +200,18 @@ class RunHistory:
 
 def _team_scope(event: Event, roots: set[str]) -> bool:
     return event.scope in roots
+
+
+def _stops(fact: Fact, reason: StopReason) -> bool:
+    match fact:
+        case BudgetRefused():
+            return reason == "budget"
+        case ScopeExpired():
+            return reason == "deadline"
+        case RunIntervened():
+            return reason == "cancelled" and fact.intervention.kind == "cancel"
+        case _:
+            return False
 
 
 def _gave_up(event: Event) -> bool:

@@ -104,6 +104,7 @@ class Past:
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
     times: dict[str, float] = field(default_factory=dict[str, float])
     _due: dict[str, str] = field(default_factory=dict[str, str])
+    _linked: set[str] = field(default_factory=set[str])
     _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
@@ -206,10 +207,15 @@ class Past:
 
     def _schedule(self, scope: str, key: str, time: float) -> None:
         self._due[key] = scope
-        self._inside[scope].append(key)
         self.times[key] = time
+        self._inside[scope].append(key)
+        while scope and scope not in self._linked:
+            self._linked.add(scope)
+            inner, scope = scope, scope.rpartition(SEPARATOR)[0]
+            self._inside[scope].append(inner)
 
     def _forget_inside(self, scope: str) -> None:
+        self._linked.discard(scope)
         for key in self._inside.pop(scope, ()):
             self._due.pop(key, None)
             self._forget_inside(key)

@@ -88,7 +88,8 @@ class Run:
                 said = tuple(root.said)
                 cancelled = Failure(member=self._team.name, error="cancelled", message="cancelled", messages=said)
                 ending = judge(cancelled, root.usage)
-            assert ending is not None
+            if ending is None:
+                return await self._left(root)
             return await self._end(ending)
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
@@ -160,6 +161,19 @@ class Run:
             run_id=self.run_id,
             status="paused",
             stop_reason=reason,
+            usage=root.usage,
+            started_at=iso(self._past.started_at),
+            seconds=self._seconds(),
+        )
+
+    async def _left(self, root: RunContext) -> RunResult:
+        """How the run stands when its driver was told to stop; what was written down so far becomes durable."""
+        if not self._state.recorder.held:
+            await self.flush()
+        return RunResult(
+            run_id=self.run_id,
+            status="interrupted",
+            messages=tuple(root.said),
             usage=root.usage,
             started_at=iso(self._past.started_at),
             seconds=self._seconds(),

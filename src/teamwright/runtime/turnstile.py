@@ -164,10 +164,8 @@ class Turnstile:
         while self._due and self._parked == self._lanes:
             if self._deliver() or not self._judge():
                 return
-        if self._due and not self._watching:
-            self._watching = True
-            self._look(self._stamp, QUIET_HOPS)
-        elif not self._due and self._parked == self._lanes and self.when_idle is not None:
+        self._watch()
+        if not self._due and self._parked == self._lanes and self.when_idle is not None:
             self.when_idle()
 
     def _judge(self) -> bool:
@@ -177,6 +175,12 @@ class Turnstile:
         self._stuck(self._due[0], sorted(self._waiting))
         self._pop()
         return True
+
+    def _watch(self) -> None:
+        """See to it that what is due is delivered even if no branch says anything more."""
+        if self._due and not self._watching:
+            self._watching = True
+            asyncio.get_running_loop().call_soon(self._look, self._stamp, QUIET_HOPS)
 
     def _look(self, stamp: int, hops: int) -> None:
         """A branch may wait for another one by its own means (a lock, say): then quiet counts as waiting."""
@@ -203,6 +207,7 @@ class Turnstile:
             if waiter.lane is not None:
                 self.unpark(waiter.lane)
             waiter.future.set_result(None)
+        self._watch()
         return True
 
     def _pop(self) -> None:

@@ -24,12 +24,19 @@ def load_team(
 ) -> tuple[Team, Sequence[Problem]]:
     """The team that these files declare, and what to warn about. `model` takes the place of every model."""
     loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
-    manifest = loaded.manifest
-    if model is not None:
-        manifest = replace_models(manifest, _anchored(model))
+    return team_from(source_of(loaded, team=team, model=model), models), loaded.warnings
+
+
+def source_of(loaded: Loaded, *, team: str | None = None, model: str | None = None) -> Source:
+    """What a run of one of the loaded teams records of where it came from."""
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, _anchored(model))
     name = Builder(manifest).team_name(team)
-    source = Source(manifest=manifest, team=name, base=str(loaded.base.resolve()))
-    return team_from(source, models), loaded.warnings
+    return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()))
+
+
+def source_with(source: Source, *, model: str) -> Source:
+    """The source with this model in place of every one."""
+    return source.model_copy(update={"manifest": replace_models(source.manifest, _anchored(model))})
 
 
 def team_from(source: Source, models: Models | None = None) -> Team:

@@ -52,7 +52,7 @@ class Team:
         problems += [f"the team {self.name!r}: {text}" for text in self.strategy.problems(self.settings, self.members)]
         known: dict[str, Agent] = {}
         for agent in self.everyone():
-            if known.setdefault(agent.name, agent) is not agent:
+            if known.setdefault(agent.name, agent) is not agent and not self._lone:
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
@@ -97,6 +97,11 @@ class Team:
         return {team.strategy.name: team.strategy.version for team in teams}
 
     @property
+    def _lone(self) -> bool:
+        """Whether this is one agent that runs as a team, under its own name."""
+        return [member.name for member in self.members] == [self.name]
+
+    @property
     def spec(self) -> TeamSpec:
         """This team as a declaration."""
         return TeamSpec(
@@ -121,7 +126,8 @@ class Team:
         agents: dict[str, AgentSpec] = {}
         for agent in self.everyone():
             if isinstance(agent, Team):
-                teams[agent.name] = agent.spec
+                if not agent._lone:
+                    teams[agent.name] = agent.spec
             else:
                 agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
         return Manifest(agents=agents, teams=teams)

@@ -13,7 +13,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal, _Kept
 from teamwright.runtime import engine as engine_module
 from teamwright.runtime.engine import Engine
-from teamwright.values.results import RunResult
+from teamwright.values.results import FINAL, RunResult
 from tests.laws.crash import scenarios
 
 RUN_ID = "crashed"
@@ -81,10 +81,12 @@ def drive(
 async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
     team = scenarios.SCENARIOS[scenario].team(url)
     async with Engine(journal) as engine:
-        if resume:
-            result = await engine.resume(RUN_ID, team=team)
-        else:
+        if not resume:
             result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
+        elif (recorded := await engine.result(RUN_ID)).status in FINAL:
+            result = recorded
+        else:
+            result = await engine.resume(RUN_ID, team=team)
     return comparable(result) | {"writes": journal.writes}
 
 

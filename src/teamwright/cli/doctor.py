@@ -1,0 +1,174 @@
+"""`teamwright doctor`: says what is there, what is missing and what to do about it. It changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from teamwright.cli.output import Json, Out, check_out, result, result_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+EXTRAS = {
+    "models": ("pydantic_ai", "openai"),
+    "anthropic": ("pydantic_ai", "anthropic"),
+    "google": ("pydantic_ai", "google.genai"),
+    "mcp": ("pydantic_ai", "mcp"),
+    "local": ("pydantic_ai", "xllamacpp"),
+}
+KEYS = (
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY",
+    "CO_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "AZURE_OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN",
+)  # fmt: skip
+LITTLE_SPACE = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. Only what is needed and not right makes the doctor unhappy."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+    needed: bool = False
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {"name": self.name, "ok": self.ok, "needed": self.needed, "detail": self.detail, "fix": self.fix}
+
+
+def doctor(json: Json = False, out: Out = None) -> int:
+    """Check this installation: versions, extras, data folder, journal, local model and keys."""
+    check_out(out)
+    findings = list(examine())
+    broken = [finding for finding in findings if finding.needed and not finding.ok]
+    if json:
+        result_json({"ok": not broken, "findings": [finding.to_json() for finding in findings]}, out)
+    else:
+        verdict = f"{len(broken)} needed thing(s) broken" if broken else "everything that is needed is here"
+        result("\n".join([*map(_line, findings), "", verdict]), out)
+    return 1 if broken else 0
+
+
+def _line(finding: Finding) -> str:
+    mark = "ok " if finding.ok else "BAD" if finding.needed else "–  "
+    fix = f"\n      {finding.fix}" if finding.fix and not finding.ok else ""
+    return f"{mark} {finding.name}: {finding.detail}{fix}"
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything, one finding each."""
+    yield _python()
+    yield Finding("Teamwright", True, _version("teamwright") or "not installed as a package")
+    yield from _extras()
+    yield from _data()
+    yield _weights()
+    yield _keys()
+
+
+def _python() -> Finding:
+    version = f"{platform.python_version()} on {platform.system()} ({sys.executable})"
+    return Finding(
+        "Python", sys.version_info >= (3, 11), version, "Teamwright needs Python 3.11 or newer.", needed=True
+    )
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, modules in EXTRAS.items():
+        there = all(_importable(module) for module in modules)
+        found = ", ".join(filter(None, (_version(_package(module)) for module in modules))) if there else ""
+        detail = f"installed ({found})" if found else "installed" if there else "not installed"
+        yield Finding(f"extra {extra!r}", there, detail, f"pip install 'teamwright[{extra}]'")
+
+
+def _importable(module: str) -> bool:
+    """Whether a module is there, without importing more than the packages around it."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _package(module: str) -> str:
+    return {"pydantic_ai": "pydantic-ai-slim", "google.genai": "google-genai"}.get(module, module)
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return ""
+
+
+def _data() -> Iterator[Finding]:
+    from teamwright.cli.wording import size_text
+    from teamwright.journal.home import data_folder, default_journal
+
+    folder = data_folder()
+    nearest = next(one for one in (folder, *folder.parents) if one.exists())
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    detail = f"{folder}" + ("" if folder.exists() else " (is made at the first run)")
+    fix = "make it writable, or set TEAMWRIGHT_HOME to a folder of yours"
+    yield Finding("data folder", writable, detail if writable else f"{folder} can't be written", fix, needed=True)
+    yield _journal(default_journal())
+    free = shutil.disk_usage(nearest).free
+    fix = "make room, for example with  teamwright runs prune"
+    yield Finding("free disk", free > LITTLE_SPACE, size_text(free), fix)
+
+
+def _journal(path: Path) -> Finding:
+    """Open the journal as any command would; a journal that is not there yet is fine."""
+    import anyio
+
+    from teamwright.cli.wording import count_text, size_text
+    from teamwright.errors import JournalError
+    from teamwright.journal.migrations import MIGRATIONS
+    from teamwright.journal.sqlite import SqliteJournal
+
+    if not path.exists():
+        return Finding("journal", True, f"{path} (is made at the first run)", needed=True)
+
+    async def count() -> int:
+        journal = SqliteJournal(path, busy_timeout=2.0)
+        await journal.open()
+        try:
+            return len(await journal.runs())
+        finally:
+            await journal.close()
+
+    try:
+        runs = anyio.run(count)
+    except JournalError as error:
+        return Finding("journal", False, str(error), "see above", needed=True)
+    size = size_text(path.stat().st_size)
+    detail = f"{path}, schema version {len(MIGRATIONS)}, {count_text(runs, 'run')}, {size}"
+    return Finding("journal", True, detail, needed=True)
+
+
+def _weights() -> Finding:
+    from teamwright.agents.local import INSTALL, find_weights
+    from teamwright.errors import UsageError
+
+    try:
+        return Finding("local weights", True, str(find_weights()))
+    except UsageError as error:
+        return Finding("local weights", False, "not found", f"run  {INSTALL}  ({error})")
+
+
+def _keys() -> Finding:
+    """Names only; a value is never shown."""
+    found = [name for name in KEYS if os.environ.get(name)]
+    fix = "for example  export OPENAI_API_KEY=…  (not needed for `local` and `scripted:` models)"
+    return Finding("provider keys", bool(found), ", ".join(found) or "none in the environment", fix)

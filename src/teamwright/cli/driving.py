@@ -1,0 +1,151 @@
+"""Drives a run from the terminal: shows it, stops it on Ctrl-C so that it can be resumed, and tells how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from teamwright.cli.failures import INTERRUPTED
+from teamwright.cli.output import ClosedOutput, result, result_json, say
+from teamwright.cli.views import EventLines, View, live_view
+from teamwright.cli.wording import next_steps, price_text, question_text, seconds_text, usage_text
+from teamwright.errors import UsageError
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine, Handle
+    from teamwright.values.events import Event
+    from teamwright.values.results import RunResult
+    from teamwright.values.specs import Manifest
+
+STOPPERS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How the user wants to see a run."""
+
+    json: bool = False
+    events: bool = False
+    quiet: bool = False
+    out: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.json and self.events:
+            raise UsageError("--json prints one document and --events prints lines; choose one of them.")
+
+    def view(self, engine: Engine) -> View:
+        """The view of the run while it goes on."""
+        return EventLines() if self.events else live_view(engine.journal, quiet=self.quiet)
+
+
+async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] | None = None) -> RunResult:
+    """Follow a run to where it stops. Events in `past` are known and not shown again."""
+    view = shown.view(engine)
+    for event in past or ():
+        view.past(event)
+    after = past[-1].number if past else 0
+    stopper = Stopper(handle, view)
+    try:
+        with stopper.listening():
+            async for item in engine.follow(handle.run_id, after):
+                try:
+                    await view.take(item)
+                except ClosedOutput:
+                    handle.interrupt()
+                if stopper.asked and not handle.drives:
+                    break
+            ended = await handle.result()
+    finally:
+        view.close()
+    return ended if ended.status not in {"interrupted", "paused"} else await engine.result(handle.run_id)
+
+
+@dataclass(slots=True)
+class Stopper:
+    """The first Ctrl-C (or SIGTERM) interrupts the run and lets it finish cleanly; the second ends the process."""
+
+    handle: Handle
+    view: View
+    asked: bool = False
+
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """Take the signals for the time of the block, where there are any."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError):  # Windows: Ctrl-C then ends the process, and the run can still be resumed
+            for number in STOPPERS:
+                loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            with suppress(NotImplementedError):
+                for number in STOPPERS:
+                    loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Stop driving."""
+        if self.asked:
+            self.view.close()
+            os._exit(INTERRUPTED)
+        self.asked = True
+        self.handle.interrupt()
+
+
+async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
+    """Hand over the result and say how the run ended; returns the exit code."""
+    questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
+    with suppress(ClosedOutput):
+        if shown.json:
+            result_json(ended.model_dump(mode="json"), shown.out)
+        elif ended.output and (shown.out is not None or not shown.events):
+            if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
+                say("Answer\n")
+            result(ended.output, shown.out)
+    if ended.status == "interrupted":
+        say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
+        return ended.exit_code
+    for warning in ended.warnings if ended.failure is None else ():
+        say(f"warning: {warning}")
+    for question in questions.values():
+        say(f"question: {question_text(question)}")
+    if ended.failure is not None:
+        say(f"{ended.failure.error}: {ended.failure.message}")
+    if not shown.quiet:
+        say(summary(ended))
+    if ended.status != "completed":
+        for step in next_steps(ended, questions):
+            say(step)
+    if hint and not shown.quiet:
+        say(hint)
+    return ended.exit_code
+
+
+def summary(ended: RunResult) -> str:
+    """One line: how it ended, what it used, how long it took, which run it was."""
+    reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
+    used = f"{usage_text(ended.usage)} · {price_text(ended.usage.usd)}"
+    return f"{ended.status}{reason} · {used} · {seconds_text(ended.seconds)} · run {ended.run_id}"
+
+
+def local_hint(manifest: Manifest, command: str) -> str | None:
+    """How to use a real provider, where the tiny embedded model has answered."""
+    models = manifest.models
+    written = [spec.model for spec in manifest.agents.values()]
+    used = [models.get(model, model) if isinstance(model, str) else model for model in written]
+    if "local" not in used:
+        return None
+    return (
+        "\nThis was the tiny embedded model. For a real one:\n"
+        f"  export OPENAI_API_KEY=…\n  {command} --model openai:gpt-5-mini"
+    )

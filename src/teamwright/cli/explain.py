@@ -1,0 +1,175 @@
+"""Explains a run to somebody who was not there. Reads the record alone, so it says the same everywhere."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from teamwright.cli.board import Board, Turn
+from teamwright.cli.output import clean
+from teamwright.cli.wording import (
+    next_steps,
+    note_text,
+    number_text,
+    price_text,
+    question_text,
+    seconds_text,
+    usage_text,
+    when_text,
+    why_text,
+)
+from teamwright.runtime.endings import iso
+from teamwright.values.events import AgentCalled, AgentFailed, AgentReplied, Event, RunEnded, TeamStarted
+
+if TYPE_CHECKING:
+    from teamwright.runtime.history import RunHistory
+    from teamwright.values.people import Question
+    from teamwright.values.results import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened: somebody said something, or something else worth knowing."""
+
+    event: Event
+    member: str
+    depth: int
+    text: str
+    said: bool = False
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "number": self.event.number,
+            "at": iso(self.event.time),
+            "key": self.event.key,
+            "kind": "said" if self.said else "note",
+            "member": self.member,
+            "text": self.text,
+            "total_tokens": self.tokens,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """All that an explanation says."""
+
+    result: RunResult
+    team: str
+    task: str
+    began: float
+    last: Event
+    entries: tuple[Entry, ...]
+    questions: dict[str, Question]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data: the result's fields, and the story."""
+        told: dict[str, JsonValue] = {
+            "team": self.team,
+            "task": self.task,
+            "why": why_text(self.result.status, self.result.stop_reason),
+            "events": self.last.number,
+            "story": [entry.to_json() for entry in self.entries],
+            "questions": {key: question.model_dump(mode="json") for key, question in self.questions.items()},
+            "next": list(next_steps(self.result, self.questions)),
+        }
+        return self.result.model_dump(mode="json") | told
+
+
+def account_of(history: RunHistory, result: RunResult) -> Account:
+    """Read the story of a run out of its events."""
+    board = Board()
+    entries: list[Entry] = []
+    for event in history.events:
+        turn = board.turn_of(event.key)
+        entries.extend(_entries(event, turn, history))
+        board.take(event)
+    questions = history.questions() if result.status in {"paused", "interrupted", "running"} else {}
+    return Account(
+        result=result,
+        team=history.started.team,
+        task=history.task,
+        began=history.past.started_at,
+        last=history.events[-1],
+        entries=tuple(entries),
+        questions=questions,
+    )
+
+
+def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry]:
+    member, depth = (turn.row.member, turn.row.depth) if turn else ("", 0)
+    found: list[Entry] = []
+    match event.fact:
+        case AgentReplied() as fact if turn and depth > 0 and not turn.row.is_team:
+            said = "\n\n".join(message.content for message in history.past.messages(fact.messages))
+            seconds = max(0.0, event.time - turn.began)
+            found.append(Entry(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
+        case TeamStarted(strategy=strategy, members=members, share=share):
+            words = f"{strategy} of {', '.join(members)}, sharing the {share}"
+            found.append(Entry(event, member, depth, words))
+        case AgentCalled(effect="tool", name=name):
+            found.append(Entry(event, member, depth, f"calls the tool {name}"))
+        case AgentFailed() if depth == 0:
+            return found
+        case RunEnded():
+            return found
+        case _:
+            pass
+    if note := note_text(event):
+        found.append(Entry(event, member, depth, note))
+    return found
+
+
+def explained(account: Account) -> str:
+    """The explanation as text."""
+    result = account.result
+    reason = f" ({result.stop_reason})" if result.stop_reason else ""
+    lines = [
+        f"Run      {result.run_id}",
+        f"Team     {account.team}",
+        f"Status   {result.status}{reason}",
+        f"Started  {when_text(account.began)}, {account.last.number} events until {when_text(account.last.time)}",
+        f"Used     {usage_text(result.usage)}, {price_text(result.usage.usd)}, {seconds_text(result.seconds)}",
+        "",
+        "Task",
+        _indented(account.task, 2),
+        "",
+        "What happened",
+        *(line for entry in account.entries for line in _told(entry, account.began)),
+        "",
+        "How it stands" if result.status in {"running", "paused", "interrupted"} else "Why it ended",
+        _indented(why_text(result.status, result.stop_reason), 2),
+    ]
+    if result.failure is not None:
+        lines.append(_indented(f"{result.failure.error}: {result.failure.message}", 2))
+    else:
+        lines += [_indented(f"warning: {warning}", 2) for warning in result.warnings]
+    for key, question in account.questions.items():
+        lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
+    if result.output is not None:
+        lines += ["", "Answer", _indented(result.output, 2)]
+    lines += ["", "What can be done next", *(_indented(step, 2) for step in next_steps(result, account.questions))]
+    return clean("\n".join(lines))
+
+
+def _told(entry: Entry, began: float) -> list[str]:
+    """A heading with time and figures, and below it what was said; a note is one line."""
+    when = f"+{seconds_text(max(0.0, entry.event.time - began))}"
+    indent = "  " * max(0, entry.depth - 1)
+    if not entry.said:
+        who = f"{entry.member} " if entry.member else ""
+        return [f"  {when:<11} {indent}{who}· {' '.join(clean(entry.text).split())}"]
+    clock = when_text(entry.event.time).partition(" ")[2]
+    used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"
+    said = entry.text if entry.text.strip() else "(nothing)"
+    return [f"  {when:<11} {indent}{entry.member} said ({used}, event {entry.event.number}):", _indented(said, 16)]
+
+
+def _indented(text: str, by: int) -> str:
+    return textwrap.indent(clean(text).strip("\n"), " " * by, lambda line: bool(line.strip()))

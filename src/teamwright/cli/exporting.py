@@ -1,0 +1,58 @@
+"""A whole run as one JSON document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from teamwright.values.events import (
+    AgentAsked,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    Body,
+    Event,
+    RunEnded,
+    RunStarted,
+)
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine
+
+FORMAT = "teamwright.run/1"
+
+
+async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
+    """The run's result, manifest and events, and every body that an event refers to."""
+    history = await engine.history(run_id)
+    ended = await engine.result(run_id)
+    texts = await engine.journal.bodies({body for event in history.events for body in references(event)})
+    return {
+        "format": FORMAT,
+        "result": ended.model_dump(mode="json"),
+        "task": history.task,
+        "manifest": history.past.value(history.started.manifest),
+        "events": [event.to_json() for event in history.events],
+        "bodies": {body: from_json(text) for body, text in sorted(texts.items())},
+    }
+
+
+def references(event: Event) -> list[Body]:
+    """The bodies that an event refers to."""
+    match event.fact:
+        case RunStarted() as fact:
+            return [fact.task, fact.manifest, *(ref.body for ref in fact.history)]
+        case RunEnded() as fact:
+            return [body for body in (fact.output, fact.data) if body is not None]
+        case AgentAsked() as fact:
+            return [fact.task]
+        case AgentReplied() as fact:
+            return [*(ref.body for ref in fact.messages), *([fact.data] if fact.data else [])]
+        case AgentFailed() as fact:
+            return [ref.body for ref in fact.messages]
+        case AgentReturned() as fact:
+            return [fact.body]
+        case _:
+            return []

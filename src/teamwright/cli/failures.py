@@ -1,0 +1,90 @@
+"""The one place where errors become a message on stderr and an exit code. A traceback shows only when asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import typer
+
+from teamwright.cli.output import ClosedOutput, clean, never_fail_to_encode, result_json, say
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.errors import Problem, TeamwrightError
+
+INTERRUPTED = 130
+USAGE = 2
+FAILED = 1
+
+
+def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
+    """Call a command; whatever it raises becomes a message and an exit code."""
+    never_fail_to_encode()
+    try:
+        return call() or 0
+    except ClosedOutput:
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except typer.Abort:
+        say("Nothing was done.")
+        return FAILED
+    except typer.TyperException as error:
+        return _bad_arguments(error, as_json)
+    except Exception as error:  # the last place that can tell the user anything
+        if os.environ.get("TEAMWRIGHT_DEBUG"):
+            raise
+        return _failed(error, as_json)
+
+
+def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
+    """Typer's own complaints: unknown options, missing arguments. Without any argument it is the help text."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        say(message)
+        return USAGE
+    path = context.command_path if context is not None else "teamwright"
+    return _told("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
+
+
+def _failed(error: Exception, as_json: bool) -> int:
+    from teamwright.errors import ManifestError, TeamwrightError
+
+    if isinstance(error, TeamwrightError):
+        problems = error.problems if isinstance(error, ManifestError) else ()
+        return _told(type(error).__name__, str(error), problems, exit_code(error), as_json)
+    first = clean(str(error)).strip().splitlines()
+    text = f"unexpected {type(error).__name__}{': ' + first[0] if first else ''}; set TEAMWRIGHT_DEBUG=1 to see where"
+    return _told(type(error).__name__, text, (), FAILED, as_json)
+
+
+def exit_code(error: TeamwrightError) -> int:
+    """2 where the caller can fix what was written and nothing ran, 1 for everything else."""
+    from teamwright.errors import UsageError
+
+    return USAGE if isinstance(error, UsageError) else FAILED
+
+
+def problem_json(problem: Problem) -> JsonValue:
+    """One mistake in a manifest, as data."""
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "message": problem.message,
+        "suggestion": problem.suggestion,
+    }
+
+
+def _told(kind: str, message: str, problems: Sequence[Problem], code: int, as_json: bool) -> int:
+    say(f"teamwright: {message}" if "\n" not in message else message)
+    if as_json:
+        listed = [problem_json(problem) for problem in problems]
+        with suppress(ClosedOutput):
+            result_json({"error": {"kind": kind, "message": message, "problems": listed}})
+    return code

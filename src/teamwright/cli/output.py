@@ -1,0 +1,124 @@
+"""What leaves the program: results on stdout or in a file, everything else on stderr, never a raw control character."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file, not to stdout.")]
+
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class ClosedOutput(Exception):
+    """Whoever read our stdout has gone; there is nobody left to tell."""
+
+
+def clean(text: str) -> str:
+    """The text without escape sequences, control characters (but newline and tab) and what reorders a line."""
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+
+
+def one_line(text: str) -> str:
+    """The first line that says something, cleaned; an ellipsis stands for the rest."""
+    lines = [line.strip() for line in clean(text).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    return lines[0] + (" …" if len(lines) > 1 else "")
+
+
+def json_text(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], *, indent: int | None = 2) -> str:
+    """JSON that is safe to look at in a terminal and can always be encoded."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str) -> None:
+    """Tell the user something that is no result."""
+    _write(sys.stderr, clean(text) + "\n")
+
+
+def result(text: str, out: Path | None = None) -> None:
+    """Hand over a result that is text for people."""
+    _deliver(clean(text), out)
+
+
+def result_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], out: Path | None = None) -> None:
+    """Hand over a result as one JSON document."""
+    _deliver(json_text(value), out)
+
+
+def line_json(value: Mapping[str, JsonValue]) -> None:
+    """Hand over one line of a stream of JSON."""
+    _deliver(json_text(value, indent=None), None)
+
+
+def _deliver(text: str, out: Path | None) -> None:
+    ended = text if text.endswith("\n") else text + "\n"
+    if out is None:
+        if not _write(sys.stdout, ended):
+            raise ClosedOutput
+    else:
+        write_file(ended, out)
+
+
+def write_file(text: str, file: Path) -> None:
+    """Write a file as it is, or say why that can't be."""
+    from teamwright.errors import UsageError
+
+    try:
+        file.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{str(file)!r} can't be written: {reason}; name another file.") from error
+
+
+def _write(stream: TextIO, text: str) -> bool:
+    """Write and flush; false when the other end is closed, and then nothing is written there any more."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        _silence(stream)
+        return False
+    return True
+
+
+def _silence(stream: TextIO) -> None:
+    """Send the rest to nowhere, so that the interpreter does not complain when it flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def never_fail_to_encode() -> None:
+    """Let characters that the terminal's encoding lacks be replaced instead of ending the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def check_out(out: Path | None) -> None:
+    """Refuse a file that can't be written before any work is done."""
+    if out is None:
+        return
+    from teamwright.errors import UsageError
+
+    if out.is_dir():
+        raise UsageError(f"--out {str(out)!r} is a folder; name a file.")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out {str(out)!r}: there is no folder {str(out.parent)!r}; make it first.")

@@ -1,0 +1,223 @@
+"""`teamwright run`: a manifest and a task in, the team's answer out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.output import Json, Out, check_out, say, write_file
+
+if TYPE_CHECKING:
+    from teamwright.cli.driving import Shown
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.manifest import Loaded, Query
+    from teamwright.values.specs import Source
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user wants run."""
+
+    manifest: Path | None
+    task: str | None
+    more: tuple[Path, ...]
+    team: str | None
+    model: str | None
+    run_id: str | None
+    continues: str | None
+    record: Path | None
+
+
+def run(
+    manifest: Annotated[
+        str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="What the team is to do; `-` reads it from stdin.")
+    ] = None,
+    *,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
+    ] = None,
+    team: Annotated[str | None, typer.Option("--team", help="Which team or agent, where there are several.")] = None,
+    more: Annotated[
+        list[Path] | None, typer.Option("--with", metavar="FILE", help="A further manifest; may be repeated.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Use this model for everyone: provider:name, local, scripted:replies.yaml."),
+    ] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Name the run; an id that exists is not run again.")
+    ] = None,
+    continues: Annotated[
+        str | None, typer.Option("--continue", metavar="RUN", help="Go on in the conversation of a finished run.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
+    ] = None,
+    events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Run a team on a task, and print its answer.
+
+    Ctrl-C interrupts a run so that it can be resumed without paying twice.
+    """
+    import anyio
+
+    from teamwright.cli.driving import Shown
+
+    shown = Shown(json, events, quiet, out)
+    check_out(out)
+    check_out(record)
+    if continues and task is None and file is None and manifest is not None and not _exists(manifest):
+        manifest, task = None, manifest
+    request = Request(
+        manifest=Path(manifest) if manifest is not None else None,
+        task=read_task(task, file),
+        more=tuple(more or ()),
+        team=team,
+        model=model,
+        run_id=run_id,
+        continues=continues,
+        record=record,
+    )
+    return anyio.run(_run, request, shown)
+
+
+async def _run(request: Request, shown: Shown) -> int:
+    from teamwright.cli.driving import drive, local_hint, tell
+    from teamwright.runtime.engine import Engine
+    from teamwright.teams.load import team_from
+
+    loaded = _load(request) if request.manifest is not None else None
+    async with Engine() as engine:
+        continues = None
+        if request.continues is not None:
+            continues = await _finished(engine, request.continues)
+        source, task = await _what(engine, request, loaded, continues)
+        team = team_from(source, engine.models)
+        handle = await engine.start(team, task, run_id=request.run_id, continues=continues)
+        if not handle.drives:
+            say(f"run {handle.run_id} exists already, so nothing is started")
+        ended = await drive(engine, handle, shown)
+        if request.record is not None:
+            await _record(engine, ended.run_id, request.record)
+        hint = local_hint(source.manifest, f"teamwright run {request.manifest or f'--continue {continues}'}")
+        return await tell(engine, ended, shown, hint)
+
+
+def _load(request: Request) -> Loaded:
+    from teamwright.teams.load import read_manifest
+
+    assert request.manifest is not None
+    loaded = read_manifest([request.manifest, *request.more], models_replaced=request.model is not None)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    return loaded
+
+
+async def _what(engine: Engine, request: Request, loaded: Loaded | None, continues: str | None) -> tuple[Source, str]:
+    """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
+    from teamwright.errors import UsageError
+    from teamwright.teams.load import source_of, source_with
+    from teamwright.values.specs import Source
+
+    if loaded is not None:
+        query = _query(loaded, request) if request.task is None else None
+        task = query.task if query else request.task
+        team = request.team or (query.target if query else None) or None
+        source = source_of(loaded, team=team, model=request.model)
+    elif continues is not None:
+        history = await engine.history(continues)
+        source, task = Source.model_validate(history.past.value(history.started.manifest)), request.task
+        if request.model is not None:
+            source = source_with(source, model=request.model)
+    else:
+        raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` makes one to start with.")
+    if not task or not task.strip():
+        raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
+    return source, task
+
+
+def _query(loaded: Loaded, request: Request) -> Query | None:
+    """The one query that a manifest brings along for this team."""
+    from teamwright.errors import UsageError
+
+    fitting = [one for one in loaded.queries.values() if request.team in {None, one.target}]
+    if len(fitting) > 1:
+        names = ", ".join(one.name for one in fitting)
+        raise UsageError(f"Which task? The manifest has the queries {names}; give the task as an argument.")
+    return fitting[0] if fitting else None
+
+
+async def _finished(engine: Engine, run: str) -> str:
+    from teamwright.cli.selection import find_run
+    from teamwright.errors import UsageError
+    from teamwright.values.results import FINAL
+
+    summary = await find_run(engine.journal, run)
+    if summary.status not in FINAL:
+        raise UsageError(
+            f"Run {summary.id!r} is {summary.status} and only a finished one can be continued; first"
+            f"  teamwright runs resume {summary.id}"
+        )
+    return summary.id
+
+
+async def _record(engine: Engine, run_id: str, file: Path) -> None:
+    from teamwright.runtime.script_of import script_of
+
+    script = script_of(await engine.history(run_id))
+    write_file(script.to_yaml(), file)
+    say(f"recorded {len(script.rules)} replies; replay them with  --model scripted:{file}")
+
+
+def read_task(task: str | None, file: str | None) -> str | None:
+    """The task from the argument, a file or stdin."""
+    from teamwright.errors import UsageError
+
+    if task is not None and file is not None:
+        raise UsageError("The task is given twice, as an argument and with --file; drop one of them.")
+    if STDIN in {task, file}:
+        return _limited(sys.stdin.buffer.read(_most() + 1), "stdin")
+    if file is None:
+        return task
+    try:
+        with Path(file).open("rb") as opened:
+            return _limited(opened.read(_most() + 1), repr(file))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"The task can't be read from {file!r}: {reason}.") from error
+
+
+def _most() -> int:
+    from teamwright.runtime.engine import LARGEST_TASK
+
+    return LARGEST_TASK
+
+
+def _limited(content: bytes, where: str) -> str:
+    from teamwright.errors import UsageError
+
+    if len(content) > _most():
+        raise UsageError(f"The task in {where} is larger than {_most() // 1024} KiB; give the team a tool to read it.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"The task in {where} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,282 @@
+"""`teamwright runs`: looks at runs, takes them up again, ends them and clears them away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+
+if TYPE_CHECKING:
+    from teamwright.journal.sqlite import SqliteJournal
+    from teamwright.runtime.engine import Engine
+
+app = typer.Typer(
+    help="List, show, follow, resume, fork, cancel, answer, export and prune runs. RUN is an id, the unique beginning"
+    " of one, or `last`.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique beginning of it, or `last`.")]
+Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
+
+
+@app.command("list")
+def list_runs(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 is all.")] = 0,
+    status: Annotated[list[str] | None, typer.Option("--status", help="Only these; may be repeated.")] = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """List runs, newest first."""
+    from teamwright.cli.listing import check_statuses, table
+
+    check_out(out)
+    wanted = check_statuses(status)
+
+    async def work(journal: SqliteJournal) -> int:
+        every = await journal.runs(None if wanted or not limit else limit)
+        runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
+        if json:
+            result_json([run.model_dump(mode="json") for run in runs], out)
+        elif runs:
+            result(table(runs), out)
+        else:
+            say("There are no runs here. Start one with  teamwright run MANIFEST TASK")
+        return 0
+
+    return _reading(work)
+
+
+@app.command()
+def show(run: Run, json: Json = False, out: Out = None) -> int:
+    """Explain a run: the task, who said what, when and for how much, why it ended, and what can be done next."""
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.explain import account_of, explained
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        account = account_of(await engine.history(found.id), await engine.result(found.id))
+        if json:
+            result_json(account.to_json(), out)
+        else:
+            result(explained(account), out)
+        return 0
+
+    return _with_engine(work)
+
+
+@app.command()
+def tail(
+    run: Run,
+    after: Annotated[int, typer.Option("--after", min=0, metavar="N", help="Begin after event N.")] = 0,
+    events: Events = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Follow a run, also one that another process drives, until it stops."""
+    from teamwright.cli.driving import Shown
+
+    shown = Shown(json=json, events=events, out=out)
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.following import follow
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        await follow(engine, found.id, after, shown)
+        return 0
+
+    return _with_engine(work)
+
+
+@app.command()
+def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = False, out: Out = None) -> int:
+    """Go on with a run that was interrupted or paused; nothing that is recorded is paid again."""
+    from teamwright.cli.driving import Shown
+
+    shown = Shown(json, events, quiet, out)
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.driving import drive, tell
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        past = list((await engine.history(found.id)).events)
+        handle = await engine.start_again(found.id)
+        return await tell(engine, await drive(engine, handle, shown, past), shown)
+
+    return _with_engine(work)
+
+
+@app.command()
+def fork(
+    run: Run,
+    *,
+    at: Annotated[int | None, typer.Option("--at", min=1, metavar="N", help="Share the past up to event N.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Go back to just before the failure.")] = False,
+    task: Annotated[str | None, typer.Option("--task", help="Ask something else.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for what is asked anew.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="The team's limit of tokens.")] = None,
+    max_calls: Annotated[int | None, typer.Option("--max-calls", min=1, help="The team's limit of calls.")] = None,
+    max_seconds: Annotated[float | None, typer.Option("--max-seconds", min=0, help="The team's limit of time.")] = None,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Name the new run.")] = None,
+    events: Events = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Start a new run from the record of another; what is unchanged is not paid again."""
+    from teamwright.cli.driving import Shown
+    from teamwright.cli.forking import Changes, Fork
+    from teamwright.errors import UsageError
+
+    shown = Shown(json, events, quiet, out)
+    check_out(out)
+    if at is not None and retry:
+        raise UsageError("--at and --retry both say where to fork; choose one of them.")
+    wanted = Fork(run, at, retry, task, run_id, Changes(model, max_tokens, max_calls, max_seconds))
+    return _with_engine(lambda engine: wanted.run(engine, shown))
+
+
+@app.command()
+def cancel(
+    run: Run,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is recorded.")] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """End a run for good, wherever it is driven."""
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.driving import summary
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        ended = await engine.cancel(found.id, reason)
+        if json:
+            result_json(ended.model_dump(mode="json"), out)
+        else:
+            result(summary(ended), out)
+        return 0
+
+    return _with_engine(work)
+
+
+@app.command()
+def answer(
+    run: Run,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to answer.")],
+    key: Annotated[str | None, typer.Option("--key", help="Which question, where several are open.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who answers; it is recorded.")] = "",
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Answer a question that a run has asked."""
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.answering import give
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        answered = await give(engine, found.id, key, text, by)
+        if json:
+            result_json({"run_id": found.id, "key": answered, "answer": text}, out)
+        else:
+            result(f"answered {answered}", out)
+        if found.status != "running":
+            say(f"go on with: teamwright runs resume {found.id}")
+        return 0
+
+    return _with_engine(work)
+
+
+@app.command()
+def export(run: Run, json: Json = False, out: Out = None) -> int:  # noqa: ARG001 - an export is JSON in any case
+    """Write everything recorded of a run as one JSON document: result, manifest, events and bodies."""
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.exporting import exported
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        result_json(await exported(engine, found.id), out)
+        return 0
+
+    return _with_engine(work)
+
+
+@app.command()
+def prune(
+    *,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Started longer ago: 90s, 30m, 12h, 7d, 4w.")
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        typer.Option("--status", help="Only these, also interrupted and paused ones; may be repeated."),
+    ] = None,
+    keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="Keep the newest N of them.")] = 0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Delete runs that have ended, and give their space back."""
+    from teamwright.cli.pruning import Prune, age_of
+
+    check_out(out)
+    wanted = Prune(
+        age_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
+    )
+
+    async def work(journal: SqliteJournal) -> int:
+        pruned = await wanted.run(journal)
+        if json:
+            result_json(pruned.to_json(), out)
+        else:
+            result(pruned.words(), out)
+        return 0
+
+    return _reading(work)
+
+
+def _reading(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
+    """Work on the journal alone, which opens much faster than an engine."""
+    import anyio
+
+    from teamwright.journal.home import default_journal
+    from teamwright.journal.sqlite import SqliteJournal
+
+    async def opened() -> int:
+        journal = SqliteJournal(default_journal())
+        await journal.open()
+        try:
+            return await work(journal)
+        finally:
+            await journal.close()
+
+    return anyio.run(opened)
+
+
+def _with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
+    import anyio
+
+    from teamwright.runtime.engine import Engine
+
+    async def opened() -> int:
+        async with Engine() as engine:
+            return await work(engine)
+
+    return anyio.run(opened)

@@ -1,0 +1,36 @@
+"""Finds the run that a user means: its id, a unique beginning of it, or `last`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from teamwright.errors import RunNotFound, UsageError
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+    from teamwright.values.results import RunSummary
+
+LAST = "last"
+
+
+async def find_run(journal: Journal, wanted: str) -> RunSummary:
+    """The one run that is meant, or an error that names the candidates."""
+    if exact := await journal.find(wanted):
+        return exact
+    runs = await journal.runs()
+    if wanted == LAST:
+        if not runs:
+            raise UsageError("There are no runs yet; start one with  teamwright run")
+        return runs[0]
+    return _only(wanted, runs)
+
+
+def _only(wanted: str, runs: Sequence[RunSummary]) -> RunSummary:
+    found = [run for run in runs if wanted and run.id.startswith(wanted)]
+    if len(found) > 1:
+        names = ", ".join(run.id for run in found[:6]) + (" …" if len(found) > 6 else "")
+        raise UsageError(f"{wanted!r} begins the ids of {len(found)} runs ({names}); write more of it.")
+    if not found:
+        raise RunNotFound(wanted, [run.id for run in runs[:200]])
+    return found[0]

@@ -1,0 +1,128 @@
+"""Views of a run as it happens: plain lines for files and pipes, JSON lines for programs, and none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from teamwright.cli.board import Board
+from teamwright.cli.output import clean, line_json, one_line, say
+from teamwright.cli.wording import note_text, number_text, seconds_text
+from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, TeamStarted
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+
+WIDEST_LINE = 160
+
+
+class View(Protocol):
+    """Shows a run. `past` is for events that happened before the user came."""
+
+    def past(self, event: Event) -> None: ...
+
+    async def take(self, item: Event | Delta) -> None: ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was; may be called at any time and more than once."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def past(self, event: Event) -> None:
+        """Nothing to know."""
+
+    async def take(self, item: Event | Delta) -> None:
+        """Nothing to show."""
+
+    def close(self) -> None:
+        """Nothing to leave."""
+
+
+class EventLines(Silent):
+    """Each event as a line of JSON on stdout, and nothing else."""
+
+    async def take(self, item: Event | Delta) -> None:
+        """Print an event; pieces of replies are no events."""
+        if isinstance(item, Event):
+            line_json(item.to_json())
+
+
+class PlainLines:
+    """A line for each reply and for each thing worth knowing: `writer  ▸ first line …  123 tok 1.2 s`."""
+
+    def __init__(self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False) -> None:
+        self._journal, self._write, self._numbered = journal, write, numbered
+        self.board = Board()
+
+    def past(self, event: Event) -> None:
+        """Know it without showing it."""
+        self.board.take(event)
+
+    async def take(self, item: Event | Delta) -> None:
+        """Show what is worth a line."""
+        if isinstance(item, Delta):
+            return
+        text = await self._line(item)
+        self.board.take(item)
+        if text:
+            self._write(self._head(item) + text)
+
+    def close(self) -> None:
+        """Lines leave nothing behind."""
+
+    def _head(self, event: Event) -> str:
+        if not self._numbered:
+            return ""
+        since = event.time - (self.board.began if self.board.began is not None else event.time)
+        return f"{event.number:>5}  +{seconds_text(since):<8}  "
+
+    async def _line(self, event: Event) -> str | None:
+        turn = self.board.turn_of(event.key)
+        row = turn.row if turn else None
+        indent = "  " * max(0, row.depth - 1) if row else ""
+        name = f"{indent}{row.member:<10} " if row and row.depth > 0 else ""
+        match event.fact:
+            case AgentReplied() if turn is None or (row and row.depth == 0):
+                return None
+            case AgentReplied() as fact if row and turn:
+                used = f"{number_text(turn.tokens)} tok {seconds_text(event.time - turn.began)}"
+                said = "✓ the team is done" if row.is_team else f"▸ {await self._said(fact)}"
+                return f"{name} {said}  {used}"
+            case TeamStarted(strategy=strategy, members=members):
+                return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
+            case AgentFailed() if row and row.depth == 0:
+                return None
+            case _:
+                note = note_text(event)
+                return f"{name} ! {one_line(note)}" if note else None
+
+    async def _said(self, fact: AgentReplied) -> str:
+        texts = await message_texts(self._journal, fact)
+        first = one_line(texts[-1]) if texts else "(nothing)"
+        return first if len(first) <= WIDEST_LINE else first[: WIDEST_LINE - 2] + " …"
+
+
+async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> list[str]:
+    """What was said, as text."""
+    from pydantic_core import from_json
+
+    hashes = [ref.body for ref in fact.messages]
+    bodies = await journal.bodies(hashes)
+    return [clean(str(from_json(bodies[one]))) for one in hashes]
+
+
+def live_view(journal: Journal, *, quiet: bool) -> View:
+    """The view that fits where stderr goes."""
+    import os
+
+    if quiet:
+        return Silent()
+    if sys.stderr.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}:
+        from teamwright.cli.live import LiveView
+
+        return LiveView(journal)
+    return PlainLines(journal)

@@ -1,0 +1,212 @@
+"""How numbers, times and events are put into words, the same in every view."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from teamwright.values.events import (
+    AgentAbandoned,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    BudgetExceeded,
+    BudgetRefused,
+    Custom,
+    Event,
+    PersonAnswered,
+    PersonAsked,
+    RunEnded,
+    RunIntervened,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    ScopeExpired,
+)
+from teamwright.values.results import RunResult, Status, StopReason
+
+if TYPE_CHECKING:
+    from teamwright.values.people import Question
+    from teamwright.values.usage import Usage
+
+ERROR_WORDS = {
+    "rate_limit": "the provider asked to slow down",
+    "context_length": "the prompt was too long for the model",
+    "timeout": "no answer in time",
+    "server": "the service failed or could not be reached",
+    "refused": "the provider refused",
+    "invalid_output": "the answer did not fit its schema",
+    "invalid_input": "the task did not fit the agent's schema",
+    "budget": "the budget did not allow it",
+    "deadline": "the time was used up",
+    "tool": "a tool failed",
+    "script": "the script has no rule for it",
+    "crash": "the agent's code failed",
+    "cancelled": "stopped",
+}
+
+
+def seconds_text(seconds: float) -> str:
+    """A length of time: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def count_text(count: int, word: str) -> str:
+    """A number with its noun: 1 token, 2 tokens, 12 345 tokens."""
+    return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
+
+
+def number_text(count: int) -> str:
+    """A whole number, with thin gaps for thousands."""
+    return f"{count:,}".replace(",", " ")
+
+
+def size_text(size: float) -> str:
+    """A number of bytes: 512 B, 1.5 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the last unit takes everything")
+
+
+def price_text(usd: float | None) -> str:
+    """A price, or that none is known."""
+    if usd is None:
+        return "no price known"
+    return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"
+
+
+def when_text(time: float) -> str:
+    """A point in time, for people, in their own time zone."""
+    return datetime.fromtimestamp(time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def usage_text(usage: Usage) -> str:
+    """What a run used: tokens in and out, requests, tool calls."""
+    parts = [count_text(usage.total_tokens, "token")]
+    if usage.total_tokens:
+        parts[0] += f" ({number_text(usage.input_tokens)} in, {number_text(usage.output_tokens)} out)"
+    parts.append(count_text(usage.requests, "model request"))
+    if usage.tool_calls:
+        parts.append(count_text(usage.tool_calls, "tool call"))
+    return ", ".join(parts)
+
+
+WHY: dict[tuple[Status, StopReason | None], str] = {
+    ("completed", "terminated"): "A member ended the work with the terminate tool.",
+    ("completed", "max_turns"): "The team stopped at its limit of turns, as it was told to.",
+    ("completed", None): "Every member has had its say; the last reply is the answer.",
+    ("failed", "max_turns"): "The team reached its limit of turns, which its manifest calls a failure.",
+    ("failed", None): "A member failed and the team can't go on without it.",
+    ("degraded", "budget"): "The next call would not have fitted the budget; the result is what was said until then.",
+    ("degraded", None): "The team finished, with warnings.",
+    ("timeout", None): "The time was used up; the result is what was said until then.",
+    ("cancelled", None): "Somebody cancelled the run.",
+    ("paused", "person"): "The run waits for a person.",
+    ("paused", "approval"): "The run waits for a person.",
+    ("paused", None): "The run was set down and waits to be resumed.",
+    ("interrupted", None): "Whoever drove the run stopped before its end; nothing that is recorded is lost.",
+    ("running", None): "The run is under way.",
+}
+"""Why a run stands where it stands; under `None` for every reason that has no words of its own."""
+
+
+def why_text(status: Status, stop_reason: StopReason | None) -> str:
+    """Why a run stands where it stands, as a sentence."""
+    return WHY.get((status, stop_reason)) or WHY[status, None]
+
+
+def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
+    """Commands that can follow, each with what it is for."""
+    run = result.run_id
+    fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
+    match result.status:
+        case "paused" if questions:
+            keys = [f" --key {key}" if len(questions) > 1 else "" for key in questions]
+            return [f'answer with: teamwright runs answer {run}{key} "…"' for key in keys] + [f"then: {resume}"]
+        case "paused" | "interrupted":
+            return [f"resume with: {resume}", f"or end it with: teamwright runs cancel {run}"]
+        case "running":
+            return [f"follow with: teamwright runs tail {run}", f"or end it with: teamwright runs cancel {run}"]
+        case "failed":
+            return [f"look closer with: teamwright runs show {run}", f"try again from the failure: {fork} --retry"]
+        case "degraded" if result.stop_reason == "budget":
+            return [f"go on with a larger budget: {fork} --max-tokens N"]
+        case "timeout" | "cancelled":
+            return [f"go on from there: {fork}"]
+        case _:
+            return [f'go on in the same conversation: teamwright run --continue {run} "…"']
+
+
+def note_text(event: Event) -> str | None:
+    """What a reader must know besides who said what; nothing for events that are the usual course."""
+    match event.fact:
+        case RunStarted(origin=origin) if origin is not None:
+            word = "forked from" if origin.how == "fork" else "continues"
+            return f"{word} run {origin.run_id} (event {origin.number})"
+        case RunResumed(driver=driver):
+            return f"the run was taken up again{f' by {driver}' if driver else ''}"
+        case RunPaused(stop_reason=reason):
+            return "the run was set down to wait for a person" if reason == "person" else f"set down: {reason}"
+        case RunIntervened(intervention=intervention):
+            return f"somebody sent: {intervention.kind}"
+        case ScopeExpired(seconds=seconds):
+            return f"its {seconds:g} seconds were used up"
+        case RunEnded():
+            return None
+        case _:
+            return _note_of_member(event)
+
+
+def _note_of_member(event: Event) -> str | None:
+    match event.fact:
+        case AgentCalled(in_doubt=True, name=name):
+            return f"the call to {name} before was in doubt (nobody knows whether it arrived), so it was made again"
+        case AgentCallFailed(error=error, message=message, attempt=attempt, retry_in=wait):
+            what = f"attempt {attempt} failed: {message} ({ERROR_WORDS.get(error, error)})"
+            return f"{what}; gave up" if wait is None else f"{what}; again in {seconds_text(wait)}"
+        case AgentFailed(error=error, message=message):
+            return "stopped before its end" if error == "cancelled" else f"failed: {message}"
+        case AgentReplied(truncated=True):
+            return "the reply was cut at its output cap"
+        case AgentAbandoned(name=name, grace=grace):
+            return f"{name} did not stop within {seconds_text(grace)} and was left behind"
+        case _:
+            return _note_of_people(event) or _note_of_budget(event)
+
+
+def _note_of_people(event: Event) -> str | None:
+    match event.fact:
+        case PersonAsked(question=question):
+            return f"asks {question.to or 'a person'}: {question_text(question)}"
+        case PersonAnswered(answer=answer):
+            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}"
+        case _:
+            return None
+
+
+def _note_of_budget(event: Event) -> str | None:
+    match event.fact:
+        case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit):
+            at = level or "the run"
+            return f"a call was refused: it needs {needed} {what}, and {left} of {limit} are left at {at!r}"
+        case BudgetExceeded(level=level, over=over):
+            return f"the provider reported {over} tokens more than were reserved at {level or 'the run'!r}"
+        case Custom(domain=domain, name=name):
+            return f"{domain} {name}"
+        case _:
+            return None
+
+
+def question_text(question: Question) -> str:
+    """A question with its choices."""
+    choices = " / ".join(question.choices)
+    return f"{question.text} [{choices}]" if choices else question.text

@@ -1,0 +1,19 @@
+"""One nursery of children for all crash tests of a worker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.laws.crash.nursery import Nursery
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def second_nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made

@@ -1,0 +1,177 @@
+"""The teams of the crash matrix, as a child makes them, and the order in which the server lets their members answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from urllib.parse import urlsplit
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.model import ModelAgent
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.runtime.engine import run_sync
+from teamwright.teams.team import Team
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.messages import digest
+from teamwright.values.specs import ServerModel
+from teamwright.values.turns import Turn
+from teamwright.values.usage import Usage
+from tests.laws.program import program_team
+
+TASK = "Say who was first."
+MODEL_TURN = "with-tools/step-2"
+"""The turn of the scenario `model` in which the model is asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A team, and who is answered only after whose answer is recorded.
+
+    `hanging` are never answered. `model` says that pydantic-ai is needed.
+    """
+
+    make: Callable[[str], Team]
+    after: Mapping[str, str] = field(default_factory=dict[str, str])
+    hanging: Sequence[str] = ()
+    model: bool = False
+
+    def team(self, url: str) -> Team:
+        return self.make(url)
+
+    def warm_up(self) -> None:
+        if self.model:
+            _play_once(self)
+
+
+@cache
+def _play_once(scenario: Scenario) -> None:
+    """What a first model call imports and builds takes longer than all else; the children need not do it again."""
+    with ModelServer(answer) as server:
+        run_sync(scenario.team(server.call_url), TASK, journal="memory")
+
+
+def answer(request: ChatRequest) -> ChatAnswer:
+    """The same answer whenever the same is asked. A model first calls two tools at once, then one, then answers."""
+    if request.path == "/call":
+        return Say(text=f"{request.model} says {request.digest}")
+    match request_number(request):
+        case 1:
+            return CallTools(calls=(_look_up("one"), _look_up("two")))
+        case 2:
+            return CallTools(calls=(_look_up("three"),))
+        case _:
+            return Say(text=f"the model says {request.digest}")
+
+
+def request_number(request: ChatRequest) -> int:
+    """Which request of its turn a model request is."""
+    return 1 + sum(bool(one.tool_calls) for one in request.messages)
+
+
+def _look_up(word: str) -> ToolCall:
+    return ToolCall(name="look_up", args={"word": word})
+
+
+def caller(url: str, name: str, calls: int = 1) -> FunctionAgent:
+    """A member whose every effect is one call of the counting server."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        text = turn.prompt
+        for number in range(1, calls + 1):
+            effect = Effect("model", "server", digest(text), partial(_call, url, name, text))
+            text = str((await ctx.effect(f"call-{number}", effect)).value)
+        return text
+
+    return FunctionAgent(name, respond)
+
+
+async def _call(url: str, name: str, prompt: str, attempt: Attempt) -> Returned:
+    text = await post(url, name, prompt, attempt.idempotency_key)
+    usage = Usage(requests=1, input_tokens=len(prompt) // 4, output_tokens=len(text) // 4)
+    return Returned(text, usage)
+
+
+async def post(url: str, name: str, prompt: str, key: str) -> str:
+    """One request to the server's plain door, over a connection of its own."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        body = json.dumps({"name": name, "prompt": prompt}).encode()
+        head = f"POST /call HTTP/1.1\r\nHost: x\r\nIdempotency-Key: {key}\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.read()
+    finally:
+        writer.close()
+    return str(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
+
+
+def callers(url: str, names: str) -> list[Agent]:
+    return [caller(url, name) for name in names.split()]
+
+
+def _sequential(url: str) -> Team:
+    return Team("chain", members=callers(url, "a b c"))
+
+
+def _round_robin(url: str) -> Team:
+    return Team("rounds", members=callers(url, "a b"), strategy="round_robin", max_turns=2)
+
+
+def _nested(url: str) -> Team:
+    inner = Team("inner", members=[caller(url, "b", calls=2), caller(url, "c")], share="output")
+    return Team("outer", members=[caller(url, "a"), inner, caller(url, "d")])
+
+
+def _branches(url: str) -> Team:
+    """Three side by side, two at a time; the last is told in which order they came."""
+    program = ["seq", ["all", 2, ["ask", "a"], ["ask", "b"], ["seq", ["ask", "c"], ["claim", "it"]]], ["ask", "z"]]
+    return program_team("branches", program, callers(url, "a b c z"))
+
+
+def _locks(url: str) -> Team:
+    """Who comes first gets the lock first, and what is asked under it is told who had it before."""
+    one = ["seq", ["ask", "a"], ["lock", ["seq", ["ask", "a2"], ["claim", "it"]]]]
+    other = ["seq", ["ask", "b"], ["lock", ["seq", ["ask", "b2"], ["claim", "it"]]]]
+    program = ["seq", ["all", 2, one, other], ["ask", "z"]]
+    return program_team("locks", program, callers(url, "a b a2 b2 z"))
+
+
+def _first_wins(url: str) -> Team:
+    """The first of three wins; one of the others is stopped in the middle of its call, the other after its first."""
+    program = ["seq", ["race", 1, ["ask", "slow"], ["seq", ["ask", "a"], ["ask", "slower"]], ["ask", "b"]], ["ask", "z"]]
+    return program_team("first-wins", program, callers(url, "slow a slower b z"))
+
+
+def _clock(url: str) -> Team:
+    """Time, chance, ids, and a deadline that a member misses."""
+    late = ["seq", ["ask", "a"], ["hurry", 0.05, ["ask", "hanging"]]]
+    program = ["seq", ["draw"], ["all", 2, ["seq", ["sleep", 0.02], ["draw"], ["ask", "b"]], late], ["ask", "z"]]
+    return program_team("clock", program, callers(url, "a b hanging z"))
+
+
+def _model(url: str) -> Team:
+    """A model agent that calls tools, two at once, between two plain members."""
+
+    async def look_up(word: str, *, idempotency_key: str) -> str:
+        """Look a word up."""
+        return await post(url, f"tool-{word}", word, idempotency_key)
+
+    agent = ModelAgent("modeller", model=ServerModel(url=f"{url.removesuffix('/call')}/v1", name="m"), tools=[look_up])
+    return Team("with-tools", members=[caller(url, "a"), agent, caller(url, "z")])
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "sequential": Scenario(_sequential),
+    "round_robin": Scenario(_round_robin),
+    "nested": Scenario(_nested),
+    "branches": Scenario(_branches, after={"a": "b", "c": "a"}),
+    "locks": Scenario(_locks, after={"a": "b", "b2": "a"}),
+    "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
+    "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
+    "model": Scenario(_model, model=True),
+}
+

@@ -1,0 +1,97 @@
+"""Law 2: killed at any journal write, a run resumes to the same result and repeats nothing that was recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.laws.crash.driver import When
+from tests.laws.crash.matrix import Before, Stage, check_calls, check_log, result_of, stage
+from tests.laws.crash.nursery import Nursery
+from tests.laws.crash.scenarios import SCENARIOS
+
+ORDERED = ["branches", "locks", "first_wins", "clock"]
+"""Scenarios in which it matters who came first."""
+
+MOMENTS: list[tuple[str, When]] = [
+    *((name, "before") for name in SCENARIOS),
+    *((name, "after") for name in SCENARIOS),
+    ("sequential", "inside"),
+    ("branches", "inside"),
+]
+
+
+def uninterrupted(made: Stage) -> dict[str, Any]:
+    made.begin("uninterrupted")
+    result = result_of(made.drive())
+    assert result["status"] == "completed"
+    return result
+
+
+@pytest.mark.parametrize(("scenario", "when"), MOMENTS)
+def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
+    scenario: str, when: When, nursery: Nursery, tmp_path: Path
+) -> None:  # R-02, R-03, R-09
+    with stage(scenario, nursery, tmp_path) as made:
+        expected = uninterrupted(made)
+        for write in count(1):
+            made.begin(f"killed-{write}")
+            report = made.drive(write=write, when=when)
+            if not report.killed:
+                assert result_of(report) == expected
+                assert write > 3
+                break
+            before = Before.of(made)
+            assert set(before.counts) <= before.announced, "a call left before its intent was durable"
+            assert result_of(made.drive(resume=bool(before.events))) == expected
+            check_calls(made, before)
+            check_log(made, before)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("scenario", ["nested", *ORDERED])
+def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_end(
+    scenario: str, when: When, nursery: Nursery, tmp_path: Path
+) -> None:
+    with stage(scenario, nursery, tmp_path) as made:
+        expected = uninterrupted(made)
+        made.begin("killed")
+        assert made.drive(write=4, when="before").killed
+        killed, first, seen = made.journal, Before.of(made), made.counts()
+        for write in count(1):
+            made.go_back_to(killed, f"again-{write}")
+            if not made.drive(resume=True, write=write, when=when).killed:
+                break
+            second = Before.of(made)
+            assert result_of(made.drive(resume=True)) == expected
+            check_calls(made, second)
+            check_log(made, first)
+            check_log(made, second)
+            assert not first.recorded & set(made.counts()), "what the first driver recorded was made again"
+        assert write > 2
+        assert set(seen) <= first.announced
+
+
+@pytest.mark.parametrize("scenario", ["sequential", "nested", *ORDERED])
+def test_a_run_whose_every_driver_is_killed_still_comes_to_the_same_end(
+    scenario: str, nursery: Nursery, tmp_path: Path
+) -> None:
+    with stage(scenario, nursery, tmp_path) as made:
+        expected = uninterrupted(made)
+        made.begin("killed")
+        report = made.drive(write=3, when="after")
+        lives: list[Before] = []
+        while report.killed:
+            lives.append(Before.of(made))
+            assert len(lives) < 30
+            report = made.drive(resume=True, write=3, when="after")
+        assert result_of(report) == expected
+        assert len(lives) > 1
+        for life in lives:
+            check_log(made, life)
+            repeated = Counter({key: made.counts()[key] for key in life.recorded})
+            assert repeated == Counter({key: life.counts[key] for key in life.recorded})

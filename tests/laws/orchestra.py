@@ -1,0 +1,203 @@
+"""Random teams whose members play by a score, and ways to cut a run anywhere and go on from there. All in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+from hypothesis import strategies as st
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.errors import Refused
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events import Event
+from teamwright.values.messages import digest
+from teamwright.values.results import RunResult
+from teamwright.values.turns import Turn
+from teamwright.values.usage import Usage
+from tests.laws.program import program_team
+
+RUN_ID = "r"
+TASK = "play"
+PATIENCE = 0.2
+
+
+@dataclass
+class Score:
+    """When each effect comes back.
+
+    Freely: after so many turns of the event loop, taken from `delays`. With `order`: just as it was in an earlier run, and what never came
+    back there never does here.
+    """
+
+    delays: Sequence[int] = (0,)
+    order: Sequence[str] | None = None
+    recorded: frozenset[str] = frozenset()
+    made: list[str] = field(default_factory=list[str])
+    told: list[str] = field(default_factory=list[str])
+    _back: set[str] = field(default_factory=set[str])
+    _turned: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def play(self, value: str, usage: Usage, attempt: Attempt) -> Returned:
+        effect = attempt.idempotency_key
+        self.made.append(effect)
+        try:
+            if self.order is None:
+                for _ in range(self.delays[len(self.made) % len(self.delays)]):
+                    await asyncio.sleep(0)
+            else:
+                await self._keep_order(effect)
+        finally:
+            self._back.add(effect)
+            self._turned.set()
+        return Returned(value, usage)
+
+    async def _keep_order(self, effect: str) -> None:
+        assert self.order is not None
+        if effect not in self.order:
+            await asyncio.get_running_loop().create_future()
+        before = set(self.order[: self.order.index(effect)]) - self.recorded
+        with anyio.move_on_after(PATIENCE):
+            while not before <= self._back:
+                self._turned.clear()
+                await self._turned.wait()
+
+
+def player(name: str, score: Score, effects: int = 1, error: str | None = None, **more: Any) -> FunctionAgent:
+    """A member that makes some effects and says what it was told, in brief; or fails with the given words."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        score.told.append(turn.prompt)
+        for number in range(1, effects + 1):
+            usage = Usage(requests=1, input_tokens=len(name), output_tokens=number)
+            call = partial(score.play, f"{name} {number}", usage)
+            await ctx.effect(f"e{number}", Effect("model", "player", digest(turn.prompt, str(number)), call))
+        if error is not None:
+            raise Refused(error)
+        return f"{name} heard {turn.digest[:8]}"
+
+    return FunctionAgent(name, respond, **more)
+
+
+Maker = Callable[[Score], Team]
+"""Makes the same team again, for another engine."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A random team: a program over members, some of which are teams themselves."""
+
+    program: Sequence[Any]
+    members: Sequence[tuple[Any, ...]]
+
+    def team(self, score: Score) -> Team:
+        return program_team("piece", self.program, [_member(one, score) for one in self.members])
+
+
+def _member(shape: tuple[Any, ...], score: Score) -> Agent:
+    match shape:
+        case ("player", str(name), int(effects), error):
+            return player(name, score, effects, error)
+        case ("sequential", str(name), members):
+            return Team(name, members=[_member(one, score) for one in members], share="output")
+        case ("round_robin", str(name), members):
+            inner = [_member(one, score) for one in members]
+            return Team(name, members=inner, strategy="round_robin", max_turns=2)
+        case _:
+            raise AssertionError(shape)
+
+
+@st.composite
+def pieces(draw: st.DrawFn, *, timers: bool = False, people: bool = False, failures: bool = False) -> Piece:
+    """Programs of asks, branches, races, locks and claims over players and nested teams."""
+    names = (f"m{number}" for number in itertools.count())
+    members: list[tuple[Any, ...]] = []
+
+    def a_player() -> tuple[Any, ...]:
+        name = next(names)
+        fails = failures and draw(st.integers(0, 3)) == 0
+        return ("player", name, draw(st.integers(0, 2)), f"the trouble with {name}" if fails else None)
+
+    def an_ask(kind: str) -> list[Any]:
+        if kind == "player":
+            members.append(a_player())
+        else:
+            members.append((kind, next(names), [a_player() for _ in range(draw(st.integers(1, 2)))]))
+        return ["ask", members[-1][1]]
+
+    kinds = st.sampled_from(["player", "player", "player", "sequential", "round_robin"])
+    leaves: list[st.SearchStrategy[Any]] = [kinds, kinds, st.just(["claim", "it"]), st.just(["draw"])]
+    if timers:
+        leaves.append(st.sampled_from([["sleep", 0.0], ["sleep", 0.002]]))
+    if people:
+        leaves.append(st.just(["person", "well?"]))
+    shape = draw(st.recursive(st.one_of(leaves), partial(_combined, timers=timers), max_leaves=7))
+    return Piece(["seq", _with_asks(shape, an_ask), an_ask("player")], members)
+
+
+def _combined(inner: st.SearchStrategy[Any], *, timers: bool) -> st.SearchStrategy[Any]:
+    several = st.lists(inner, min_size=2, max_size=3)
+    found = [
+        several.map(lambda some: ["seq", *some]),
+        st.tuples(st.integers(1, 3), several).map(lambda made: ["all", made[0], *made[1]]),
+        st.tuples(st.integers(1, 2), several).map(lambda made: ["race", made[0], *made[1]]),
+        several.map(lambda some: ["all", 3, *(["lock", one] for one in some)]),
+    ]
+    if timers:
+        found.append(inner.map(lambda one: ["hurry", 0.003, one]))
+    return st.one_of(found)
+
+
+def _with_asks(shape: Any, an_ask: Callable[[str], list[Any]], locked: bool = False) -> Any:
+    """Put a member of its own wherever a kind of member stands; a lock within a lock would wait for itself."""
+    if isinstance(shape, str) and shape in ("player", "sequential", "round_robin"):
+        return an_ask(shape)
+    if not isinstance(shape, list):
+        return shape
+    if shape[0] == "lock" and locked:
+        return _with_asks(shape[1], an_ask, locked)
+    locked = locked or shape[0] == "lock"
+    return [shape[0], *(_with_asks(part, an_ask, locked) for part in shape[1:])]
+
+
+async def play(make: Maker, score: Score, journal: Journal, *, resume: bool = False) -> RunResult:
+    """Run or resume to the end; whoever is asked says yes."""
+    async with Engine(journal) as engine:
+        team = make(score)
+        result = await (engine.resume(RUN_ID, team=team) if resume else engine.run(team, TASK, run_id=RUN_ID))
+        while result.status == "paused":
+            for key in (await engine.history(RUN_ID)).questions():
+                await engine.answer(RUN_ID, key, f"yes to {key}")
+            result = await engine.resume(RUN_ID, team=team)
+        return result
+
+
+def log_of(journal: MemoryJournal) -> list[Event]:
+    """Everything recorded of the run."""
+    return list(journal._logs[RUN_ID])
+
+
+def cut(journal: MemoryJournal, number: int) -> MemoryJournal:
+    """A journal that ends after the given number of events, as a crash would leave it."""
+    made = MemoryJournal()
+    made.append(Batch(log_of(journal)[:number], dict(journal._bodies)), lambda _: None)
+    return made
+
+
+def returned(events: Iterable[Event]) -> list[str]:
+    """The effects that came back, in order, by their idempotency keys."""
+    return [digest(RUN_ID, event.key) for event in events if event.kind == "agent.returned"]
+
+
+def said(result: RunResult) -> tuple[object, ...]:
+    """What two runs must have in common, whatever was stopped in the middle."""
+    return result.status, result.stop_reason, result.output, result.messages, result.data

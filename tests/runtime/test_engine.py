@@ -1,0 +1,295 @@
+"""The engine: starting, resuming, following, forking, cancelling."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
+from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.values.events import Delta
+from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival
+
+
+async def cut_and_resume(team: Team, at: int, journal: MemoryJournal, run_id: str = "r") -> tuple[object, list[str]]:
+    """Resume a run from the first `at` events of its record, in a journal of its own."""
+    from teamwright.journal.protocol import Batch
+
+    copy = MemoryJournal()
+    events = (await journal.read(run_id))[:at]
+    hashes = [body for body in journal._bodies]  # pyright: ignore[reportPrivateUsage]
+    bodies = await journal.bodies(hashes)
+    copy.append(Batch(events, bodies), lambda error: None)
+    async with Engine(copy) as engine:
+        result = await engine.resume(run_id, team=team)
+        return result, [event.kind for event in await copy.read(run_id)]
+
+
+async def test_a_run_returns_what_was_said_and_why_it_ended() -> None:
+    async with Engine("memory") as engine:
+        result = await engine.run(Counting().chain(3), "Say hello")
+    assert result.status == "completed"
+    assert result.stop_reason == "done"
+    assert [message.name for message in result.messages] == ["a1", "a2", "a3"]
+    assert result.output == "a3 heard 2 and 'Say hello'"
+
+
+async def test_a_chain_resumes_from_every_event_without_a_repeated_call() -> None:
+    members = Counting()
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        whole = await engine.run(members.chain(4), "go", run_id="r")
+        events = await journal.read("r")
+    for at in range(1, len(events)):
+        recorded = [e for e in events[:at] if e.kind == "agent.returned"]
+        again = Counting()
+        result, _ = await cut_and_resume(again.chain(4), at, journal)
+        assert result.messages == whole.messages
+        assert result.status == whole.status
+        assert len(again.calls) == 4 - len(recorded)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_the_order_around_a_lock_is_the_same_on_resume(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def team(slow: bool) -> tuple[Team, Counting]:
+        members = Counting()
+
+        async def answer(turn: Turn) -> str:
+            if slow:
+                await anyio.sleep(chance.random() / 200)
+            return f"ok {turn.task}"
+
+        agents = [members.agent(name, answer) for name in "abcd"]
+        return Team("race", members=agents, strategy=InOrderOfArrival()), members
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        whole = await engine.run(team(slow=True)[0], "go", run_id="r")
+    events = await journal.read("r")
+    for at in range(2, len(events), 5):
+        result, _ = await cut_and_resume(team(slow=False)[0], at, journal)
+        if events[at - 1 :] and all(e.kind != "agent.replied" or e.scope == "" for e in events[at:]):
+            assert result.output == whole.output
+        recorded = [e for e in events[:at] if e.kind == "agent.asked" and e.place.endswith("-locked")]
+        order = [e.scope.split("/")[1] + "-" + e.place.removesuffix("-locked") for e in recorded]
+        assert str(result.output).split()[: len(order)] == order
+
+
+async def test_the_first_to_finish_wins_and_the_others_are_stopped() -> None:
+    members = Counting()
+
+    async def slow(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "too late"
+
+    team = Team("race", members=[members.agent("slow", slow), members.agent("fast", "first")], strategy=FirstWins())
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        whole = await engine.run(team, "go", run_id="r")
+    assert whole.output == "first"
+    events = await journal.read("r")
+    endings = [e for e in events if e.kind in ("agent.replied", "agent.failed")]
+    assert len(endings) == len([e for e in events if e.kind == "agent.asked"])
+    for at in range(2, len(events)):
+        result, _ = await cut_and_resume(team, at, journal)
+        assert result.output == "first"
+
+
+async def test_starting_the_same_id_twice_starts_nothing() -> None:
+    members = Counting()
+    async with Engine("memory") as engine:
+        first = await engine.run(members.chain(2), "go", run_id="mine")
+        second = await engine.run(members.chain(2), "something else", run_id="mine")
+    assert second.messages == first.messages
+    assert members.calls == ["a1", "a2"]
+
+
+async def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
+    async with Engine(tmp_path / "j.db") as engine:
+        await engine.run(Counting().chain(1), "go", run_id="r")
+        with pytest.raises(NotResumable, match="fork"):
+            await engine.resume("r")
+        with pytest.raises(RunNotFound):
+            await engine.resume("nobody")
+
+
+async def test_a_changed_program_is_reported_with_both_sides() -> None:
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(Counting().chain(3), "go", run_id="r")
+    other = Team("chain", members=[Counting().agent("b1"), Counting().agent("a2"), Counting().agent("a3")])
+    with pytest.raises(NonDeterminism, match=r"'a1'.*'b1'"):
+        await cut_and_resume(other, 8, journal)
+
+
+async def test_a_fork_pays_only_for_what_changed() -> None:
+    members = Counting()
+    async with Engine("memory") as engine:
+        await engine.run(members.chain(3), "go", run_id="r")
+        members.calls.clear()
+        same = await (await engine.fork("r", team=members.chain(3), new_id="same")).result()
+        assert members.calls == []
+        assert same.output == "a3 heard 2 and 'go'"
+        changed = Team("chain", members=[members.agent("a1"), members.agent("b2"), members.agent("a3")])
+        await (await engine.fork("r", team=changed, new_id="changed")).result()
+        assert members.calls == ["b2", "a3"]
+
+
+async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
+    members = Counting()
+    broken = True
+
+    async def sometimes(turn: Turn) -> str:
+        if broken:
+            raise ValueError("broken")
+        return "mended"
+
+    team = Team("chain", members=[members.agent("a1"), members.agent("a2", sometimes), members.agent("a3")])
+    async with Engine("memory") as engine:
+        failed = await engine.run(team, "go", run_id="r")
+        assert (failed.status, failed.stop_reason) == ("failed", "error")
+        assert [message.name for message in failed.messages] == ["a1"]
+        assert "'a2' failed" in failed.warnings[0]
+        broken = False
+        mended = await (await engine.fork("r", retry=True, team=team)).result()
+    assert mended.status == "completed"
+    assert members.calls == ["a1", "a2", "a2", "a3"]
+
+
+async def test_a_follow_up_sees_the_conversation_before_it() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Counting().chain(2), "first", run_id="one")
+        result = await engine.run(Counting().chain(1), "second", continues="one")
+    assert result.output == "a1 heard 3 and 'second'"
+    assert len(result.messages) == 1
+
+
+async def test_cancelling_a_live_run_keeps_what_was_said() -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> str:
+        reached.set()
+        await anyio.sleep(60)
+        return "never"
+
+    members = Counting()
+    team = Team("chain", members=[members.agent("a1"), members.agent("a2", hang), members.agent("a3")])
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await reached.wait()
+        await engine.cancel("r")
+        result = await handle.result()
+        assert (result.status, result.stop_reason, result.exit_code) == ("cancelled", "cancelled", 6)
+        assert [message.name for message in result.messages] == ["a1"]
+        events = await engine.journal.read("r")
+        assert events[-1].kind == "run.ended"
+        with pytest.raises(NotResumable):
+            await engine.cancel("r")
+    assert members.calls == ["a1", "a2"]
+
+
+async def test_a_run_cancelled_before_its_start_calls_nobody() -> None:  # R-10
+    members = Counting()
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        from teamwright.values.people import Cancel
+
+        await journal.send("r", Cancel())
+        result = await engine.run(members.chain(2), "go", run_id="r")
+    assert result.status == "cancelled"
+    assert members.calls == []
+
+
+async def test_an_interrupted_run_has_no_ending_and_resumes(tmp_path: Path) -> None:
+    hanging = True
+
+    async def hang(turn: Turn) -> str:
+        if hanging:
+            await anyio.sleep(60)
+        return "done"
+
+    members = Counting()
+    team = Team("chain", members=[members.agent("a1"), members.agent("a2", hang)])
+    async with Engine(tmp_path / "j.db") as engine:
+        with anyio.move_on_after(0.2):
+            await engine.run(team, "go", run_id="r")
+    async with Engine(tmp_path / "j.db") as engine:
+        assert (await engine.result("r")).status == "interrupted"
+        hanging = False
+        result = await engine.resume("r", team=team)
+        kinds = [event.kind for event in await engine.journal.read("r")]
+    assert result.status == "completed"
+    assert members.calls == ["a1", "a2", "a2"]
+    assert "agent.failed" not in kinds
+    assert kinds.count("run.ended") == 1
+
+
+async def test_a_deadline_returns_what_there_is() -> None:
+    async def hang(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "never"
+
+    members = Counting()
+    agents = [members.agent("a1"), members.agent("a2", hang)]
+    team = Team("chain", members=agents, limits=Limits(seconds=0.05))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "go", run_id="r")
+    assert (result.status, result.stop_reason, result.exit_code) == ("timeout", "deadline", 5)
+    assert [message.name for message in result.messages] == ["a1"]
+    events = await journal.read("r")
+    assert [e.kind for e in events if e.kind == "run.expired"] == ["run.expired"]
+    for at in range(2, len(events)):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert (again.status, again.messages) == (result.status, result.messages)
+
+
+async def test_a_limit_on_calls_stops_cleanly_with_a_partial_result() -> None:
+    team = Counting().chain(5)
+    team.limits = Limits(calls=3)
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+    assert (result.status, result.stop_reason, result.exit_code) == ("degraded", "budget", 4)
+    assert [message.name for message in result.messages] == ["a1", "a2", "a3"]
+
+
+async def test_following_shows_deltas_and_every_event_once() -> None:
+    from teamwright.agents.scripted import Rule, ScriptedAgent
+
+    team = Team("t", members=[ScriptedAgent("s", [Rule(reply="hello there")])])
+    async with Engine("memory") as engine:
+        seen = [item async for item in engine.stream(team, "go", run_id="r")]
+        recorded = await engine.journal.read("r")
+    assert [item for item in seen if not isinstance(item, Delta)] == recorded
+    assert "".join(item.text for item in seen if isinstance(item, Delta)) == "hello there"
+
+
+async def test_a_task_that_is_too_large_is_refused() -> None:
+    async with Engine("memory") as engine:
+        with pytest.raises(UsageError, match="1024 KiB"):
+            await engine.run(Counting().chain(1), "x" * 2_000_000)
+
+
+async def test_a_nested_team_speaks_under_its_own_name() -> None:  # R-09
+    members = Counting()
+    inner = Team("inner", members=[members.agent("i1"), members.agent("i2")])
+    outer = Team("outer", members=[inner, members.agent("last")])
+    async with Engine("memory") as engine:
+        result = await engine.run(outer, "go")
+    assert [message.name for message in result.messages] == ["inner", "inner", "last"]
+    assert result.messages[0] == Message(name="inner", content="i1 heard 0 and 'go'")
+
+
+async def test_a_function_may_take_only_the_text() -> None:
+    def shout(text: str) -> str:
+        return text.upper()
+
+    async with Engine("memory") as engine:
+        result = await engine.run(FunctionAgent("shout", shout), "quiet")
+    assert result.output == "QUIET"
