@@ -48,6 +48,7 @@ class Shown:
 
 async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] | None = None) -> RunResult:
     """Follow a run to where it stops. Events in `past` are known and not shown again."""
+    os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # the terminal is the view's
     view = shown.view(engine)
     for event in past or ():
         view.past(event)

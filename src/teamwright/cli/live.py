@@ -17,7 +17,7 @@ from rich.text import Text
 
 from teamwright.cli.board import Board, Row, State
 from teamwright.cli.output import clean, one_line
-from teamwright.cli.views import message_texts
+from teamwright.cli.views import CUT, message_texts
 from teamwright.cli.wording import note_text, number_text, seconds_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event
 
@@ -93,6 +93,7 @@ class LiveView:
         if turn is not None and turn.row.depth > 0 and isinstance(event.fact, AgentReplied) and not turn.row.is_team:
             texts = await message_texts(self._journal, event.fact)
             used = f"{number_text(turn.tokens)} tok  {seconds_text(event.time - turn.began)}"
+            used += CUT if event.fact.truncated else ""
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
         outermost = turn is not None and turn.row.depth == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,13 @@ class Request:
     run_id: str | None
     continues: str | None
     record: Path | None
+    file: str | None
+
+    @property
+    def command(self) -> str:
+        """The same again, as the user would write it; a task of their own is left out."""
+        what = quote(str(self.manifest)) if self.manifest is not None else f"--continue {self.continues}"
+        return f"teamwright run {what} " + (f"--file {quote(self.file)}" if self.file else '"…"')
 
 
 def run(
@@ -89,6 +97,7 @@ def run(
         run_id=run_id,
         continues=continues,
         record=record,
+        file=file,
     )
     return anyio.run(_run, request, shown)
 
@@ -111,8 +120,7 @@ async def _run(request: Request, shown: Shown) -> int:
         ended = await drive(engine, handle, shown)
         if request.record is not None:
             await _record(engine, ended.run_id, request.record)
-        hint = local_hint(source.manifest, f"teamwright run {request.manifest or f'--continue {continues}'}")
-        return await tell(engine, ended, shown, hint)
+        return await tell(engine, ended, shown, local_hint(source.manifest, request.command))
 
 
 def _load(request: Request) -> Loaded:

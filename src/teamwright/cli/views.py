@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
 WIDEST_LINE = 160
+CUT = " (cut at its output cap)"
 
 
 class View(Protocol):
@@ -91,7 +92,7 @@ class PlainLines:
             case AgentReplied() as fact if row and turn:
                 used = f"{number_text(turn.tokens)} tok {seconds_text(event.time - turn.began)}"
                 said = "✓ the team is done" if row.is_team else f"▸ {await self._said(fact)}"
-                return f"{name} {said}  {used}"
+                return f"{name} {said}  {used}{CUT if fact.truncated else ''}"
             case TeamStarted(strategy=strategy, members=members):
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
             case AgentFailed() if row and row.depth == 0:

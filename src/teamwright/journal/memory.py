@@ -99,11 +99,15 @@ class MemoryJournal:
         """Whether somebody holds the run's driver lock right now."""
         return run_id in self._driven
 
-    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+    async def read(
+        self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
+    ) -> list[Event]:
         """The run's events with a number above `after`, in order."""
         log = self._logs.get(run_id, [])
-        start = bisect_right(log, after, key=_number)
-        return log[start : None if limit is None else start + limit]
+        found = log[bisect_right(log, after, key=_number) :]
+        if without:
+            found = [event for event in found if event.fact.kind not in without]
+        return found[:limit]
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """The JSON text of each body."""

@@ -37,8 +37,9 @@ class Writing(Protocol):
     """The driver's side.
 
     `append` returns at once; batches become durable in the order given, each whole or not at all, and `done` is called
-    after that. An event whose (run, number) exists already is `FencedOut`, and nothing of its batch is kept. A body is
-    stored once however often it is referred to.
+    after that. An event whose (run, number) exists already is `FencedOut`, and nothing of its batch is kept. After a
+    batch that failed, its run is refused with the same error until it is driven anew. A body is stored once however
+    often it is referred to.
     """
 
     async def open(self) -> None: ...
@@ -61,8 +62,10 @@ class Writing(Protocol):
 class Reading(Protocol):
     """Everybody's side: sees what is durable, from any process."""
 
-    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
-        """The run's events with a number above `after`, in order; empty when there is no such run."""
+    async def read(
+        self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
+    ) -> list[Event]:
+        """The run's events with a number above `after`, in order, but for the kinds `without`."""
         ...
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:

@@ -5,16 +5,15 @@ A row leaves out what is at its default, so defaults of recorded facts must neve
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
+from teamwright.values.bulk import collection_paused
 from teamwright.values.events import SCHEMA_VERSION, Body, Event, Fact
 from teamwright.values.messages import DIGEST_BYTES
 from teamwright.values.people import Intervention
@@ -45,7 +44,7 @@ def to_events(run_id: str, rows: Iterable[Row]) -> list[Event]:
     """The events of one run's rows."""
     readers, events = _readers(), list[Event]()
     kind, number = "", 0
-    with _collection_paused():
+    with collection_paused():
         try:
             for position, time, scope, place, kind, data, version in rows:
                 number = position % NUMBERS
@@ -85,18 +84,6 @@ def letter_from_text(run_id: str, text: str) -> Intervention:
         raise JournalTooNew(
             f"The inbox of run {run_id!r} holds something that this version of Teamwright does not know: update it."
         ) from error
-
-
-@contextmanager
-def _collection_paused() -> Generator[None]:
-    """Many new objects and no rubbish: looking for rubbish all the while would take as long as making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @cache

@@ -100,12 +100,14 @@ class SqliteJournal:
         """Whether somebody holds the run's driver lock right now."""
         return self._locks.is_held(run_id)
 
-    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Event]:
+    async def read(
+        self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
+    ) -> list[Event]:
         """The run's events with a number above `after`, in order."""
 
         def work(reader: sqlite3.Connection) -> list[Event]:
             found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
-            return [] if found is None else _read(reader, run_id, found[0], after, limit)
+            return [] if found is None else _read(reader, run_id, found[0], after, limit, without)
 
         return await self._look(work)
 
@@ -313,10 +315,18 @@ class SqliteJournal:
         return JournalUnavailable(f"The journal {str(self._path)!r} is not open: call open() before using it.")
 
 
-def _read(connection: sqlite3.Connection, run_id: str, place: int, after: int, limit: int | None = None) -> list[Event]:
+def _read(
+    connection: sqlite3.Connection,
+    run_id: str,
+    place: int,
+    after: int,
+    limit: int | None = None,
+    without: Collection[str] = (),
+) -> list[Event]:
     start = place * NUMBERS
+    others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
     rows = connection.execute(
-        "SELECT * FROM events WHERE position > ? AND position < ? ORDER BY position LIMIT ?",
-        (start + after, start + NUMBERS, -1 if limit is None else limit),
+        f"SELECT * FROM events WHERE position > ? AND position < ? {others} ORDER BY position LIMIT ?",
+        (start + after, start + NUMBERS, *without, -1 if limit is None else limit),
     )
     return to_events(run_id, rows)

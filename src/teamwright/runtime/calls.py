@@ -121,6 +121,7 @@ class Calls:
             await run.recorder.durable()
             returned = await self._leave(max_output)
         except asyncio.CancelledError:
+            self._tally(reservation.tokens if reservation else 0)
             if reservation:
                 reservation.forfeit()
             raise
@@ -166,13 +167,14 @@ class Calls:
             ),
         )
         context.spend(returned.usage)
-        self._mark(returned.mark)
+        spent = returned.usage.total_tokens
         if reservation is not None:
-            self._settle(reservation, returned)
+            spent = spent if returned.usage.requests else reservation.tokens
+            self._settle(reservation, spent)
+        self._tally(spent, returned.mark)
         return returned
 
-    def _settle(self, reservation: Reservation, returned: Returned) -> None:
-        spent = returned.usage.total_tokens if returned.usage.requests else reservation.tokens
+    def _settle(self, reservation: Reservation, spent: int) -> None:
         if over := reservation.settle(spent):
             fact = BudgetExceeded(level=reservation.account.name, reserved=reservation.tokens, spent=spent, over=over)
             self._context.run.recorder.add(self._context.path, self._place, fact)
@@ -199,12 +201,18 @@ class Calls:
                 mark=error.mark,
             ),
         )
-        self._mark(error.mark)
+        self._tally(reservation.tokens if reservation and unknown_cost else 0, error.mark)
         return wait
 
-    def _mark(self, mark: str | None) -> None:
+    def _tally(self, tokens: int, mark: str | None = None) -> None:
+        """Count the call with the turn that it belongs to."""
+        run = self._context.run
+        tally = run.tally(self._context.agent_scope)
+        tally.tokens += tokens
+        tally.calls += 1
         if mark is not None:
-            self._context.run.marks[self._context.member, mark] += 1
+            tally.marks.append(mark)
+            run.marks[self._context.member, mark] += 1
 
     def _used(self, mark: str) -> int:
         member = self._context.member

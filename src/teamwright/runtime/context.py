@@ -35,17 +35,20 @@ from teamwright.values.events import (
     Fact,
     PersonAnswered,
     PersonAsked,
+    Tally,
     TimerFired,
     TimerSet,
 )
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
-from teamwright.values.names import join_key, with_attempt
+from teamwright.values.names import escape_place, join_key, with_attempt
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
 
 T = TypeVar("T")
+
+ONE_CALL = Tally(calls=1)
 
 
 class RunContext:
@@ -92,7 +95,7 @@ class RunContext:
             await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
             self.run.now = self.run.past.times[child.path]
             self.spend(recorded.ending.usage)
-            return self._hear(turn, self.run.past.reply(recorded))
+            return self._hear(turn, self.run.past.reply(recorded, self.run.recorder.know))
         ending = await self._take_turn(member, turn, child, place, recorded)
         self.run.turnstile.announce(child.path)
         await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
@@ -154,11 +157,12 @@ class RunContext:
         )
 
     def claim(self, key: str) -> str:
-        """Take a key of this scope; each is there once."""
-        if not key or key in self._claimed:
-            raise DuplicateKey(join_key(self.path, key))
-        self._claimed.add(key)
-        return key
+        """Take a key of this scope, each once, and return it as it stands in the record."""
+        place = escape_place(key)
+        if place in self._claimed:
+            raise DuplicateKey(join_key(self.path, place))
+        self._claimed.add(place)
+        return place
 
     def spend(self, usage: Usage) -> None:
         """Add to what this scope and all around it have used."""
@@ -168,6 +172,16 @@ class RunContext:
         while context is not None:
             context.usage = context.usage + usage
             context = context._parent
+
+    def tally(self) -> Tally | None:
+        """What the effects of this agent's turn came to; a team has none of its own."""
+        spending = self.run.tallies.pop(self.path, None)
+        if spending is None:
+            return None
+        charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
+        if charged is None and spending.calls == 1 and not spending.marks:
+            return ONE_CALL
+        return Tally(calls=spending.calls, charged=charged, marks=tuple(spending.marks))
 
     def _child(self, path: str, member: Agent | None, *, composite: bool) -> RunContext:
         limits: Limits | None = getattr(member, "limits", None)
@@ -286,7 +300,12 @@ class RunContext:
         if isinstance(ending, Failure):
             refs = recorder.keep_messages(ending.messages)
             fact = AgentFailed(
-                member=ending.member, error=ending.error, message=ending.message, usage=child.usage, messages=refs
+                member=ending.member,
+                error=ending.error,
+                message=ending.message,
+                usage=child.usage,
+                messages=refs,
+                tally=child.tally(),
             )
         else:
             fact = AgentReplied(
@@ -297,6 +316,7 @@ class RunContext:
                 stop_reason=ending.stop_reason,
                 truncated=ending.truncated,
                 warnings=ending.warnings,
+                tally=child.tally(),
             )
         self.run.now = recorder.add(self.path, place, fact).time
         return ending

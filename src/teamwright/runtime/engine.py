@@ -23,7 +23,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.history import RunHistory
-from teamwright.runtime.replay import Past
+from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.load import team_from
 from teamwright.teams.team import Team, require_team
@@ -253,10 +253,14 @@ class Engine:
         return await run.drive()
 
     async def _past(self, run_id: str) -> Past:
-        events = await self.journal.read(run_id)
+        """What a replay needs: not the effects of turns that have ended, which are most of a long record."""
+        events = await self.journal.read(run_id, without=EFFECTS)
         if not events:
             raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
         past = Past.of(events)
+        for event in await self.journal.read(run_id, past.first_open_turn()):
+            if event.kind in EFFECTS:
+                past.take_effect(event)
         past.bodies = await self.journal.bodies(past.needed_bodies())
         return past
 

@@ -30,8 +30,8 @@ from teamwright.values.events import (
     RunPaused,
     RunResumed,
     RunStarted,
-    TeamEnded,
     ScopeExpired,
+    TeamEnded,
 )
 from teamwright.values.messages import Message, digest
 from teamwright.values.people import Question

@@ -63,6 +63,10 @@ class Recorder:
             self._texts[value] = body
         return body
 
+    def know(self, text: str, body: Body) -> None:
+        """Remember that the journal has this text already."""
+        self._texts[text] = body
+
     def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
         """Keep each message's text, and return how to find it again."""
         return tuple(

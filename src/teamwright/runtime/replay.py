@@ -6,8 +6,9 @@ An ask whose ending is recorded stands for everything inside it, so a replay ski
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -16,6 +17,7 @@ from teamwright.agents.protocol import Returned
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.recovery.retry import recorded_error
+from teamwright.values.bulk import collection_paused
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
@@ -43,6 +45,8 @@ from teamwright.values.people import Answer
 from teamwright.values.turns import Failure, Reply
 
 EXPIRED = "!expired"
+EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
+"""Kinds of which a replay needs only those of unfinished turns."""
 
 
 @dataclass(slots=True)
@@ -51,7 +55,13 @@ class RecordedAsk:
 
     asked: AgentAsked
     time: float
+    number: int
     ending: AgentReplied | AgentFailed | None = None
+
+    @property
+    def is_team(self) -> bool:
+        """Whether a team was asked."""
+        return self.asked.member_kind == "team"
 
     @property
     def stopped(self) -> bool:
@@ -74,10 +84,11 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class Spending:
-    """What was charged within a scope."""
+    """What was charged within a scope, and which marks its returns carried."""
 
     tokens: int = 0
     calls: int = 0
+    marks: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
@@ -99,6 +110,7 @@ class Past:
     expired: set[str] = field(default_factory=set[str])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    open: dict[str, Spending] = field(default_factory=dict[str, Spending])
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
     drives: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
@@ -111,90 +123,137 @@ class Past:
     def of(cls, events: Iterable[Event]) -> Past:
         """Read the events of one run."""
         past = cls()
-        for event in events:
-            past.take(event)
+        with collection_paused():
+            for event in events:
+                past.take(event)
         return past
 
     def take(self, event: Event) -> None:
         """Read one event."""
-        fact, key = event.fact, event.key
         self.number = event.number
-        match fact:
-            case AgentAsked():
-                self.asks[key] = RecordedAsk(fact, event.time)
-            case AgentReplied() | AgentFailed():
-                self._ended(event, fact)
-            case AgentCalled():
-                call = self.calls.setdefault(key, RecordedCall(fact.request))
-                if call.in_doubt:
-                    self._charge(event.scope, call.reserved, 1)
-                call.attempts, call.in_doubt, call.reserved = fact.attempt, True, fact.reserved
-                call.request = fact.request
-            case AgentReturned() | AgentCallFailed() | BudgetRefused():
-                self._settled(event, fact)
-            case PersonAnswered():
-                self.answers[key] = fact.answer
-                self._schedule(event.scope, key, event.time)
-            case TimerSet():
-                self.timers[key] = event.time + fact.seconds
-            case TimerFired():
-                self.fired.add(key)
-                self._schedule(event.scope, key, event.time)
-            case ScopeExpired():
-                self.expired.add(key)
-                self._schedule(event.scope, key + EXPIRED, event.time)
-            case _:
-                self._about_the_run(event)
+        handle = self._handlers.get(type(event.fact))
+        if handle is None:
+            self.noted.add((event.fact.kind, event.scope, event.place))
+        else:
+            handle(self, event, event.fact)
         if self.drives:
             self.drives[-1] = (self.drives[-1][0], event.time)
 
-    def _about_the_run(self, event: Event) -> None:
-        match event.fact:
-            case RunStarted():
-                self.started, self.started_at = event.fact, event.time
-                self.drives.append((event.time, event.time))
-            case RunResumed():
-                self.paused = None
-                self.drives.append((event.time, event.time))
-            case RunPaused():
-                self.paused = event.fact
-            case RunIntervened():
-                self.letter = max(self.letter, event.fact.letter)
-                self.cancelled = self.cancelled or event.fact.intervention.kind == "cancel"
-            case RunEnded():
-                self.ended = event.fact
-            case fact:
-                self.noted.add((fact.kind, event.scope, event.place))
+    def take_effect(self, event: Event) -> None:
+        """Read an event of an effect late, unless its turn has ended, which then stands for it."""
+        self.number = max(self.number, event.number)
+        scope = self._turn_of(event.scope)
+        if scope in self.asks and self.asks[scope].ending is None:
+            self._handlers[type(event.fact)](self, event, event.fact)
+        begin, end = self.drives[-1]
+        self.drives[-1] = (begin, max(end, event.time))
+
+    def _started(self, event: Event, fact: RunStarted) -> None:
+        self.started, self.started_at = fact, event.time
+        self.drives.append((event.time, event.time))
+
+    def _resumed(self, event: Event, fact: RunResumed) -> None:
+        self.paused = None
+        self.drives.append((event.time, event.time))
+
+    def _paused(self, event: Event, fact: RunPaused) -> None:
+        self.paused = fact
+
+    def _intervened(self, event: Event, fact: RunIntervened) -> None:
+        self.letter = max(self.letter, fact.letter)
+        self.cancelled = self.cancelled or fact.intervention.kind == "cancel"
+
+    def _run_ended(self, event: Event, fact: RunEnded) -> None:
+        self.ended = fact
+
+    def _asked(self, event: Event, fact: AgentAsked) -> None:
+        self.asks[event.key] = RecordedAsk(fact, event.time, event.number)
+
+    def _called(self, event: Event, fact: AgentCalled) -> None:
+        call = self.calls.setdefault(event.key, RecordedCall(fact.request))
+        if call.in_doubt:
+            self._tally(event.scope, call.reserved)
+        call.attempts, call.in_doubt, call.reserved = fact.attempt, True, fact.reserved
+        call.request = fact.request
+
+    def _returned(self, event: Event, fact: AgentReturned) -> None:
+        call = self.calls[event.key]
+        call.outcome, call.in_doubt = fact, False
+        self._tally(event.scope, fact.usage.total_tokens if fact.usage.requests else call.reserved, fact.mark)
+
+    def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
+        call = self.calls[event.key]
+        call.failures, call.in_doubt = call.failures + 1, False
+        self._tally(event.scope, call.reserved if fact.charged else 0, fact.mark)
+        if fact.retry_in is None:
+            call.outcome = fact
+        else:
+            call.retry_at = event.time + fact.retry_in
+
+    def _refused(self, event: Event, fact: BudgetRefused) -> None:
+        self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
+
+    def _answered(self, event: Event, fact: PersonAnswered) -> None:
+        self.answers[event.key] = fact.answer
+        self._schedule(event.scope, event.key, event.time)
+
+    def _timer_set(self, event: Event, fact: TimerSet) -> None:
+        self.timers[event.key] = event.time + fact.seconds
+
+    def _timer_fired(self, event: Event, fact: TimerFired) -> None:
+        self.fired.add(event.key)
+        self._schedule(event.scope, event.key, event.time)
+
+    def _expired(self, event: Event, fact: ScopeExpired) -> None:
+        self.expired.add(event.key)
+        self._schedule(event.scope, event.key + EXPIRED, event.time)
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
-        ask = self.asks[event.key]
+        key = event.key
+        ask = self.asks[key]
         ask.ending = fact
-        self._forget_inside(event.key)
+        self._forget_inside(key)
+        self.open.pop(key, None)
+        if fact.tally is not None:
+            charged = fact.usage.total_tokens if fact.tally.charged is None else fact.tally.charged
+            self._charge(event.scope, charged, fact.tally.calls)
+            for mark in fact.tally.marks:
+                self.marks[ask.asked.member, mark] += 1
         if not ask.stopped:
-            self._schedule(event.scope, event.key, event.time)
+            self._schedule(event.scope, key, event.time)
 
-    def _settled(self, event: Event, fact: AgentReturned | AgentCallFailed | BudgetRefused) -> None:
-        call = self.calls.setdefault(event.key, RecordedCall(""))
-        match fact:
-            case AgentReturned():
-                call.outcome, call.in_doubt = fact, False
-                tokens = fact.usage.total_tokens if fact.usage.requests else call.reserved
-                self._charge(event.scope, tokens, 1)
-                self._mark(event.scope, fact.mark)
-            case AgentCallFailed():
-                self._mark(event.scope, fact.mark)
-                call.failures, call.in_doubt = call.failures + 1, False
-                self._charge(event.scope, call.reserved if fact.charged else 0, 1)
-                if fact.retry_in is None:
-                    call.outcome = fact
-                else:
-                    call.retry_at = event.time + fact.retry_in
-            case BudgetRefused():
-                call.outcome = fact
+    _handlers: ClassVar[dict[type[object], Callable[[Past, Event, Any], None]]] = {
+        RunStarted: _started,
+        RunResumed: _resumed,
+        RunPaused: _paused,
+        RunIntervened: _intervened,
+        RunEnded: _run_ended,
+        AgentAsked: _asked,
+        AgentReplied: _ended,
+        AgentFailed: _ended,
+        AgentCalled: _called,
+        AgentReturned: _returned,
+        AgentCallFailed: _call_failed,
+        BudgetRefused: _refused,
+        PersonAnswered: _answered,
+        TimerSet: _timer_set,
+        TimerFired: _timer_fired,
+        ScopeExpired: _expired,
+    }
+    """How each kind of fact is read; one that is not here is only noted."""
 
-    def _mark(self, scope: str, mark: str | None) -> None:
-        if mark and (ask := self.asks.get(scope)):
-            self.marks[ask.asked.member, mark] += 1
+    def _tally(self, scope: str, tokens: int, mark: str | None = None) -> None:
+        """Count an effect with the turn that it belongs to, which is still open."""
+        tally = self.open.setdefault(self._turn_of(scope), Spending())
+        tally.tokens += tokens
+        tally.calls += 1
+        if mark:
+            tally.marks.append(mark)
+
+    def _turn_of(self, scope: str) -> str:
+        while scope and scope not in self.asks:
+            scope = scope.rpartition(SEPARATOR)[0]
+        return scope
 
     def _charge(self, scope: str, tokens: int, calls: int) -> None:
         while True:
@@ -225,11 +284,21 @@ class Past:
         """The keys for which something is to be delivered, in journal order."""
         return list(self._due)
 
-    def charge_in_doubt(self) -> None:
-        """Charge what was under way when the record ends; nobody knows whether it was paid for."""
+    def charge_open_turns(self) -> None:
+        """Charge the turns that were under way when the record ends; what was in doubt is charged in full."""
         for key, call in self.calls.items():
             if call.in_doubt:
-                self._charge(key.rpartition(SEPARATOR)[0], call.reserved, 1)
+                self._tally(key.rpartition(SEPARATOR)[0], call.reserved)
+        for scope, tally in self.open.items():
+            self._charge(scope, tally.tokens, tally.calls)
+            for mark in tally.marks:
+                self.marks[self.asks[scope].asked.member, mark] += 1
+
+    def first_open_turn(self) -> int:
+        """The number after which all effects of unfinished turns lie; the last one if there are none."""
+        return min(
+            (ask.number for ask in self.asks.values() if ask.ending is None and not ask.is_team), default=self.number
+        )
 
     def driven_since(self, time: float) -> float:
         """Seconds with a driver since the given time, up to the end of the record."""
@@ -254,18 +323,24 @@ class Past:
             raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
         return from_json(self.bodies[body])
 
-    def messages(self, refs: Collection[MessageRef]) -> tuple[Message, ...]:
-        """The messages behind references."""
-        return tuple(
-            Message(name=ref.name, content=str(self.value(ref.body)), role=ref.role or "assistant") for ref in refs
-        )
+    def messages(
+        self, refs: Collection[MessageRef], know: Callable[[str, Body], None] | None = None
+    ) -> tuple[Message, ...]:
+        """The messages behind references; `know` is told which text belongs to which body."""
+        found: list[Message] = []
+        for ref in refs:
+            content = str(self.value(ref.body))
+            if know is not None:
+                know(content, ref.body)
+            found.append(Message(name=ref.name, content=content, role=ref.role or "assistant"))
+        return tuple(found)
 
-    def reply(self, ask: RecordedAsk) -> Reply | Failure:
+    def reply(self, ask: RecordedAsk, know: Callable[[str, Body], None]) -> Reply | Failure:
         """What an ask came to."""
         match ask.ending:
             case AgentReplied() as said:
                 return Reply(
-                    messages=self.messages(said.messages),
+                    messages=self.messages(said.messages, know),
                     data=self.value(said.data) if said.data else None,
                     usage=said.usage,
                     signal=said.signal,
@@ -278,7 +353,7 @@ class Past:
                     member=failed.member,
                     error=failed.error,
                     message=failed.message,
-                    messages=self.messages(failed.messages),
+                    messages=self.messages(failed.messages, know),
                 )
             case None:
                 raise AssertionError("only an ask that has ended has a reply")

@@ -126,7 +126,7 @@ class Run:
                 )
         state = self._state
         state.seed, state.now = started.seed, self._past.started_at
-        self._past.charge_in_doubt()
+        self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
         return str(self._past.value(started.task)), History.of(self._past.messages(started.history))

@@ -14,7 +14,7 @@ from teamwright.bus import Bus
 from teamwright.errors import NonDeterminism, TeamwrightError
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import Past
+from teamwright.runtime.replay import Past, Spending
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer
@@ -44,6 +44,7 @@ class RunState:
     now: float = 0.0
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
     questions: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
     check_idle: Callable[[], None] = lambda: None
 
@@ -71,6 +72,12 @@ class RunState:
             error = NonDeterminism(self.run_id, recorded, replayed)
             self.abort(error)
             raise error
+
+    def tally(self, agent_scope: str) -> Spending:
+        """What the effects of the turn under way at this scope have come to, in this process and before."""
+        if agent_scope not in self.tallies:
+            self.tallies[agent_scope] = self.past.open.pop(agent_scope, None) or Spending()
+        return self.tallies[agent_scope]
 
     def account(self, scope: str, limits: Limits | None, parent: Account | None) -> Account | None:
         """The account of a scope; a scope without limits uses the one around it."""

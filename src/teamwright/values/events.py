@@ -126,6 +126,17 @@ class AgentAsked(Value):
     purpose: Purpose = "work"
 
 
+class Tally(Value):
+    """What the effects inside one agent's turn came to, so that its ending stands for them all.
+
+    `charged` is what the budget was charged where that differs from the tokens used.
+    """
+
+    calls: int = 0
+    charged: int | None = None
+    marks: tuple[str, ...] = ()
+
+
 class AgentReplied(Value):
     kind: Literal["agent.replied"] = "agent.replied"
     messages: tuple[MessageRef, ...] = ()
@@ -135,6 +146,7 @@ class AgentReplied(Value):
     stop_reason: str | None = None
     truncated: bool = False
     warnings: tuple[str, ...] = ()
+    tally: Tally | None = None
 
 
 class AgentFailed(Value):
@@ -146,6 +158,7 @@ class AgentFailed(Value):
     message: str
     usage: Usage = NOTHING
     messages: tuple[MessageRef, ...] = ()
+    tally: Tally | None = None
 
 
 class AgentAbandoned(Value):
@@ -265,7 +278,7 @@ class Event(NamedTuple):
     @property
     def key(self) -> str:
         """The full path of the place."""
-        return join_key(self.scope, self.place) if self.place else self.scope
+        return join_key(self.scope, self.place)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The event as one flat JSON object, as every reader outside gets it."""

@@ -24,13 +24,16 @@ def suggest_name(name: str) -> str:
     return cleaned or "my-name"
 
 
-def join_key(scope: str, place: str) -> str:
-    """The key of `place` within `scope`; `place` may itself have several segments."""
+def escape_place(place: str) -> str:
+    """A place as it stands in a key: each of its segments percent-escaped."""
     if NAME.fullmatch(place):
-        escaped = place
-    else:
-        escaped = SEPARATOR.join(quote(segment, safe="") or "%" for segment in place.split(SEPARATOR))
-    return f"{scope}{SEPARATOR}{escaped}" if scope else escaped
+        return place
+    return SEPARATOR.join(quote(segment, safe="") or "%" for segment in place.split(SEPARATOR))
+
+
+def join_key(scope: str, place: str) -> str:
+    """The key of an escaped place within a scope."""
+    return f"{scope}{SEPARATOR}{place}" if scope and place else scope or place
 
 
 def with_attempt(key: str, attempt: int) -> str:
