@@ -32,6 +32,7 @@ GRACE = 1.0
 """How long a synchronous function may take to end once its turn is over."""
 
 LOOK_EVERY = 0.01
+NO_RETRY = RetryPolicy(attempts=0)
 
 Function = Callable[..., Any]
 
@@ -82,7 +83,7 @@ class FunctionAgent:
             input_schema=self._input_schema,
             output_schema=self._output_schema,
             timeout=self._timeout,
-            retry=self._retry or RetryPolicy(attempts=0),
+            retry=self._retry or NO_RETRY,
             limits=self.limits,
             isolate=self._isolate,
         )

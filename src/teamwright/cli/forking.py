@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from teamwright.cli.driving import Shown, drive, tell
+from teamwright.cli.importing import let_import_of
 from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
 from teamwright.errors import UsageError
@@ -61,6 +62,7 @@ class Fork:
         """Fork and drive the new run."""
         found = await find_run(engine.journal, self.run_id)
         history = await engine.history(found.id)
+        let_import_of(history)
         handle = await engine.fork(
             found.id, at=self.at, retry=self.retry, task=self.task, new_id=self.new_id, team=self._team(engine, history)
         )

@@ -53,10 +53,12 @@ def schema(json: Json = False, out: Out = None) -> int:  # noqa: ARG001 - a sche
 
 def _build(loaded: Loaded, model: str | None) -> None:
     """Make every team once, which finds functions and scripts that are not there; no environment is needed for it."""
+    from teamwright.cli.importing import let_import
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.build import Builder, replace_models
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, model)
+    let_import(loaded.base)
     builder = Builder(manifest, loaded.base)
     problems: dict[str, Problem] = {}
     for name in (*manifest.teams, *manifest.agents):

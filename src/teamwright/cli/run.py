@@ -104,6 +104,7 @@ def run(
 
 async def _run(request: Request, shown: Shown) -> int:
     from teamwright.cli.driving import drive, local_hint, tell
+    from teamwright.cli.importing import let_import
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from
 
@@ -113,6 +114,7 @@ async def _run(request: Request, shown: Shown) -> int:
         if request.continues is not None:
             continues = await _finished(engine, request.continues)
         source, task = await _what(engine, request, loaded, continues)
+        let_import(source.base)
         team = team_from(source, engine.models)
         handle = await engine.start(team, task, run_id=request.run_id, continues=continues)
         if not handle.drives:
@@ -184,7 +186,7 @@ async def _finished(engine: Engine, run: str) -> str:
 async def _record(engine: Engine, run_id: str, file: Path) -> None:
     from teamwright.runtime.script_of import script_of
 
-    script = script_of(await engine.history(run_id))
+    script = await script_of(engine.journal, await engine.history(run_id))
     write_file(script.to_yaml(), file)
     say(f"recorded {len(script.rules)} replies; replay them with  --model scripted:{file}")
 

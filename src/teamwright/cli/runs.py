@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
 
 app = typer.Typer(
-    help="List, show, follow, resume, fork, cancel, answer, export and prune runs. RUN is an id, the unique beginning"
-    " of one, or `last`.",
+    help="Look at runs, go on with them, end them.\n\nRUN is a run's id, a unique beginning of it, or `last`.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -54,7 +53,10 @@ def list_runs(
 
 @app.command()
 def show(run: Run, json: Json = False, out: Out = None) -> int:
-    """Explain a run: the task, who said what, when and for how much, why it ended, and what can be done next."""
+    """Explain a run to somebody who was not there.
+
+    The task, who said what, when and for how much, why it ended, and what can be done next.
+    """
     check_out(out)
 
     async def work(engine: Engine) -> int:
@@ -80,7 +82,10 @@ def tail(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Follow a run, also one that another process drives, until it stops."""
+    """Follow a run until it stops.
+
+    It may be driven by another process. Lines are numbered by event, and --after goes on from one.
+    """
     from teamwright.cli.driving import Shown
 
     shown = Shown(json=json, events=events, out=out)
@@ -99,7 +104,10 @@ def tail(
 
 @app.command()
 def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = False, out: Out = None) -> int:
-    """Go on with a run that was interrupted or paused; nothing that is recorded is paid again."""
+    """Go on with an interrupted or paused run.
+
+    Nothing that is recorded is paid again.
+    """
     from teamwright.cli.driving import Shown
 
     shown = Shown(json, events, quiet, out)
@@ -107,10 +115,13 @@ def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = 
 
     async def work(engine: Engine) -> int:
         from teamwright.cli.driving import drive, tell
+        from teamwright.cli.importing import let_import_of
         from teamwright.cli.selection import find_run
 
         found = await find_run(engine.journal, run)
-        past = list((await engine.history(found.id)).events)
+        history = await engine.history(found.id)
+        let_import_of(history)
+        past = list(history.events)
         handle = await engine.start_again(found.id)
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 
@@ -134,7 +145,10 @@ def fork(
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Start a new run from the record of another; what is unchanged is not paid again."""
+    """Start a new run from another one's record.
+
+    What is unchanged is not paid again.
+    """
     from teamwright.cli.driving import Shown
     from teamwright.cli.forking import Changes, Fork
     from teamwright.errors import UsageError
@@ -159,9 +173,11 @@ def cancel(
 
     async def work(engine: Engine) -> int:
         from teamwright.cli.driving import summary
+        from teamwright.cli.importing import let_import_of
         from teamwright.cli.selection import find_run
 
         found = await find_run(engine.journal, run)
+        let_import_of(await engine.history(found.id))
         ended = await engine.cancel(found.id, reason)
         if json:
             result_json(ended.model_dump(mode="json"), out)
@@ -203,7 +219,10 @@ def answer(
 
 @app.command()
 def export(run: Run, json: Json = False, out: Out = None) -> int:  # noqa: ARG001 - an export is JSON in any case
-    """Write everything recorded of a run as one JSON document: result, manifest, events and bodies."""
+    """Write a whole run as one JSON document.
+
+    Result, manifest, events, and the bodies that events refer to.
+    """
     check_out(out)
 
     async def work(engine: Engine) -> int:

@@ -22,6 +22,8 @@ _number = attrgetter("number")
 class MemoryJournal:
     """Keeps runs as long as it lives; every batch is committed at once."""
 
+    instant = True
+
     def __init__(self) -> None:
         self._logs: dict[str, list[Event]] = {}
         self._bodies: dict[Body, str] = {}

@@ -42,6 +42,11 @@ class Writing(Protocol):
     often it is referred to.
     """
 
+    @property
+    def instant(self) -> bool:
+        """Whether a batch is durable, as far as it ever is, when `append` returns."""
+        ...
+
     async def open(self) -> None: ...
 
     async def close(self) -> None:

@@ -51,6 +51,8 @@ class _Kept:
 class SqliteJournal:
     """Durable storage of runs in a file."""
 
+    instant = False
+
     def __init__(self, path: str | Path, *, busy_timeout: float = 10.0) -> None:
         self._path = Path(path).expanduser().resolve()
         self._busy_timeout = busy_timeout

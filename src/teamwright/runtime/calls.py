@@ -118,7 +118,7 @@ class Calls:
         )
         run.calls_out += 1
         try:
-            await run.recorder.durable()
+            await run.recorder.durable(at_once=run.turnstile.lone)
             returned = await self._leave(max_output)
         except asyncio.CancelledError:
             self._tally(reservation.tokens if reservation else 0)

@@ -261,10 +261,12 @@ class RunContext:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
             return self._failure(member, child, error)
-        messages = self._as_said_by(member, reply.messages)
-        if reply.usage is child.usage and messages == reply.messages:
-            return reply
-        return reply.model_copy(update={"usage": child.usage, "messages": messages})
+        changes: dict[str, object] = {}
+        if reply.usage is not child.usage:
+            changes["usage"] = child.usage
+        if member.kind == "team" and self.path:
+            changes["messages"] = self._as_said_by(member, reply.messages)
+        return reply.model_copy(update=changes) if changes else reply
 
     def _being_stopped(self) -> bool:
         """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""

@@ -76,12 +76,18 @@ class Recorder:
             for message in messages
         )
 
-    async def durable(self) -> None:
-        """Wait until everything written so far is durable."""
+    async def durable(self, *, at_once: bool = False) -> None:
+        """Wait until everything written so far is durable; `at_once` when nobody else will add to the batch."""
         if self._error is not None:
             raise self._error
+        if self._journal.instant and not self.held:
+            self._ship()
+            await asyncio.sleep(0)
+            return
         if self._durable >= self.number:
             return
+        if at_once:
+            self._ship()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((self.number, future))
         await future

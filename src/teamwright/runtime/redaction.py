@@ -31,7 +31,10 @@ class Redactor:
         """The text without secrets."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        return SHAPES.sub(HIDDEN, text) if any(sign in text for sign in SIGNS) else text
+        for sign in SIGNS:
+            if sign in text:
+                return SHAPES.sub(HIDDEN, text)
+        return text
 
     def value(self, value: JsonValue) -> JsonValue:
         """The value without secrets in any of its strings."""

@@ -82,13 +82,14 @@ class RecordedCall:
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
 
 
-@dataclass(slots=True)
 class Spending:
     """What was charged within a scope, and which marks its returns carried."""
 
-    tokens: int = 0
-    calls: int = 0
-    marks: list[str] = field(default_factory=list[str])
+    __slots__ = ("calls", "marks", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = self.calls = 0
+        self.marks: list[str] = []
 
 
 @dataclass(slots=True)

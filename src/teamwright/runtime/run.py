@@ -78,8 +78,13 @@ class Run:
             with state.cancel_scope:
                 if state.cancelled:
                     await anyio.lowlevel.checkpoint()
-                reply = await root.ask(self._team, Turn(task, history), key=self._team.name)
-                ending = judge(reply, root.usage)
+                try:
+                    reply = await root.ask(self._team, Turn(task, history), key=self._team.name)
+                    ending = judge(reply, root.usage)
+                except asyncio.CancelledError:
+                    # A call that comes back while the run is being left ends in a cancellation that is no scope's own.
+                    if not state.closing:
+                        raise
             if state.error is not None:
                 raise state.error
             if self._paused is not None:
@@ -88,7 +93,7 @@ class Run:
                 said = tuple(root.said)
                 cancelled = Failure(member=self._team.name, error="cancelled", message="cancelled", messages=said)
                 ending = judge(cancelled, root.usage)
-            if ending is None:
+            if ending is None or state.closing:
                 return await self._left(root)
             return await self._end(ending)
 

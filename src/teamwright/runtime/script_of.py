@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools import TERMINATE, final_response
+from teamwright.journal.protocol import Journal
 from teamwright.runtime.history import RunHistory
 from teamwright.values.events import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned, Event
 from teamwright.values.names import SEPARATOR
@@ -19,8 +21,9 @@ OUTPUT_TOOL = "final_result"
 """What pydantic-ai calls the tool through which a model hands over structured output."""
 
 
-def script_of(history: RunHistory) -> Script:
+async def script_of(journal: Journal, history: RunHistory) -> Script:
     """The rules, in the order in which the turns ended; a turn of a function or a team makes none."""
+    bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
     responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
     members: dict[str, str] = {}
     model_calls: set[str] = set()
@@ -32,7 +35,7 @@ def script_of(history: RunHistory) -> Script:
             case AgentCalled(effect="model"):
                 model_calls.add(event.key)
             case AgentReturned(body=body) if event.key in model_calls:
-                responses[_turn(event, members)].append(history.past.value(body))
+                responses[_turn(event, members)].append(from_json(bodies[body]))
             case AgentReplied() | AgentFailed() if responses[event.key] or _called(event.key, model_calls):
                 rules.extend(_turn_rules(history, members[event.key], responses.pop(event.key, []), event.fact))
             case _:

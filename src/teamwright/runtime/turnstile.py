@@ -90,6 +90,11 @@ class Turnstile:
         self._agents.discard(scope)
 
     @property
+    def lone(self) -> bool:
+        """Whether there is one branch only."""
+        return self._lanes == 1
+
+    @property
     def idle(self) -> bool:
         """Whether every branch waits and nothing is on its way to any."""
         return self._parked == self._lanes and not self._due
@@ -105,7 +110,8 @@ class Turnstile:
 
     async def arrive(self, lane: Lane, key: str, agent: str) -> None:
         """Wait until it is this key's turn; the branch is at work when this returns."""
-        if self._due and self._due[0] == key and self._parked + (not lane.parked) == self._lanes:
+        alone_at_work = self._parked + (not lane.parked) == self._lanes and not self._unwinding
+        if alone_at_work and self._due and self._due[0] == key:
             self.unpark(lane)
             self._pop()
             return
@@ -135,6 +141,7 @@ class Turnstile:
     def unwound(self) -> None:
         """It has stopped."""
         self._unwinding -= 1
+        self._settle()
 
     def withdraw(self, key: str) -> None:
         """Nobody waits for this key any more; if something is on its way there, it is dropped."""
@@ -161,7 +168,7 @@ class Turnstile:
 
     def _settle(self) -> None:
         """Deliver what is next if every branch waits; otherwise look again once the loop has gone quiet."""
-        while self._due and self._parked == self._lanes:
+        while self._due and self._parked == self._lanes and not self._unwinding:
             if self._deliver() or not self._judge():
                 return
         self._watch()

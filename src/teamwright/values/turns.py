@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from pydantic import JsonValue
@@ -15,7 +16,7 @@ Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """What a member is told. The task stands last; the history before it is never changed by anybody."""
 
@@ -26,7 +27,7 @@ class Turn:
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """By this a turn is recognised on replay; what the engine adds to a turn is no part of it."""
         tools = "*" if self.tools is None else ",".join(self.tools)

@@ -1,0 +1,11 @@
+"""Agents for tests of the command line, found by import path."""
+
+from teamwright.agents.protocol import Context
+from teamwright.values.people import Question
+from teamwright.values.turns import Turn
+
+
+async def ask(turn: Turn, ctx: Context) -> str:
+    """Ask a person which colour it is to be."""
+    answer = await ctx.ask_person(Question(text="Which colour?", choices=("red", "blue")), key="colour")
+    return f"It is {answer.text}."

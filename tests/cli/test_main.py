@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from teamwright.cli import manifests
+from tests.cli.conftest import Call
+
+HEAVY = ("pydantic_ai", "rich", "yaml", "sqlite3", "asyncio", "pydantic", "anyio", "jsonschema")
+
+
+def imported_by(*arguments: str) -> set[str]:
+    program = "import sys; from teamwright.cli.main import main; code = main(sys.argv[1:]); "
+    program += "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert imported_by("--help").isdisjoint(HEAVY)
+
+
+def test_listing_runs_imports_neither_models_nor_manifests() -> None:
+    assert imported_by("runs", "list", "--json").isdisjoint({"pydantic_ai", "rich", "yaml"})
+
+
+def test_help_names_every_command(call: Call) -> None:
+    done = call("--help")
+    assert done.code == 0
+    for command in ("run", "validate", "schema", "new", "doctor", "runs", "local"):
+        assert f"\n  {command} " in done.out
+
+
+@pytest.mark.parametrize("group", ["", "runs", "local"])
+def test_a_group_without_a_command_shows_its_help_and_is_bad_usage(call: Call, group: str) -> None:
+    done = call(*filter(None, [group]))
+    assert done.code == 2
+    assert "Commands:" in done.err
+    assert done.out == ""
+
+
+def test_the_version_is_shown(call: Call) -> None:
+    assert call("--version").out.startswith("teamwright ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--bogus"], ["runz"], ["run", "--bogus"], ["runs", "show"], ["run", "a", "b", "c"]]
+)
+def test_bad_arguments_are_a_line_and_exit_code_2(call: Call, arguments: list[str]) -> None:
+    done = call(*arguments)
+    assert done.code == 2
+    assert done.err.startswith("teamwright: ")
+    assert "--help" in done.err
+    assert done.out == ""
+
+
+def test_bad_arguments_are_a_document_with_json(call: Call) -> None:
+    done = call("runs", "list", "--bogus", "--json")
+    assert done.code == 2
+    assert done.json["error"]["kind"] == "UsageError"
+    assert "--bogus" in done.json["error"]["message"]
+
+
+def broken(*_: object) -> None:
+    raise ZeroDivisionError("somewhere deep\nin the code")
+
+
+def test_an_unexpected_error_is_one_line_that_names_the_switch(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "check_out", broken)
+    done = call("schema")
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "ZeroDivisionError" in done.err
+    assert "TEAMWRIGHT_DEBUG=1" in done.err
+
+
+def test_the_switch_shows_the_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "check_out", broken)
+    monkeypatch.setenv("TEAMWRIGHT_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        call("schema")
+
+
+def test_a_damaged_journal_is_told_in_words(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path))
+    (tmp_path / "journal.db").write_bytes(b"not a database at all, but long enough to look like one" * 100)
+    done = call("runs", "list")
+    assert done.code == 1
+    assert "journal.db" in done.err
+    assert "Traceback" not in done.err
