@@ -29,33 +29,38 @@ from tests.laws.program import program_team
 RUN_ID = "r"
 TASK = "play"
 PATIENCE = 0.2
+GAP = 60
 
 
 @dataclass
 class Score:
-    """When each effect comes back.
+    """When each effect comes back: after so many turns of the event loop, taken from `delays`.
 
-    Freely: after so many turns of the event loop, taken from `delays`. With `order`: just as it was in an earlier run, and what never came
-    back there never does here.
+    With `order` it comes back just as in an earlier run, and what never came back there never does here. With `apart`
+    two never come back so close together that it could matter how long the loop takes to go round.
     """
 
     delays: Sequence[int] = (0,)
+    apart: bool = False
     order: Sequence[str] | None = None
     recorded: frozenset[str] = frozenset()
     made: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
     _back: set[str] = field(default_factory=set[str])
     _turned: asyncio.Event = field(default_factory=asyncio.Event)
+    _gap: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def play(self, value: str, usage: Usage, attempt: Attempt) -> Returned:
         effect = attempt.idempotency_key
         self.made.append(effect)
         try:
             if self.order is None:
-                for _ in range(self.delays[len(self.made) % len(self.delays)]):
-                    await asyncio.sleep(0)
+                await hops(self.delays[len(self.made) % len(self.delays)])
             else:
                 await self._keep_order(effect)
+            if self.apart:
+                async with self._gap:
+                    await hops(GAP)
         finally:
             self._back.add(effect)
             self._turned.set()
@@ -70,6 +75,12 @@ class Score:
             while not before <= self._back:
                 self._turned.clear()
                 await self._turned.wait()
+
+
+async def hops(count: int) -> None:
+    """Let the event loop go round so many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def player(name: str, score: Score, effects: int = 1, error: str | None = None, **more: Any) -> FunctionAgent:

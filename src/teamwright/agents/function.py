@@ -32,7 +32,7 @@ GRACE = 1.0
 """How long a synchronous function may take to end once its turn is over."""
 
 LOOK_EVERY = 0.01
-NO_RETRY = RetryPolicy(attempts=0)
+NORMAL = RetryPolicy()
 
 Function = Callable[..., Any]
 
@@ -63,7 +63,7 @@ class FunctionAgent:
         self.name = check_name("agent", name)
         self.description, self.capabilities, self.limits = description, capabilities, limits
         self.can_terminate = can_terminate
-        self._function, self._retry, self._timeout = function, retry, timeout
+        self._function, self._retry, self._timeout = function, retry or NORMAL, timeout
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema, self._output_schema = input_schema, output_schema
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -76,17 +76,21 @@ class FunctionAgent:
     @property
     def spec(self) -> AgentSpec:
         """The agent as a declaration; a function that can't be imported by name is left out of it."""
-        return AgentSpec(
-            description=self.description,
-            function=import_path(self._function),
-            capabilities=self.capabilities,
-            input_schema=self._input_schema,
-            output_schema=self._output_schema,
-            timeout=self._timeout,
-            retry=self._retry or NO_RETRY,
-            limits=self.limits,
-            isolate=self._isolate,
-        )
+        declared: dict[str, object] = {
+            "function": import_path(self._function),
+            "description": self.description,
+            "capabilities": self.capabilities,
+            "input_schema": self._input_schema,
+            "output_schema": self._output_schema,
+            "timeout": self._timeout,
+            "limits": self.limits,
+        }
+        given = {name: value for name, value in declared.items() if value}
+        if self._retry is not NORMAL:
+            given["retry"] = self._retry
+        if self._isolate != "thread":
+            given["isolate"] = self._isolate
+        return AgentSpec.model_validate(given)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Call the function and make a reply of what it returns."""

@@ -21,7 +21,7 @@ from teamwright.agents.tools import Toolbox, ToolLike
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.names import check_name
-from teamwright.values.specs import ServerModel
+from teamwright.values.specs import AgentSpec, ServerModel
 from teamwright.values.turns import Reply, Turn
 
 if TYPE_CHECKING:
@@ -112,6 +112,29 @@ class ModelAgent:
         self.limits = limits
         self.toolbox = Toolbox(tools)
         self._models = models
+
+    @property
+    def can_terminate(self) -> bool:
+        """Whether it has the built-in `terminate` tool."""
+        return self.toolbox.can_terminate
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as a declaration; a tool that can't be imported by name is left out of it."""
+        declared: dict[str, object] = {
+            "model": self.model,
+            "instructions": self.instructions,
+            "description": self.description,
+            "tools": self.toolbox.specs,
+            "capabilities": self.capabilities,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "max_tokens": self.max_tokens,
+            "timeout": self.timeout,
+            "limits": self.limits,
+        }
+        given = {name: value for name, value in declared.items() if value}
+        return AgentSpec.model_validate(given | {"temperature": self.temperature, "retry": self.retry})
 
     def __repr__(self) -> str:
         model = self.model if isinstance(self.model, str) else f"{self.model.name} at {self.model.url}"

@@ -206,8 +206,10 @@ class Toolbox:
         self._functions: dict[str, PythonTool] = {}
         self._servers: dict[str, McpSpec] = {}
         self.can_terminate = False
+        self.specs: list[str | FunctionTool | McpSpec] = []
         for tool in tools:
             self._add(tool)
+            self.specs.extend(_declared(tool))
 
     def _add(self, tool: ToolLike, name: str | None = None) -> None:
         match tool:
@@ -267,6 +269,18 @@ class Toolbox:
         recorded = await ctx.effect(f"tools-{server.label}", effect)
         tools = server.tools(recorded.value)
         return [one for one in tools if allow is None or one.offer.name in allow or server.label in allow]
+
+
+def _declared(tool: ToolLike) -> list[str | FunctionTool | McpSpec]:
+    """The tool as a declaration, if it has one: a function that can't be imported by name has none."""
+    match tool:
+        case (str(), spec):
+            return _declared(spec)
+        case str() | FunctionTool() | McpSpec():
+            return [tool]
+        case _:
+            module, name = getattr(tool, "__module__", ""), getattr(tool, "__qualname__", "<")
+            return [] if "<" in name or module == "__main__" else [f"{module}:{name}"]
 
 
 class Tools:

@@ -172,7 +172,7 @@ class RunHistory:
             bodies[body] = text
             return body
 
-        source = to_json(team.source.model_dump(mode="json", exclude_defaults=True, by_alias=True)).decode()
+        source = to_json(team.source.model_dump(mode="json", exclude_unset=True)).decode()
         update = {
             "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork"),
             "task": self.started.task if task is None else keep(to_json(task).decode()),

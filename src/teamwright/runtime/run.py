@@ -99,23 +99,24 @@ class Run:
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
-        self._state.seed, self._past.started_at = beginning.seed, self._wall()
+        self._state.seed = beginning.seed
         task = self._state.redactor.text(beginning.task)
-        self._past.drives.append((self._past.started_at, self._past.started_at))
-        self._state.now = self._past.started_at
-        recorder.add(
+        event = recorder.add(
             "",
             "",
             RunStarted(
                 team=team.name,
                 task=recorder.keep(task),
-                manifest=recorder.keep(team.source.model_dump(mode="json", exclude_defaults=True, by_alias=True)),
+                manifest=recorder.keep(team.source.model_dump(mode="json", exclude_unset=True)),
                 seed=beginning.seed,
                 strategies=team.strategies(),
                 origin=beginning.origin,
                 history=recorder.keep_messages(beginning.history),
             ),
         )
+        # As recorded, so that a resumed run begins at the same instant.
+        self._past.started_at = self._state.now = event.time
+        self._past.drives.append((event.time, event.time))
         return task, History.of(beginning.history)
 
     def _resume(self) -> tuple[str, History]:

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+
+
+def test_a_sound_installation_is_exit_code_0(call: Call, team: Path) -> None:
+    done = call("doctor")
+    assert done.code == 0
+    assert "journal" in done.out
+    call("run", team, "Explain")
+    told = call("doctor", "--json").json
+    assert told["ok"] is True
+    journal = next(one for one in told["findings"] if one["name"] == "journal")
+    assert "schema version 1, 1 run," in journal["detail"]
+
+
+def test_looking_changes_nothing(call: Call, tmp_path: Path) -> None:
+    call("doctor")
+    assert not (tmp_path / "teamwright-home").exists()
+
+
+def test_a_journal_that_can_not_be_read_is_exit_code_1(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path))
+    (tmp_path / "journal.db").write_bytes(b"this is no database " * 500)
+    done = call("doctor", "--json")
+    assert done.code == 1
+    assert [one["name"] for one in done.json["findings"] if one["needed"] and not one["ok"]] == ["journal"]
+
+
+def test_a_data_folder_that_is_a_file_is_exit_code_1(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path / "file"))
+    done = call("doctor")
+    assert done.code == 1
+    assert "BAD data folder" in done.out
+
+
+def test_keys_are_named_and_never_shown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    done = call("doctor")
+    assert "OPENAI_API_KEY" in done.out
+    assert "very-secret" not in done.out

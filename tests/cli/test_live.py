@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from teamwright.cli.board import Board, Row
+from teamwright.cli.live import choose, picture
+from teamwright.values.events import Delta
+from tests.cli.test_board import Story, begun
+
+
+def drawn(board: Board, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    console.print(picture(board, 10.0, (width, height), lambda _: "cyan"))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue().splitlines()
+
+
+def busy() -> Story:
+    story = begun()
+    story.ask(1, "t", "step-1", "a")
+    return story
+
+
+@pytest.mark.parametrize("width", [1, 8, 20, 39, 40, 80, 200])
+@pytest.mark.parametrize("height", [1, 5, 24, 60])
+def test_no_line_is_wider_than_the_terminal_nor_the_picture_higher(width: int, height: int) -> None:
+    story = busy()
+    for number in range(50):
+        story.ask(2, "t", f"more-{number}", f"someone-with-a-long-name-漢字-{number}")
+    text = "word " * 200
+    story.board.take(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
+    lines = drawn(story.board, width, height)
+    assert len(lines) <= max(height, 6)
+    console = Console()
+    assert all(console.measure(line).maximum <= width for line in lines if line.strip())
+
+
+def test_all_members_are_shown_where_there_is_room() -> None:
+    lines = drawn(busy().board, 60, 24)
+    assert lines[0].startswith("t ")
+    assert "a  thinking" in lines[1]
+    assert "inner  waiting" in lines[2]
+
+
+def test_who_is_at_work_and_the_last_few_are_shown_when_there_is_no_room() -> None:
+    rows = [Row(f"m{number}", 1, state="done", touched=number + 1) for number in range(40)]
+    rows += [Row("busy", 1, state="streaming", touched=99)]
+    rows += [Row(f"later{number}", 1) for number in range(20)]
+    shown, left_out = choose(rows, 10)
+    assert [row.member for row in shown] == ["m37", "m38", "m39", "busy", "later0", "later1", "later2"]
+    assert len(shown) + len(left_out) == len(rows)
+
+
+def test_a_member_is_shown_under_its_team() -> None:
+    rows = [Row("team", 1, is_team=True, state="thinking", touched=1)]
+    rows += [Row(f"m{number}", 2, state="done", touched=2) for number in range(30)]
+    rows += [Row("busy", 2, state="thinking", touched=99)]
+    shown, _ = choose(rows, 6)
+    assert [row.member for row in shown][0] == "team"
+    assert "busy" in [row.member for row in shown]

@@ -1,0 +1,151 @@
+"""Real processes: signals, closed pipes, and one process that acts on the run of another."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from teamwright.testing.chat import ChatRequest, Say
+from teamwright.testing.model_server import ModelServer
+from tests.cli.conftest import TEAM, write_team
+
+PROGRAM = [sys.executable, "-m", "teamwright.cli.main"]
+SLOW = "rules: [{agent: writer, reply: First.}, {agent: critic, delay: 30, reply: Last.}]"
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [*PROGRAM, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def finish(*arguments: object, timeout: float = 50) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def wait_for(what: Callable[[], bool], timeout: float = 30) -> None:
+    deadline = time.monotonic() + timeout
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def events_of(run: str) -> list[str]:
+    """The kinds of events so far; empty when there is no such run."""
+    done = finish("runs", "export", run)
+    return [event["kind"] for event in json.loads(done.stdout)["events"]] if done.returncode == 0 else []
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    return write_team(tmp_path / "slow", TEAM, SLOW)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_a_run_which_can_then_be_resumed(slow: Path, number: signal.Signals) -> None:
+    process = start("run", slow, "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "First." not in process.stderr.readline():
+        pass
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "interrupted — resume with: teamwright runs resume one" in err
+    assert "Traceback" not in err
+    assert out == ""
+    (slow / "replies.yaml").write_text("rules: [{agent: critic, reply: Last.}]")
+    done = finish("runs", "resume", "one")
+    assert (done.returncode, done.stdout) == (0, "Last.\n")
+
+
+def test_a_run_interrupted_with_json_still_prints_one_document(slow: Path) -> None:
+    process = start("run", slow, "Go", "--run-id", "one", "--json")
+    assert process.stderr is not None
+    while "First." not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert json.loads(out)["status"] == "interrupted"
+    assert [message["content"] for message in json.loads(out)["messages"]] == ["First."]
+
+
+def test_a_reader_that_goes_away_is_no_traceback(slow: Path, team: Path) -> None:
+    for arguments in (("run", slow, "Go", "--events"), ("runs", "list"), ("run", team, "Go"), ("schema",)):
+        process = start(*arguments)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if "--events" in arguments:
+            process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        process.wait(timeout=30)
+        assert "Traceback" not in err
+        assert "Exception" not in err
+
+
+def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -> None:
+    process = start("run", slow, "Go", "--run-id", "one", "-q")
+    wait_for(lambda: "agent.replied" in events_of("one"))
+    assert finish("runs", "resume", "one").returncode == 1
+    assert json.loads(finish("runs", "list", "--json").stdout)[0]["status"] == "running"
+    tail = start("runs", "tail", "one", "--events")
+    assert tail.stdout is not None
+    assert json.loads(tail.stdout.readline())["kind"] == "run.started"
+    done = finish("runs", "cancel", "one", "--json")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "cancelled")
+    process.communicate(timeout=20)
+    assert process.returncode == 6
+    followed = [json.loads(line) for line in tail.communicate(timeout=20)[0].splitlines()]
+    assert followed[-1]["kind"] == "run.ended"
+    assert [event["number"] for event in followed] == list(range(2, len(followed) + 2))
+
+
+def test_a_chain_of_50_that_is_killed_resumes_without_paying_twice(tmp_path: Path) -> None:
+    """R-01: each recorded request is made once; the one in flight may be made again."""
+    names = [f"m{number}" for number in range(1, 51)]
+
+    def answer(request: ChatRequest) -> Say:
+        if request.number == 30:
+            os.killpg(process.pid, signal.SIGKILL)
+        return Say(text=f"Reply {request.number}.")
+
+    with ModelServer(answer) as server:
+        agents = "\n".join(f"  {name}: {{model: primary}}" for name in names)
+        team = f"agents:\n{agents}\nteams:\n  chain: {{members: [{', '.join(names)}], share: output}}\n"
+        team += f"models:\n  primary: {{url: '{server.url}', name: tiny}}\n"
+        folder = write_team(tmp_path / "chain", team)
+        process = start("run", folder, "Go", "--run-id", "one")
+        process.communicate(timeout=50)
+        assert process.returncode == -signal.SIGKILL
+        assert json.loads(finish("runs", "list", "--json").stdout)[0]["status"] == "interrupted"
+        done = finish("runs", "resume", "one", "--json")
+        assert done.returncode == 0, done.stderr
+        assert server.count in {50, 51}
+        result = json.loads(done.stdout)
+    assert [message["name"] for message in result["messages"]] == names
+    assert result["status"] == "completed"
+    assert "in doubt" in finish("runs", "show", "one").stdout
+
+
+def test_a_full_disk_or_locked_folder_is_told_in_words(team: Path, tmp_path: Path) -> None:
+    home = tmp_path / "file-not-folder"
+    home.write_text("")
+    environment = {**os.environ, "TEAMWRIGHT_HOME": str(home)}
+    done = subprocess.run(
+        [*PROGRAM, "run", str(team), "Go"], capture_output=True, text=True, env=environment, check=False, timeout=50
+    )
+    assert done.returncode == 1
+    assert "TEAMWRIGHT_HOME" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import REPLIES, TEAM, Call, write_team
+
+ANSWER = "That is right, and short.\n"
+RESULT_FIELDS = {
+    "run_id", "status", "stop_reason", "output", "data", "messages", "usage", "warnings", "started_at", "seconds",
+}  # fmt: skip
+USAGE_FIELDS = {
+    "requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "total_tokens", "tool_calls",
+    "usd",
+}  # fmt: skip
+
+
+def test_the_answer_goes_to_stdout_and_who_said_what_to_stderr(call: Call, team: Path) -> None:
+    done = call("run", team, "Explain B-trees")
+    assert done.code == 0
+    assert done.out == ANSWER
+    assert "writer      ▸ A B-tree keeps its keys sorted. …" in done.err
+    assert "critic      ▸ That is right, and short." in done.err
+    assert " tok " in done.err
+    summary = done.err.splitlines()[-1]
+    assert summary.startswith("completed (done) · ")
+    assert "no price known" in summary
+    assert " · run " in summary
+
+
+def test_quiet_leaves_only_the_answer(call: Call, team: Path) -> None:
+    done = call("run", team, "Explain", "--quiet")
+    assert (done.out, done.err) == (ANSWER, "")
+
+
+def test_json_is_one_document_with_the_agreed_fields(call: Call, team: Path) -> None:
+    result = call("run", team, "Explain", "--json").json
+    assert result.keys() >= RESULT_FIELDS
+    assert result["usage"].keys() >= USAGE_FIELDS
+    assert [message["name"] for message in result["messages"]] == ["writer", "critic"]
+    assert result["status"] == "completed"
+    assert result["usage"]["usd"] is None
+
+
+def test_events_are_lines_of_json_and_nothing_else(call: Call, team: Path) -> None:
+    done = call("run", team, "Explain", "--events")
+    assert [event["number"] for event in done.lines] == list(range(1, len(done.lines) + 1))
+    assert done.lines[0]["kind"] == "run.started"
+    assert done.lines[-1]["kind"] == "run.ended"
+
+
+def test_events_and_json_exclude_each_other(call: Call, team: Path) -> None:
+    assert call("run", team, "Explain", "--events", "--json").code == 2
+
+
+def test_a_result_can_go_to_a_file(call: Call, team: Path, tmp_path: Path) -> None:
+    done = call("run", team, "Explain", "--out", tmp_path / "answer.md")
+    assert done.out == ""
+    assert (tmp_path / "answer.md").read_text() == ANSWER
+
+
+def test_the_task_comes_from_a_file_or_from_stdin(call: Call, team: Path, tmp_path: Path) -> None:
+    (tmp_path / "task.txt").write_text("\ufeffExplain größe", encoding="utf-8")
+    assert call("run", team, "--file", tmp_path / "task.txt").code == 0
+    assert "Explain größe" in call("runs", "show", "last").out
+    assert call("run", team, "-", stdin="from a pipe").code == 0
+    assert "from a pipe" in call("runs", "show", "last").out
+
+
+@pytest.mark.parametrize("stdin", [b"x" * 10_000_000, b"\xff\xfe", b"", b"  \n"])
+def test_a_task_that_is_too_large_or_no_text_is_refused(call: Call, team: Path, stdin: bytes) -> None:
+    done = call("run", team, "-", stdin=stdin)
+    assert done.code == 2
+    assert "task" in done.err
+    assert call("runs", "list", "--json").json == []
+
+
+def test_a_task_given_twice_or_not_at_all_is_refused(call: Call, team: Path) -> None:
+    assert call("run", team).code == 2
+    assert call("run", team, "a", "--file", team / "team.yaml").code == 2
+    assert call("run", team, "--file", team / "missing.txt").code == 2
+    assert call("run", team, "--file", team).code == 2
+
+
+@pytest.mark.parametrize("text", ["agents: {a: {modle: x}}", "agents: [", "- just\n- a list", "", "\x00"])
+def test_a_bad_manifest_is_told_with_its_problems(call: Call, tmp_path: Path, text: str) -> None:
+    (tmp_path / "team.yaml").write_text(text)
+    done = call("run", tmp_path / "team.yaml", "x", "--json")
+    assert done.code == 2
+    assert done.json["error"]["kind"] == "ManifestError"
+    assert done.json["error"]["problems"][0].keys() == {"file", "line", "column", "message", "suggestion"}
+    assert "team.yaml" in done.err
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "no\0where", ""])
+def test_a_manifest_that_is_not_there_is_exit_code_2(call: Call, name: str) -> None:
+    assert call("run", name, "x").code == 2
+
+
+def test_the_same_id_twice_runs_once(call: Call, team: Path) -> None:
+    first = call("run", team, "Explain", "--run-id", "mine", "--json").json
+    again = call("run", team, "Something else", "--run-id", "mine", "--json").json
+    assert again == first
+    assert len(call("runs", "list", "--json").json) == 1
+    assert call("run", team, "x", "--run-id", "böse").code == 2
+
+
+def test_a_model_replaces_every_model(call: Call, team: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("rules: [{reply: Other.}]")
+    assert call("run", team, "Explain", "--model", f"scripted:{tmp_path / 'other.yaml'}").out == "Other.\n"
+
+
+def test_a_further_manifest_can_be_added_and_a_team_chosen(call: Call, team: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.yaml").write_text("teams: {short: {members: [writer]}}")
+    both = ("run", team, "Explain", "--with", tmp_path / "more.yaml")
+    assert call(*both).code == 2
+    assert call(*both, "--team", "short").out.startswith("A B-tree")
+    assert call("run", team, "Explain", "--team", "writer").out.startswith("A B-tree")
+    assert "did you mean 'report'" in call("run", team, "Explain", "--team", "reprot").err
+
+
+def test_a_query_in_the_manifest_gives_the_task_and_the_team(call: Call) -> None:
+    folder = Path("examples/ark/banking")
+    done = call("run", folder, "--model", f"scripted:{folder / 'replies.yaml'}")
+    assert done.code == 0
+    assert "loan" in done.out
+
+
+def test_a_finished_run_is_continued_in_its_conversation(call: Call, team: Path, tmp_path: Path) -> None:
+    call("run", team, "Explain", "--run-id", "first")
+    (tmp_path / "next.yaml").write_text("rules: [{match: 'B-tree keeps[\\s\\S]*And now', reply: I remember.}]")
+    model = ("--model", f"scripted:{tmp_path / 'next.yaml'}")
+    assert call("run", team, "And now?", "--continue", "first", *model).out == "I remember.\n"
+    assert call("run", "And now?", "--continue", "first", *model).out == "I remember.\n"
+    assert call("run", "And now?", "--continue", "nothing").code == 2
+
+
+def test_a_recorded_run_replays_without_its_model(call: Call, tmp_path: Path) -> None:
+    replies = """
+rules:
+  - {agent: writer, reply: "First.", times: 1}
+  - {agent: critic, tool: {name: terminate, args: {response: "Enough."}}, match: Second}
+  - {agent: critic, json: {score: 3}, times: 1}
+  - {agent: writer, reply: "Second,\\nin two lines."}
+"""
+    declared = TEAM.replace("sequential", "round_robin").replace("Judge.", "Judge., tools: [terminate]")
+    team = write_team(tmp_path / "loop", declared, replies)
+    script = tmp_path / "script.yaml"
+    real = call("run", team, "Go", "--record", script, "--json").json
+    again = call("run", team, "Go", "--model", f"scripted:{script}", "--json").json
+    assert real["stop_reason"] == again["stop_reason"] == "terminated"
+    assert real["messages"] == again["messages"]
+    assert "times: 1" in script.read_text()
+
+
+@pytest.mark.parametrize(
+    ("team", "replies", "code", "status", "words"),
+    [
+        (TEAM, "rules: [{agent: writer, error: refused}]", 1, "failed", "runs fork"),
+        (TEAM, "rules: [{agent: writer, reply: hello}]", 1, "failed", "no rule"),
+        (TEAM.replace("members", "limits: {tokens: 60}, members"), None, 4, "degraded", "--max-tokens"),
+        (TEAM.replace("members", "limits: {calls: 1}, members"), None, 4, "degraded", "--max-tokens"),
+        (
+            TEAM.replace("members", "limits: {seconds: 0.2}, members"),
+            "rules: [{delay: 9, reply: x}]",
+            5,
+            "timeout",
+            "fork",
+        ),
+    ],
+)
+def test_each_ending_has_its_exit_code_and_says_what_to_do_next(
+    call: Call, tmp_path: Path, team: str, replies: str | None, code: int, status: str, words: str
+) -> None:
+    folder = write_team(tmp_path / "team", team, replies or REPLIES)
+    done = call("run", folder, "Explain", "--json")
+    assert done.code == code
+    assert done.json["status"] == status
+    assert words in done.err
+
+
+def test_control_characters_of_a_model_never_reach_the_terminal(call: Call, tmp_path: Path) -> None:
+    evil = 'rules: [{reply: "\\e]0;owned\\a\\e[31mred\\e[0m\\r\\nnext\\x9b1m"}]'
+    (tmp_path / "evil.yaml").write_text(evil)
+    team = write_team(tmp_path / "team", TEAM, REPLIES)
+    done = call("run", team, "Say \x1b[31mred", "--model", f"scripted:{tmp_path / 'evil.yaml'}")
+    assert done.out == "red\nnext1m\n"
+    shown = call("runs", "show", "last")
+    tail = call("runs", "tail", "last")
+    exported = call("runs", "export", "last")
+    for text in (done.err, shown.out, tail.out, exported.out):
+        assert not [char for char in text if (ord(char) < 32 and char not in "\n\t") or 127 <= ord(char) < 160]
+
+
+def test_secrets_are_in_no_output(call: Call, team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "very-secret-value")
+    call("run", team, "My key is very-secret-value", "--run-id", "one")
+    for command in ("show", "export", "tail"):
+        assert "very-secret" not in call("runs", command, "one").out
+
+
+def test_functions_beside_the_manifest_are_found(call: Call, tmp_path: Path) -> None:
+    team = write_team(tmp_path / "own", "agents: {adder: {function: 'own_sums:add'}}")
+    (team / "own_sums.py").write_text("def add(task: str) -> str:\n    return task + '!'\n")
+    assert call("validate", team).code == 0
+    assert call("run", team, "hello").out == "hello!\n"
+
+
+def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team: Path) -> None:
+    from teamwright.cli.driving import local_hint
+    from teamwright.teams.load import read_manifest
+
+    hint = local_hint(read_manifest([Path("examples/first_team")]).manifest, "teamwright run examples/first_team")
+    assert hint is not None
+    assert "OPENAI_API_KEY" in hint
+    assert "teamwright run examples/first_team --model openai:gpt-5-mini" in hint
+    assert local_hint(read_manifest([team]).manifest, "x") is None
