@@ -60,5 +60,5 @@ def test_a_member_is_shown_under_its_team() -> None:
     rows += [Row(f"m{number}", 2, state="done", touched=2) for number in range(30)]
     rows += [Row("busy", 2, state="thinking", touched=99)]
     shown, _ = choose(rows, 6)
-    assert [row.member for row in shown][0] == "team"
+    assert shown[0].member == "team"
     assert "busy" in [row.member for row in shown]

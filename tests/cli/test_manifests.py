@@ -14,6 +14,7 @@ def test_a_valid_manifest_is_described(call: Call, team: Path) -> None:
     assert told["teams"] == {"report": {"strategy": "sequential", "members": ["writer", "critic"]}}
 
 
+#
 def test_every_mistake_is_told_at_once_with_line_and_column(call: Call, tmp_path: Path) -> None:
     text = "agents:\n  writer: {modle: x}\nteams:\n  t: {members: [wirter], strategy: sequental}\n"
     team = write_team(tmp_path / "team", text)

@@ -113,7 +113,7 @@ def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -
 
 
 def test_a_chain_of_50_that_is_killed_resumes_without_paying_twice(tmp_path: Path) -> None:
-    """R-01: each recorded request is made once; the one in flight may be made again."""
+    """Each recorded request is made once; the one in flight may be made again."""
     names = [f"m{number}" for number in range(1, 51)]
 
     def answer(request: ChatRequest) -> Say:

@@ -120,6 +120,7 @@ def test_a_further_manifest_can_be_added_and_a_team_chosen(call: Call, team: Pat
     assert "did you mean 'report'" in call("run", team, "Explain", "--team", "reprot").err
 
 
+#
 def test_a_query_in_the_manifest_gives_the_task_and_the_team(call: Call) -> None:
     folder = Path("examples/ark/banking")
     done = call("run", folder, "--model", f"scripted:{folder / 'replies.yaml'}")

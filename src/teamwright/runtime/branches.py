@@ -147,15 +147,20 @@ class RunBranches:
             self._end(branch)
 
     def _end(self, branch: RunBranch[object]) -> None:
-        """A branch has finished: the next one starts, and whoever waits is woken, before anything else happens."""
+        """A branch has finished: the next one starts, and whoever waits is woken, before anything else happens.
+
+        One that is stopped from outside, together with all the rest here, is handed to nobody.
+        """
         turnstile = self._context.run.turnstile
         self._running.discard(branch)
-        self._finished.append(branch)
+        ended = branch.done or branch.cancelled
+        if ended:
+            self._finished.append(branch)
         if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
             branch.seen = True
         if self._queue:
             self._launch(self._queue.popleft())
-        if self._wake is not None and not self._wake.done():
+        if ended and self._wake is not None and not self._wake.done():
             turnstile.unpark(self._context.lane)
             self._wake.set_result(None)
         if branch.cancelled:

@@ -127,7 +127,7 @@ class Calls:
             raise
         finally:
             run.calls_out -= 1
-            run.check_idle()
+            run.call_returned()
         return self._returned(returned, reservation)
 
     async def _leave(self, max_output: int | None) -> Returned:

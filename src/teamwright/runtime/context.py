@@ -345,6 +345,7 @@ class RunContext:
         if key in run.answers:
             return run.answers[key]
         run.questions[key] = asyncio.get_running_loop().create_future()
+        run.turnstile.people_asked += 1
         if self.agent_scope:
             run.agents_at_work -= 1
         run.turnstile.park(self.lane)
@@ -352,6 +353,7 @@ class RunContext:
             return await run.questions[key]
         finally:
             run.questions.pop(key, None)
+            run.turnstile.people_asked -= 1
             if self.agent_scope:
                 run.agents_at_work += 1
 

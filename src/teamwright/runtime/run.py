@@ -61,9 +61,9 @@ class Run:
             bus=bus,
             wall=wall,
             forked=forked,
-            check_idle=self._check_idle,
+            call_returned=self._check_pause,
         )
-        state.turnstile.when_idle = self._check_idle
+        state.turnstile.when_idle = self._idle
         self.letter = self._past.letter
 
     async def drive(self, beginning: Beginning | None = None) -> RunResult:
@@ -216,19 +216,21 @@ class Run:
             case Pause():
                 state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
                 state.pausing = True
-                self._check_idle()
+                self._check_pause()
 
-    def _check_idle(self) -> None:
-        """Set the run down when only people can move it on, or when a pause was asked for and all calls are back."""
-        state = self._state
-        if self._paused or state.closing or state.cancelled:
-            return
-        if state.pausing and not state.calls_out:
+    def _check_pause(self) -> None:
+        """Set the run down when that was asked for and all calls are back."""
+        if self._state.pausing and not self._state.calls_out:
             self._pause("pause")
-        elif state.questions and state.waits_for_people:
+
+    def _idle(self) -> None:
+        """Every branch waits: set the run down when only people can move it on."""
+        if self._state.waits_for_people:
             self._pause("person")
 
     def _pause(self, reason: StopReason) -> None:
+        if self._paused or self._state.closing or self._state.cancelled:
+            return
         self._paused = reason
         self._waiting_for = list(self._state.questions)
         self._state.closing = True

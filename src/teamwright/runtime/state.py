@@ -46,7 +46,7 @@ class RunState:
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
     questions: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
-    check_idle: Callable[[], None] = lambda: None
+    call_returned: Callable[[], None] = lambda: None
 
     def abort(self, error: TeamwrightError) -> None:
         """Something is wrong with the run itself: stop everything and leave the record as it is."""
@@ -62,9 +62,9 @@ class RunState:
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether nothing but an answer can move the run on."""
+        """Whether, with every branch waiting, nothing but an answer can move the run on."""
         answered = any(question.done() for question in self.questions.values())
-        return not self.agents_at_work and not answered and self.turnstile.idle
+        return bool(self.questions) and not self.agents_at_work and not answered
 
     def disagree(self, recorded: str, replayed: str) -> None:
         """Replay and record differ: an error on resume; on a fork the record gives way."""

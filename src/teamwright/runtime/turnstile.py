@@ -52,6 +52,7 @@ class Turnstile:
         self._agents: set[str] = set()
         self._blocked: Counter[str] = Counter()
         self.when_idle: Callable[[], None] | None = None
+        self.people_asked = 0
 
     def open_lane(self) -> Lane:
         """A new branch begins, at work."""
@@ -93,11 +94,6 @@ class Turnstile:
     def lone(self) -> bool:
         """Whether there is one branch only."""
         return self._lanes == 1
-
-    @property
-    def idle(self) -> bool:
-        """Whether every branch waits and nothing is on its way to any."""
-        return self._parked == self._lanes and not self._due
 
     @property
     def replaying(self) -> bool:
@@ -185,14 +181,14 @@ class Turnstile:
 
     def _watch(self) -> None:
         """See to it that what is due is delivered even if no branch says anything more."""
-        if self._due and not self._watching:
+        if (self._due or self.people_asked) and not self._watching:
             self._watching = True
             asyncio.get_running_loop().call_soon(self._look, self._stamp, QUIET_HOPS)
 
     def _look(self, stamp: int, hops: int) -> None:
         """A branch may wait for another one by its own means (a lock, say): then quiet counts as waiting."""
         loop = asyncio.get_running_loop()
-        if not self._due:
+        if not self._due and not self.people_asked:
             self._watching = False
         elif stamp != self._stamp:
             loop.call_soon(self._look, self._stamp, QUIET_HOPS)
@@ -200,8 +196,10 @@ class Turnstile:
             loop.call_soon(self._look, stamp, hops - 1)
         else:
             self._watching = False
-            if not self._unwinding:
+            if self._due and not self._unwinding:
                 self._deliver()
+            elif not self._due and self.when_idle is not None:
+                self.when_idle()
 
     def _deliver(self) -> bool:
         waiter = self._waiting.pop(self._due[0], None)
