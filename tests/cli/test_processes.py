@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,34 @@ def test_a_signal_interrupts_a_run_which_can_then_be_resumed(slow: Path, number:
     (slow / "replies.yaml").write_text("rules: [{agent: critic, reply: Last.}]")
     done = finish("runs", "resume", "one")
     assert (done.returncode, done.stdout) == (0, "Last.\n")
+
+
+def test_a_function_that_can_not_be_stopped_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(
+        "import sys, time\ndef sleep(task: str) -> str:\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n"
+    )
+    process = start("run", team, "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "asleep" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "runs resume one" in err
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
+    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(
+        "import os, signal, time\ndef sleep(task: str) -> str:\n"
+        "    for _ in range(2):\n        os.kill(os.getpid(), signal.SIGINT)\n        time.sleep(0.3)\n"
+        "    time.sleep(60)\n    return task\n"
+    )
+    process = start("run", team, "Go")
+    process.communicate(timeout=30)
+    assert process.returncode == 130
 
 
 def test_a_run_interrupted_with_json_still_prints_one_document(slow: Path) -> None:
@@ -137,6 +166,44 @@ def test_a_chain_of_50_that_is_killed_resumes_without_paying_twice(tmp_path: Pat
     assert [message["name"] for message in result["messages"]] == names
     assert result["status"] == "completed"
     assert "in doubt" in finish("runs", "show", "one").stdout
+
+
+def in_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
+    """Run the program with its stderr in a terminal; gives stdout and what the terminal got."""
+    import pty
+
+    near, far = pty.openpty()
+    surroundings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment}
+    command = [*PROGRAM, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=far, text=True, env=surroundings)
+    os.close(far)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(near, 65536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(near)
+    out, _ = process.communicate(timeout=20)
+    return out, shown.decode(errors="replace")
+
+
+def test_a_terminal_gets_a_live_view_and_its_cursor_back(tmp_path: Path) -> None:
+    team = write_team(tmp_path / "team", TEAM, "rules: [{agent: writer, delay: 0.5, reply: First.}, {reply: Last.}]")
+    out, shown = in_terminal("run", team, "Go")
+    assert out == "Last.\n"
+    for words in ("streaming", "waiting", "First.", "completed (done)"):
+        assert words in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_no_color_means_no_color(team: Path) -> None:
+    coloured = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;)[0-9;]*m")
+    assert coloured.search(in_terminal("run", team, "Go")[1])
+    assert not coloured.search(in_terminal("run", team, "Go", NO_COLOR="1")[1])
 
 
 def test_a_full_disk_or_locked_folder_is_told_in_words(team: Path, tmp_path: Path) -> None:

@@ -217,3 +217,12 @@ def test_the_tiny_local_model_comes_with_a_hint_for_a_real_one(call: Call, team:
     assert "OPENAI_API_KEY" in hint
     assert "teamwright run examples/first_team --model openai:gpt-5-mini" in hint
     assert local_hint(read_manifest([team]).manifest, "x") is None
+
+
+def test_the_first_team_runs_with_any_model(call: Call, tmp_path: Path) -> None:
+    folder = Path("examples/first_team")
+    (tmp_path / "replies.yaml").write_text("rules: [{agent: editor, reply: All in all.}, {reply: A fact.}]")
+    model = f"scripted:{tmp_path / 'replies.yaml'}"
+    done = call("run", folder / "team.yaml", "--file", folder / "task.txt", "--model", model)
+    assert (done.code, done.out) == (0, "All in all.\n")
+    assert [line.split()[0] for line in done.err.splitlines()[1:4]] == ["historian", "sceptic", "editor"]

@@ -29,6 +29,7 @@ from tests.laws.program import program_team
 RUN_ID = "r"
 TASK = "play"
 PATIENCE = 0.2
+PATIENCE_WITH_A_RUN = 10
 GAP = 60
 
 
@@ -182,8 +183,12 @@ def _with_asks(shape: Any, an_ask: Callable[[str], list[Any]], locked: bool = Fa
 
 async def play(make: Maker, score: Score, journal: Journal, *, resume: bool = False) -> RunResult:
     """Run or resume to the end; whoever is asked says yes."""
+    with anyio.fail_after(PATIENCE_WITH_A_RUN):
+        return await _play(make(score), journal, resume=resume)
+
+
+async def _play(team: Team, journal: Journal, *, resume: bool) -> RunResult:
     async with Engine(journal) as engine:
-        team = make(score)
         result = await (engine.resume(RUN_ID, team=team) if resume else engine.run(team, TASK, run_id=RUN_ID))
         while result.status == "paused":
             for key in (await engine.history(RUN_ID)).questions():

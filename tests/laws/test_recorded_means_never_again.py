@@ -23,13 +23,13 @@ async def test_a_run_that_is_cut_anywhere_ends_as_it_would_have(
     piece: Piece, delays: list[int], cuts: list[float]
 ) -> None:
     whole = MemoryJournal()
-    expected = await play(piece.team, Score(delays), whole)
+    expected = await play(piece.team, Score(delays, apart=True), whole)
     events = log_of(whole)
     assert expected.status == "completed"
     for at in {place_of(one, events) for one in cuts}:
         journal = cut(whole, at)
         recorded = returned(events[:at])
-        score = Score(order=returned(events), recorded=frozenset(recorded))
+        score = Score(apart=True, order=returned(events), recorded=frozenset(recorded))
         result = await play(piece.team, score, journal, resume=True)
         assert said(result) == said(expected), f"cut after event {at}"
         assert not set(score.made) & set(recorded)
@@ -55,8 +55,9 @@ async def test_what_a_resumed_run_did_is_what_the_next_one_finds(
 async def test_a_run_may_be_cut_after_every_single_event(piece: Piece, delays: list[int]) -> None:
     """One event at a time: each resume is allowed nothing but what the record already says, plus the rest."""
     whole = MemoryJournal()
-    expected = await play(piece.team, Score(delays), whole)
+    expected = await play(piece.team, Score(delays, apart=True), whole)
     events = log_of(whole)
     for at in range(1, len(events)):
-        score = Score(order=returned(events), recorded=frozenset(returned(events[:at])))
+        recorded = frozenset(returned(events[:at]))
+        score = Score(apart=True, order=returned(events), recorded=recorded)
         assert said(await play(piece.team, score, cut(whole, at), resume=True)) == said(expected), f"cut after {at}"

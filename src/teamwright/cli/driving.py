@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from teamwright.cli.failures import INTERRUPTED
 from teamwright.cli.output import ClosedOutput, result, result_json, say
 from teamwright.cli.views import EventLines, View, live_view
-from teamwright.cli.wording import next_steps, price_text, question_text, seconds_text, usage_text
+from teamwright.cli.wording import answer_word, next_steps, price_text, question_text, seconds_text, usage_text
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
                 try:
                     await view.take(item)
                 except ClosedOutput:
-                    handle.interrupt()
+                    stopper.stop()
                 if stopper.asked and not handle.drives:
                     break
             ended = await handle.result()
@@ -86,7 +86,7 @@ class Stopper:
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError):  # Windows: Ctrl-C then ends the process, and the run can still be resumed
             for number in STOPPERS:
-                loop.add_signal_handler(number, self.stop)
+                loop.add_signal_handler(number, self.signalled)
         try:
             yield
         finally:
@@ -96,11 +96,15 @@ class Stopper:
 
     def stop(self) -> None:
         """Stop driving."""
+        self.asked = True
+        self.handle.interrupt()
+
+    def signalled(self) -> None:
+        """Stop driving, or end the process when that was asked for before."""
         if self.asked:
             self.view.close()
             os._exit(INTERRUPTED)
-        self.asked = True
-        self.handle.interrupt()
+        self.stop()
 
 
 async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
@@ -111,7 +115,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
             result_json(ended.model_dump(mode="json"), shown.out)
         elif ended.output and (shown.out is not None or not shown.events):
             if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
-                say("Answer\n")
+                say(f"{answer_word(ended)}\n")
             result(ended.output, shown.out)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.cli.board import Board, Turn
 from teamwright.cli.output import clean
 from teamwright.cli.wording import (
+    answer_word,
     next_steps,
     note_text,
     number_text,
@@ -153,7 +154,7 @@ def explained(account: Account) -> str:
     for key, question in account.questions.items():
         lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
     if result.output is not None:
-        lines += ["", "Answer", _indented(result.output, 2)]
+        lines += ["", answer_word(result), _indented(result.output, 2)]
     lines += ["", "What can be done next", *(_indented(step, 2) for step in next_steps(result, account.questions))]
     return clean("\n".join(lines))
 

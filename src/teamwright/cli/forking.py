@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from teamwright.cli.driving import Shown, drive, tell
@@ -68,8 +69,8 @@ class Fork:
         )
         if not shown.quiet:
             say(f"run {handle.run_id} is a fork of {found.id}")
-        past = await engine.journal.read(handle.run_id, 0)
-        ended = await drive(engine, handle, shown, None if shown.events else past)
+        shared = takewhile(lambda event: event.kind != "run.resumed", await engine.journal.read(handle.run_id))
+        ended = await drive(engine, handle, shown, [] if shown.events else list(shared))
         return await tell(engine, ended, shown)
 
     def _team(self, engine: Engine, history: RunHistory) -> Team | None:

@@ -19,7 +19,7 @@ from teamwright.cli.board import Board, Row, State
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, message_texts
 from teamwright.cli.wording import note_text, number_text, seconds_text
-from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event
+from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -97,7 +97,8 @@ class LiveView:
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
         outermost = turn is not None and turn.row.depth == 0
-        note = None if isinstance(event.fact, AgentFailed) and outermost else note_text(event)
+        known = isinstance(event.fact, RunResumed) or (isinstance(event.fact, AgentFailed) and outermost)
+        note = None if known else note_text(event)
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
             self._print(Text(f"{who}! {one_line(note)}", style="yellow"))

@@ -5,8 +5,11 @@ Help must stay quick, so nothing here or at the top of a command's file may impo
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -58,7 +61,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         returned: object = command.main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 
-    return guarded(call, as_json="--json" in given)
+    code = guarded(call, as_json="--json" in given)
+    if arguments is None:
+        _leave_stuck_threads(code)
+    return code
+
+
+def _leave_stuck_threads(code: int) -> None:
+    """End at once where a function that can't be stopped still runs: the interpreter would wait for its thread."""
+    main_thread = threading.main_thread()
+    if any(thread is not main_thread and not thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from teamwright.cli.board import Board
 from teamwright.cli.output import clean, line_json, one_line, say
 from teamwright.cli.wording import note_text, number_text, seconds_text
-from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, TeamStarted
+from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed, TeamStarted
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -96,6 +96,8 @@ class PlainLines:
             case TeamStarted(strategy=strategy, members=members):
                 return f"{name or self.board.team + ' '} {strategy} of {', '.join(members)}"
             case AgentFailed() if row and row.depth == 0:
+                return None
+            case RunResumed() if not self._numbered:
                 return None
             case _:
                 note = note_text(event)

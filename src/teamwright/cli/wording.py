@@ -124,6 +124,12 @@ def why_text(status: Status, stop_reason: StopReason | None) -> str:
     return WHY.get((status, stop_reason)) or WHY[status, None]
 
 
+def answer_word(result: RunResult) -> str:
+    """What the output is: an answer only where the team came to its end."""
+    whole = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
+    return "Answer" if whole else "What there is so far"
+
+
 def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
     """Commands that can follow, each with what it is for."""
     run = result.run_id

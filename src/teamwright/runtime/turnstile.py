@@ -71,7 +71,7 @@ class Turnstile:
             lane.parked = True
             self._parked += 1
         self._stamp += 1
-        if self._due or self.when_idle is not None:
+        if self._due or self.people_asked:
             self._settle()
 
     def unpark(self, lane: Lane) -> None:
@@ -168,7 +168,7 @@ class Turnstile:
             if self._deliver() or not self._judge():
                 return
         self._watch()
-        if not self._due and self._parked == self._lanes and self.when_idle is not None:
+        if self.people_asked and not self._due and self._parked == self._lanes and self.when_idle is not None:
             self.when_idle()
 
     def _judge(self) -> bool:

@@ -1,0 +1,225 @@
+"""Law 4: cancelling or timing out leaves nothing behind, and every ask that began has exactly one ending."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.events import AgentAsked, AgentFailed, Delta, Event
+from teamwright.values.limits import Limits
+from teamwright.values.turns import Turn
+from tests.laws.crash.scenarios import caller
+from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, log_of, pieces, player
+from tests.laws.program import program_team
+
+ENDINGS = ("agent.replied", "agent.failed")
+
+
+def check_endings(events: Sequence[Event]) -> None:
+    """Each ask has one ending, after its beginning and after the endings of all that it asked in turn."""
+    asked = {event.key: event.number for event in events if isinstance(event.fact, AgentAsked)}
+    ended = Counter(event.key for event in events if event.kind in ENDINGS)
+    assert ended == dict.fromkeys(asked, 1)
+    numbers = {event.key: event.number for event in events if event.kind in ENDINGS}
+    for key, number in numbers.items():
+        assert asked[key] < number
+        around = [other for other in asked if key.startswith(f"{other}/")]
+        assert all(number < numbers[other] for other in around), f"{key} ended after what it is part of"
+    outcomes = Counter((e.key, e.fact.attempt) for e in events if e.kind in ("agent.returned", "agent.call_failed"))  # pyright: ignore
+    assert set(outcomes.values()) <= {1}
+
+
+@given(
+    piece=pieces(timers=True, failures=True),
+    delays=st.lists(st.integers(0, 25), min_size=1, max_size=8),
+    cancel_at=st.one_of(st.none(), st.integers(2, 40)),
+)
+async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
+    piece: Piece, delays: list[int], cancel_at: int | None
+) -> None:
+    journal, before = MemoryJournal(), asyncio.all_tasks()
+    with anyio.fail_after(10):
+        async with Engine(journal) as engine:
+            stop = asyncio.Event()
+
+            def listen(item: Event | Delta) -> None:
+                if isinstance(item, Event) and item.number == cancel_at:
+                    stop.set()
+
+            with engine.bus.listening(listen):
+                handle = await engine.start(piece.team(Score(delays)), TASK, run_id=RUN_ID)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_cancel_when, stop, engine)
+                    result = await handle.result()
+                    group.cancel_scope.cancel()
+    assert result.status in ("completed", "cancelled")
+    check_endings(log_of(journal))
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() <= before
+
+
+async def _cancel_when(stop: asyncio.Event, engine: Engine) -> None:
+    await stop.wait()
+    if RUN_ID in engine._live:
+        await engine.cancel(RUN_ID)
+
+
+async def hang(turn: Turn) -> str:
+    await asyncio.get_running_loop().create_future()
+    return ""
+
+
+def shapes() -> dict[str, Callable[[Sequence[Agent]], Team]]:
+    side_by_side = ["all", 3, ["ask", "h0"], ["ask", "h1"], ["ask", "h2"]]
+    return {
+        "sequential": lambda members: Team("t", members=members),
+        "nested": lambda members: Team("t", members=[Team("inner", members=members)]),
+        "branches": lambda members: program_team("t", side_by_side, members),
+    }
+
+
+@pytest.mark.parametrize("how", ["cancel", "deadline", "interrupt"])
+@pytest.mark.parametrize("shape", ["sequential", "nested", "branches"])
+async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> None:  # R-10
+    with ModelServer(lambda request: stopped.wait() or pytest.fail("never answered")) as server:
+        stopped = server.stopped
+        before, sockets = asyncio.all_tasks(), _sockets()
+        members = [caller(server.call_url, f"h{number}") for number in range(3)]
+        team = shapes()[shape](members)
+        team.limits = Limits(seconds=0.1) if how == "deadline" else None
+        journal = MemoryJournal()
+        async with Engine(journal) as engine:
+            handle = await engine.start(team, TASK, run_id=RUN_ID)
+            await anyio.to_thread.run_sync(server.wait_for, 3 if shape == "branches" else 1)
+            if how == "cancel":
+                await engine.cancel(RUN_ID)
+            if how != "interrupt":
+                assert (await handle.result()).status == {"cancel": "cancelled", "deadline": "timeout"}[how]
+                check_endings(log_of(journal))
+                failures = [event.fact for event in log_of(journal) if isinstance(event.fact, AgentFailed)]
+                assert {failure.error for failure in failures} <= {"cancelled", "deadline"}
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() <= before
+        assert _sockets(but=server) == sockets
+
+
+def _sockets(but: ModelServer | None = None) -> int:
+    """Open sockets of this process, without those that the server holds for its side."""
+    open_ = sum("socket:" in os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd") if _exists(one))
+    return open_ - (len(but._endpoint._open) if but else 0)
+
+
+def _exists(descriptor: str) -> bool:
+    return Path(f"/proc/self/fd/{descriptor}").is_symlink()
+
+
+async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None:  # R-10
+    score, journal = Score(), MemoryJournal()
+    async with Engine(journal) as engine:
+        handle = await engine.start(Team("t", members=[player("a", score), player("b", score)]), TASK, run_id=RUN_ID)
+        from teamwright.values.people import Cancel
+
+        await journal.send(RUN_ID, Cancel())
+        result = await handle.result()
+    assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
+    assert not score.made
+    assert not result.messages
+    assert log_of(journal)[-1].kind == "run.ended"
+
+
+async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
+    async with Engine("memory") as engine:
+        team = Team("t", members=[player("a", Score()), FunctionAgent("h", hang)])
+        handle = await engine.start(team, TASK, run_id=RUN_ID)
+        while not any(event.place == "step-2" for event in await engine.journal.read(RUN_ID)):
+            await asyncio.sleep(0.001)
+        result = await engine.cancel(RUN_ID)
+        assert result.status == "cancelled"
+        assert [message.name for message in result.messages] == ["a"]
+        assert (await handle.result()).messages == result.messages
+
+
+async def test_a_function_that_cannot_be_stopped_gets_a_grace_time_and_is_then_left_behind_visibly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("teamwright.agents.function.GRACE", 0.05)
+    release = threading.Event()
+
+    def stubborn(turn: Turn) -> str:
+        release.wait()
+        return "too late"
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        team = Team("t", members=[FunctionAgent("stubborn", stubborn, timeout=0.05)])
+        result = await engine.run(team, TASK, run_id=RUN_ID)
+    release.set()
+    kinds = [event.kind for event in log_of(journal)]
+    assert "agent.abandoned" in kinds
+    assert kinds.index("agent.abandoned") < kinds.index("agent.failed")
+    assert result.status == "failed"
+    assert result.failure is not None
+    assert result.failure.error == "timeout"
+    check_endings(log_of(journal))
+
+
+async def test_a_function_that_ends_within_the_grace_time_is_not_abandoned() -> None:
+    started = threading.Event()
+
+    def slow(turn: Turn) -> str:
+        started.set()
+        time.sleep(0.15)
+        return "late"
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        team = Team("t", members=[FunctionAgent("slow", slow, timeout=0.05)])
+        await engine.run(team, TASK, run_id=RUN_ID)
+    assert started.is_set()
+    assert "agent.abandoned" not in [event.kind for event in log_of(journal)]
+
+
+def write_pid_and_hang(text: str) -> str:
+    """In a process of its own: say who you are, and never come back."""
+    Path(text).write_text(str(os.getpid()), encoding="ascii")
+    time.sleep(600)
+    return ""
+
+
+async def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    agent = FunctionAgent("alone", write_pid_and_hang, isolate="process")
+    async with Engine("memory") as engine:
+        handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
+        while not place.exists() or not place.read_text():
+            await asyncio.sleep(0.01)
+        result = await engine.cancel(RUN_ID)
+        assert result.status == "cancelled"
+        assert (await handle.result()).status == "cancelled"
+    pid = int(place.read_text())
+    with anyio.fail_after(5):
+        while _runs(pid):
+            await asyncio.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
