@@ -18,16 +18,20 @@ from hypothesis import strategies as st
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Letter
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events import AgentAsked, AgentFailed, Delta, Event
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.people import Cancel
 from teamwright.values.turns import Turn
 from tests.laws.crash.scenarios import caller
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, log_of, pieces, player
 from tests.laws.program import program_team
 
+NEVER = RetryPolicy(attempts=0)
 ENDINGS = ("agent.replied", "agent.failed")
 
 
@@ -56,28 +60,17 @@ async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
     journal, before = MemoryJournal(), asyncio.all_tasks()
     with anyio.fail_after(10):
         async with Engine(journal) as engine:
-            stop = asyncio.Event()
 
             def listen(item: Event | Delta) -> None:
-                if isinstance(item, Event) and item.number == cancel_at:
-                    stop.set()
+                if isinstance(item, Event) and item.number == cancel_at and (run := engine._live.get(RUN_ID)):
+                    asyncio.get_running_loop().call_soon(run.take, Letter(1, RUN_ID, Cancel()))
 
             with engine.bus.listening(listen):
-                handle = await engine.start(piece.team(Score(delays)), TASK, run_id=RUN_ID)
-                async with anyio.create_task_group() as group:
-                    group.start_soon(_cancel_when, stop, engine)
-                    result = await handle.result()
-                    group.cancel_scope.cancel()
+                result = await engine.run(piece.team(Score(delays)), TASK, run_id=RUN_ID)
     assert result.status in ("completed", "cancelled")
     check_endings(log_of(journal))
     await asyncio.sleep(0)
     assert asyncio.all_tasks() <= before
-
-
-async def _cancel_when(stop: asyncio.Event, engine: Engine) -> None:
-    await stop.wait()
-    if RUN_ID in engine._live:
-        await engine.cancel(RUN_ID)
 
 
 async def hang(turn: Turn) -> str:
@@ -97,8 +90,7 @@ def shapes() -> dict[str, Callable[[Sequence[Agent]], Team]]:
 @pytest.mark.parametrize("how", ["cancel", "deadline", "interrupt"])
 @pytest.mark.parametrize("shape", ["sequential", "nested", "branches"])
 async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> None:  # R-10
-    with ModelServer(lambda request: stopped.wait() or pytest.fail("never answered")) as server:
-        stopped = server.stopped
+    with _silent_server() as server:
         before, sockets = asyncio.all_tasks(), _sockets()
         members = [caller(server.call_url, f"h{number}") for number in range(3)]
         team = shapes()[shape](members)
@@ -119,6 +111,17 @@ async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> Non
         assert _sockets(but=server) == sockets
 
 
+def _silent_server() -> ModelServer:
+    """A server that never answers."""
+
+    def wait(request: ChatRequest) -> ChatAnswer:
+        server.stopped.wait()
+        return Drop()
+
+    server = ModelServer(wait)
+    return server
+
+
 def _sockets(but: ModelServer | None = None) -> int:
     """Open sockets of this process, without those that the server holds for its side."""
     open_ = sum("socket:" in os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd") if _exists(one))
@@ -133,8 +136,6 @@ async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None: 
     score, journal = Score(), MemoryJournal()
     async with Engine(journal) as engine:
         handle = await engine.start(Team("t", members=[player("a", score), player("b", score)]), TASK, run_id=RUN_ID)
-        from teamwright.values.people import Cancel
-
         await journal.send(RUN_ID, Cancel())
         result = await handle.result()
     assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
@@ -167,7 +168,7 @@ async def test_a_function_that_cannot_be_stopped_gets_a_grace_time_and_is_then_l
 
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        team = Team("t", members=[FunctionAgent("stubborn", stubborn, timeout=0.05)])
+        team = Team("t", members=[FunctionAgent("stubborn", stubborn, timeout=0.05, retry=NEVER)])
         result = await engine.run(team, TASK, run_id=RUN_ID)
     release.set()
     kinds = [event.kind for event in log_of(journal)]
@@ -189,7 +190,7 @@ async def test_a_function_that_ends_within_the_grace_time_is_not_abandoned() -> 
 
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        team = Team("t", members=[FunctionAgent("slow", slow, timeout=0.05)])
+        team = Team("t", members=[FunctionAgent("slow", slow, timeout=0.05, retry=NEVER)])
         await engine.run(team, TASK, run_id=RUN_ID)
     assert started.is_set()
     assert "agent.abandoned" not in [event.kind for event in log_of(journal)]
@@ -202,20 +203,22 @@ def write_pid_and_hang(text: str) -> str:
     return ""
 
 
-async def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> None:
+def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> None:
     place = tmp_path / "pid"
-    agent = FunctionAgent("alone", write_pid_and_hang, isolate="process")
-    async with Engine("memory") as engine:
-        handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
-        while not place.exists() or not place.read_text():
-            await asyncio.sleep(0.01)
-        result = await engine.cancel(RUN_ID)
-        assert result.status == "cancelled"
-        assert (await handle.result()).status == "cancelled"
-    pid = int(place.read_text())
-    with anyio.fail_after(5):
-        while _runs(pid):
-            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        agent = FunctionAgent("alone", write_pid_and_hang, isolate="process")
+        async with Engine("memory") as engine:
+            handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
+            while not place.exists() or not place.read_text():
+                await asyncio.sleep(0.01)
+            assert (await engine.cancel(RUN_ID)).status == "cancelled"
+            assert (await handle.result()).status == "cancelled"
+        with anyio.fail_after(5):
+            while _runs(int(place.read_text())):
+                await asyncio.sleep(0.01)
+
+    anyio.run(main)
 
 
 def _runs(pid: int) -> bool:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -120,8 +119,7 @@ class Clock(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """One call to the world, described so that it can be recorded, paid for, retried and recognised.
 
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request.
@@ -138,8 +136,7 @@ class Effect:
     timeout: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What the engine hands to a call.
 
     `idempotency_key` is the same for every attempt of one effect. `used(mark)` counts the recorded returns of this
@@ -153,8 +150,7 @@ class Attempt:
     delta: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(NamedTuple):
     """What came back from a call: a JSON value, and what it cost."""
 
     value: JsonValue

@@ -40,7 +40,7 @@ def refusal_text(level: str, what: Bound, needed: int, left: int, limit: int) ->
 class Account:
     """One level of the ledger. An account without limits only passes on to the ones around it."""
 
-    __slots__ = ("_limits", "_spent", "held_calls", "held_tokens", "name", "parent")
+    __slots__ = ("_limits", "_spent", "held_calls", "held_tokens", "holders", "name", "parent")
 
     def __init__(
         self, name: str, limits: Limits | None, parent: Account | None, tokens: int = 0, calls: int = 0
@@ -48,7 +48,7 @@ class Account:
         self.name, self.parent = name, parent
         self._limits = limits or Limits()
         self._spent = {"tokens": tokens, "calls": calls}
-        self.held_tokens = self.held_calls = 0
+        self.held_tokens = self.held_calls = self.holders = 0
 
     def limit(self, what: Bound) -> int:
         """The bound on tokens or calls; asked only where there is one."""
@@ -83,12 +83,25 @@ class Account:
             return "calls"
         return None
 
-    def tokens_left(self) -> int | None:
-        """Tokens neither spent nor held, at the tightest level; `None` when nothing bounds them."""
-        left = [
-            a._limits.tokens - a._spent["tokens"] - a.held_tokens for a in self.chain() if a._limits.tokens is not None
+    def hold(self, tokens: int, calls: int) -> None:
+        """Set aside, here and in every account around; negative to let go."""
+        for account in self.chain():
+            account.held_tokens += tokens
+            account.held_calls += calls
+            account.holders += (tokens > 0) - (tokens < 0)
+
+    def fair_output(self, prompt: int, waiting: int) -> int:
+        """The output cap of a request that names none: the smaller of 4096 and, at the tightest level, an equal share.
+
+        What is left is shared between those who hold tokens and those who wait, so that a request which comes late
+        waits for the others rather than getting by on the little that they leave.
+        """
+        shares = [
+            (a._limits.tokens - a._spent["tokens"] - prompt) // (a.holders + waiting)
+            for a in self.chain()
+            if a._limits.tokens is not None
         ]
-        return max(0, min(left)) if left else None
+        return max(1, min(DEFAULT_OUTPUT, *shares)) if shares else DEFAULT_OUTPUT
 
     @property
     def bounded(self) -> bool:
@@ -98,31 +111,32 @@ class Account:
 
 @dataclass(slots=True)
 class Reservation:
-    """Tokens and a call set aside; ends by exactly one of `settle`, `release` and `forfeit`."""
+    """Tokens and a call set aside; ends by exactly one of `settle`, `release`, `forfeit` and `give_back`."""
 
     ledger: Ledger
     account: Account
     tokens: int
     max_output: int | None
-    calls: int = 1
 
     def settle(self, tokens: int) -> int:
         """Charge what the call cost; returns by how much it went over the reservation."""
-        self._end(tokens, self.calls)
+        self._end(tokens, 1)
         return max(0, tokens - self.tokens)
 
     def release(self) -> None:
         """The call did not cost tokens: give them back. It still counts as a call."""
-        self._end(0, self.calls)
+        self._end(0, 1)
 
     def forfeit(self) -> None:
         """Nobody knows what the call cost: charge it in full."""
-        self._end(self.tokens, self.calls)
+        self._end(self.tokens, 1)
+
+    def give_back(self) -> None:
+        """The call never left: it is as if nothing had been reserved."""
+        self._end(0, 0)
 
     def _end(self, tokens: int, calls: int) -> None:
-        for account in self.account.chain():
-            account.held_tokens -= self.tokens
-            account.held_calls -= self.calls
+        self.account.hold(-self.tokens, -1)
         self.account.charge(tokens, calls)
         self.ledger.serve()
 
@@ -132,6 +146,7 @@ class _Waiter:
     account: Account
     prompt: int
     cap: int | None
+    model: bool
     granted: asyncio.Future[Reservation]
 
 
@@ -149,8 +164,8 @@ class Ledger:
         For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
         smaller of 4096 and a fair share of what is left.
         """
-        cap = (max_output or self._fair_cap(account, prompt_tokens)) if model else None
-        waiter = _Waiter(account, prompt_tokens, cap, asyncio.get_running_loop().create_future())
+        granted: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(account, prompt_tokens, max_output if model else None, model, granted)
         self._waiting.append(waiter)
         self.serve()
         try:
@@ -159,7 +174,7 @@ class Ledger:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
-                self._give_back(waiter.granted.result())
+                waiter.granted.result().give_back()
             raise
 
     def serve(self) -> None:
@@ -168,45 +183,37 @@ class Ledger:
             return
         blocked: set[int] = set()
         still: list[_Waiter] = []
+        waiting = len(self._waiting)
         for waiter in self._waiting:
             levels = {id(account) for account in waiter.account.chain() if account.bounded}
             if waiter.granted.done():
                 continue
             try:
-                grant = None if levels & blocked else self._grant(waiter.account, waiter.prompt, waiter.cap)
+                grant = None if levels & blocked else self._grant(waiter, waiting)
             except Refusal as refusal:
                 waiter.granted.set_exception(refusal)
+                waiting -= 1
                 continue
             if grant is None:
                 blocked |= levels
                 still.append(waiter)
             else:
                 waiter.granted.set_result(grant)
+                waiting -= 1
         self._waiting = still
 
-    def _grant(self, account: Account, prompt: int, cap: int | None) -> Reservation | None:
-        tokens = prompt + (cap or 0)
+    def _grant(self, waiter: _Waiter, waiting: int) -> Reservation | None:
+        account, cap = waiter.account, waiter.cap
+        if waiter.model and cap is None:
+            cap = account.fair_output(waiter.prompt, waiting)
+        tokens = waiter.prompt + (cap or 0)
         for level in account.chain():
             if what := level.over(tokens, 1, with_held=False):
                 raise Refusal(level, what, tokens if what == "tokens" else 1)
         if any(level.over(tokens, 1, with_held=True) for level in account.chain()):
             return None
-        for level in account.chain():
-            level.held_tokens += tokens
-            level.held_calls += 1
+        account.hold(tokens, 1)
         return Reservation(self, account, tokens, cap)
-
-    def _give_back(self, reservation: Reservation) -> None:
-        reservation.calls, calls = 0, reservation.calls
-        for level in reservation.account.chain():
-            level.held_calls -= calls
-        reservation.release()
-
-    def _fair_cap(self, account: Account, prompt: int) -> int:
-        left = account.tokens_left()
-        if left is None:
-            return DEFAULT_OUTPUT
-        return max(1, min(DEFAULT_OUTPUT, (left - prompt) // (len(self._waiting) + 1)))
 
 
 def prompt_tokens(prompt_bytes: int, messages: int) -> int:

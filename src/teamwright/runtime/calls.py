@@ -61,7 +61,7 @@ class Calls:
             await anyio.sleep(max(0.0, past.retry_at - run.wall()))
         while True:
             self._number += 1
-            reservation = await self._reserve()
+            reservation = await self._reserve() if self._context.account or run.pausing else None
             try:
                 return await self._attempt(reservation, in_doubt=in_doubt)
             except AgentError as error:
@@ -106,15 +106,7 @@ class Calls:
         run.recorder.add(
             context.path,
             self._place,
-            AgentCalled(
-                effect=effect.kind,
-                name=effect.name,
-                request=effect.request,
-                attempt=self._number,
-                reserved=reservation.tokens if reservation else 0,
-                max_output=max_output,
-                in_doubt=in_doubt,
-            ),
+            self._called(reservation.tokens if reservation else 0, max_output, in_doubt=in_doubt),
         )
         run.calls_out += 1
         try:
@@ -129,6 +121,20 @@ class Calls:
             run.calls_out -= 1
             run.call_returned()
         return self._returned(returned, reservation)
+
+    def _called(self, reserved: int, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
+        kind, name, request = self._effect.kind, self._effect.name, self._effect.request
+        if self._number == 1 and not reserved and max_output is None:
+            return AgentCalled(effect=kind, name=name, request=request)
+        return AgentCalled(
+            effect=kind,
+            name=name,
+            request=request,
+            attempt=self._number,
+            reserved=reserved,
+            max_output=max_output,
+            in_doubt=in_doubt,
+        )
 
     async def _leave(self, max_output: int | None) -> Returned:
         attempt = Attempt(
@@ -145,14 +151,18 @@ class Calls:
                 return await self._effect.call(attempt)
         except (AgentError, LimitReached, RunError, JournalError):
             raise
+        except asyncio.CancelledError as error:
+            if being_cancelled():
+                raise
+            raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
             raise AgentTimeout(f"{self._effect.name!r} did not answer in time") from error
-        except Exception as error:  # whatever a call does wrong becomes a recorded failure
+        except (Exception, SystemExit) as error:  # whatever a call does wrong becomes a recorded failure
             raise AgentError(f"{type(error).__name__}: {error}") from error
 
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
         context, run = self._context, self._context.run
-        returned = Returned(run.redactor.value(returned.value), returned.usage, returned.mark, returned.truncated)
+        returned = returned._replace(value=run.redactor.value(returned.value))
         if run.closing:
             raise asyncio.CancelledError
         run.recorder.add(
@@ -232,3 +242,9 @@ class Calls:
                     text=context.run.redactor.text(text),
                 )
             )
+
+
+def being_cancelled() -> bool:
+    """Whether somebody stops this task, as opposed to something inside it that was stopped."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -22,7 +22,7 @@ from teamwright.errors import (
     RunError,
 )
 from teamwright.runtime.branches import RunBranches
-from teamwright.runtime.calls import Calls
+from teamwright.runtime.calls import Calls, being_cancelled
 from teamwright.runtime.clock import ScopeClock
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.replay import RecordedAsk
@@ -32,6 +32,7 @@ from teamwright.values.events import (
     AgentAsked,
     AgentFailed,
     AgentReplied,
+    Custom,
     Fact,
     PersonAnswered,
     PersonAsked,
@@ -117,7 +118,8 @@ class RunContext:
             self.run.now = self.run.past.times[full]
             return self.run.past.answers[full]
         if not self._noted("person.asked", place):
-            self.run.recorder.add(self.path, place, PersonAsked(question=question))
+            asked = question.model_copy(update={"text": self.run.redactor.text(question.text)})
+            self.run.recorder.add(self.path, place, PersonAsked(question=asked))
         answer = await self._answer_to(full)
         event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
         self.run.turnstile.announce(full)
@@ -147,6 +149,8 @@ class RunContext:
         self._emitted += 1
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):
+            if isinstance(fact, Custom):
+                fact = Custom(domain=fact.domain, name=fact.name, data=self.run.redactor.value(fact.data))
             self.run.recorder.add(self.path, place, fact)
 
     def branch(self, name: str, lane: Lane) -> RunContext:
@@ -259,14 +263,32 @@ class RunContext:
             return self._failure(member, child, error)
         except (RunError, JournalError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
+        except asyncio.CancelledError as error:
+            if being_cancelled():
+                raise
+            return self._failure(member, child, AgentError(f"was cancelled from inside ({type(error).__name__})"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
             return self._failure(member, child, error)
         changes: dict[str, object] = {}
         if reply.usage is not child.usage:
             changes["usage"] = child.usage
-        if member.kind == "team" and self.path:
-            changes["messages"] = self._as_said_by(member, reply.messages)
+        if member.kind == "team":
+            if self.path:
+                changes["messages"] = self._as_said_by(member, reply.messages)
+        elif not all(self.run.recorder.knows(message.content) for message in reply.messages):
+            changes |= self._without_secrets(reply)
         return reply.model_copy(update=changes) if changes else reply
+
+    def _without_secrets(self, reply: Reply) -> dict[str, object]:
+        """What to change in a reply that did not come from an effect, whose values are clean."""
+        redactor = self.run.redactor
+        return {
+            "messages": tuple(
+                Message(name=one.name, content=redactor.text(one.content), role=one.role) for one in reply.messages
+            ),
+            "data": redactor.value(reply.data),
+            "warnings": tuple(map(redactor.text, reply.warnings)),
+        }
 
     def _being_stopped(self) -> bool:
         """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
@@ -275,7 +297,7 @@ class RunContext:
             context = context._parent
         return context is not None or self.run.cancelled
 
-    def _failure(self, member: Agent, child: RunContext, error: Exception | None) -> Failure:
+    def _failure(self, member: Agent, child: RunContext, error: BaseException | None) -> Failure:
         said = self._as_said_by(member, child.said)
         match error:
             case None:
@@ -310,18 +332,24 @@ class RunContext:
                 tally=child.tally(),
             )
         else:
-            fact = AgentReplied(
-                messages=recorder.keep_messages(ending.messages),
-                data=None if ending.data is None else recorder.keep(ending.data),
-                usage=ending.usage,
-                signal=ending.signal,
-                stop_reason=ending.stop_reason,
-                truncated=ending.truncated,
-                warnings=ending.warnings,
-                tally=child.tally(),
-            )
+            fact = self._replied(ending, child)
         self.run.now = recorder.add(self.path, place, fact).time
         return ending
+
+    def _replied(self, reply: Reply, child: RunContext) -> AgentReplied:
+        messages, tally = self.run.recorder.keep_messages(reply.messages), child.tally()
+        if reply.data is None and not (reply.signal or reply.stop_reason or reply.truncated or reply.warnings):
+            return AgentReplied(messages=messages, usage=reply.usage, tally=tally)
+        return AgentReplied(
+            messages=messages,
+            data=None if reply.data is None else self.run.recorder.keep(reply.data),
+            usage=reply.usage,
+            signal=reply.signal,
+            stop_reason=reply.stop_reason,
+            truncated=reply.truncated,
+            warnings=reply.warnings,
+            tally=tally,
+        )
 
     def _hear(self, turn: Turn, ending: Reply | Failure) -> Reply | Failure:
         """What was said counts as the scope's partial result from the moment it is heard."""

@@ -23,6 +23,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.history import RunHistory
+from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.load import team_from
@@ -151,7 +152,8 @@ class Engine:
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
         made = require_team(team) if team is not None else self._team_of(await self._past(run_id))
-        batch = history.fork(identity, self._wall(), cut, task, made)
+        told = None if task is None else Redactor(made.secrets).text(task)
+        batch = history.fork(identity, self._wall(), cut, told, made)
         await self._append(batch)
         run = Run(identity, made, self.journal, self.bus, self._wall, await self._past(identity))
         return self._launch(run, None)
@@ -242,11 +244,11 @@ class Engine:
         if result.status in FINAL:
             raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
         await self.journal.send(run_id, intervention)
-        if run_id in self._live or self.journal.is_driven(run_id):
+        while run_id in self._live or self.journal.is_driven(run_id):
             async for _ in self.follow(run_id, (await self.history(run_id)).number):
                 pass
-            return await self.result(run_id)
-        if isinstance(intervention, Pause):
+            result = await self.result(run_id)
+        if result.status in FINAL or isinstance(intervention, Pause):
             return result
         past = await self._past(run_id)
         run = Run(run_id, self._team_of(past), self.journal, self.bus, self._wall, past)

@@ -63,18 +63,24 @@ class Recorder:
             self._texts[value] = body
         return body
 
+    def knows(self, text: str) -> bool:
+        """Whether this text has been kept before."""
+        return text in self._texts
+
     def know(self, text: str, body: Body) -> None:
         """Remember that the journal has this text already."""
         self._texts[text] = body
 
     def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
         """Keep each message's text, and return how to find it again."""
-        return tuple(
-            MessageRef(
-                name=message.name, body=self.keep(message.content), role="user" if message.role == "user" else None
-            )
-            for message in messages
-        )
+        refs: list[MessageRef] = []
+        for message in messages:
+            body = self.keep(message.content)
+            if message.role == "user":
+                refs.append(MessageRef(name=message.name, body=body, role="user"))
+            else:
+                refs.append(MessageRef(name=message.name, body=body))
+        return tuple(refs)
 
     async def durable(self, *, at_once: bool = False) -> None:
         """Wait until everything written so far is durable; `at_once` when nobody else will add to the batch."""

@@ -13,8 +13,6 @@ SHAPES = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
     r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}|(?<=[Aa]uthorization: Basic )[A-Za-z0-9+/=]{8,}"
 )
-SIGNS = ("sk-", "pk-", "rk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "AKIA", "xox", "AIza", "earer ", "uthorization: ")
-"""What every shape contains: looking for these first is a hundred times faster than trying the shapes."""
 SECRET_NAMES = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 SHORTEST = 6
 
@@ -31,10 +29,7 @@ class Redactor:
         """The text without secrets."""
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
-        for sign in SIGNS:
-            if sign in text:
-                return SHAPES.sub(HIDDEN, text)
-        return text
+        return SHAPES.sub(HIDDEN, text) if _may_hold_a_key(text) else text
 
     def value(self, value: JsonValue) -> JsonValue:
         """The value without secrets in any of its strings."""
@@ -47,6 +42,19 @@ class Redactor:
                 return {self.text(key): self.value(item) for key, item in value.items()}
             case _:
                 return value
+
+
+def _may_hold_a_key(text: str) -> bool:
+    """Whether the text has what every shape contains; most have not, and trying the shapes takes thirty times longer."""
+    return (
+        "k-" in text
+        or ("_" in text and any(sign in text for sign in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")))
+        or "AKIA" in text
+        or "AIza" in text
+        or "xox" in text
+        or "earer " in text
+        or "uthorization: " in text
+    )
 
 
 def environment_secrets() -> list[str]:

@@ -76,7 +76,7 @@ class Run:
             await self._read_letters()
             ending: Ending | None = None
             with state.cancel_scope:
-                if state.cancelled:
+                if state.cancelled and not state.turnstile.replaying:
                     await anyio.lowlevel.checkpoint()
                 try:
                     reply = await root.ask(self._team, Turn(task, history), key=self._team.name)
@@ -100,7 +100,9 @@ class Run:
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
         self._state.seed = beginning.seed
-        task = self._state.redactor.text(beginning.task)
+        redactor = self._state.redactor
+        task = redactor.text(beginning.task)
+        history = [one.model_copy(update={"content": redactor.text(one.content)}) for one in beginning.history]
         event = recorder.add(
             "",
             "",
@@ -111,13 +113,13 @@ class Run:
                 seed=beginning.seed,
                 strategies=team.strategies(),
                 origin=beginning.origin,
-                history=recorder.keep_messages(beginning.history),
+                history=recorder.keep_messages(history),
             ),
         )
         # As recorded, so that a resumed run begins at the same instant.
         self._past.started_at = self._state.now = event.time
         self._past.drives.append((event.time, event.time))
-        return task, History.of(beginning.history)
+        return task, History.of(history)
 
     def _resume(self) -> tuple[str, History]:
         started = self._past.started
@@ -133,6 +135,8 @@ class Run:
         state = self._state
         state.seed, state.now = started.seed, self._past.started_at
         self._past.charge_open_turns()
+        if self._past.cancelled:
+            self._cancel()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
         return str(self._past.value(started.task)), History.of(self._past.messages(started.history))
@@ -204,15 +208,16 @@ class Run:
         self.letter = max(self.letter, letter.id)
         state = self._state
         match letter.intervention:
-            case Answered(key=key, answer=answer):
-                state.answers[key] = answer
+            case Answered(key=key, answer=given):
+                text, data = state.redactor.text(given.text), state.redactor.value(given.data)
+                state.answers[key] = answer = given.model_copy(update={"text": text, "data": data})
                 if (waiting := state.questions.get(key)) and not waiting.done():
                     waiting.set_result(answer)
-            case Cancel():
+            case Cancel() as cancel:
                 if not state.cancelled:
-                    state.cancelled = True
-                    state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
-                    state.cancel_scope.cancel()
+                    cancel = cancel.model_copy(update={"reason": state.redactor.text(cancel.reason)})
+                    state.recorder.add("", "", RunIntervened(intervention=cancel, letter=letter.id))
+                    self._cancel()
             case Pause():
                 state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
                 state.pausing = True
@@ -238,6 +243,14 @@ class Run:
 
     def _caught_up(self) -> None:
         self._state.recorder.release()
+        if self._state.cancelled:
+            self._state.cancel_scope.cancel()
+
+    def _cancel(self) -> None:
+        """End the run; what was recorded is replayed first, so that nothing which was said is lost."""
+        self._state.cancelled = True
+        if not self._state.turnstile.replaying:
+            self._state.cancel_scope.cancel()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:
         self._state.disagree(f"that {recorded!r} came next", f"waits for {', '.join(map(repr, waiting)) or 'nothing'}")

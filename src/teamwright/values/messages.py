@@ -14,11 +14,9 @@ DIGEST_BYTES = 20
 
 def digest(text: str, *more: str) -> str:
     """The content hash of one or more strings, as hex; used for bodies and for matching turns."""
-    state = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES)
-    for part in more:
-        state.update(b"\x00")
-        state.update(part.encode("utf-8", "surrogatepass"))
-    return state.hexdigest()
+    if more:
+        text = "".join([f"{len(part)}:{part}" for part in (text, *more)])
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 
 class Message(Value):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from pydantic import JsonValue
@@ -27,11 +26,15 @@ class Turn:
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """By this a turn is recognised on replay; what the engine adds to a turn is no part of it."""
-        tools = "*" if self.tools is None else ",".join(self.tools)
-        return digest(self.history.digest, self.task, self.purpose, tools, str(self.max_output))
+        known: str | None = self.__dict__.get("known_digest")
+        if known is None:
+            tools = "*" if self.tools is None else ",".join(self.tools)
+            known = digest(self.history.digest, self.task, self.purpose, tools, str(self.max_output))
+            self.__dict__["known_digest"] = known
+        return known
 
     @property
     def prompt(self) -> str:

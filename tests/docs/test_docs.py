@@ -1,0 +1,163 @@
+"""Runs every example in README.md and docs/, and compares what it prints with what the page shows.
+
+Each page has one temporary folder, in which its blocks run in order, offline. Ids, times and clocks are masked, and a
+line `…` stands for any number of lines.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import yaml
+
+from teamwright.cli.main import main
+from tests.docs.pages import PAGES, ROOT, Block, blocks, commands
+
+EVERY = [block for page in PAGES for block in blocks(page)]
+SKIPPED = [block for block in EVERY if block.mark == "skip"]
+OUTSIDE = re.compile(r"^(make|pip|git|uv|sudo|export)\b")
+"""Commands that change more than the page's folder: a page that shows one marks it as skipped."""
+
+MASKS = (
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "RUN"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "WHEN"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "CLOCK"),
+    (re.compile(r"(?<![\w.])\d+\.\d+ (s|ms|kB|MB|GB)\b"), r"N \1"),
+    (re.compile(r'"(seconds|time)": [\d.e-]+'), r'"\1": N'),
+    (re.compile(r"taken up again by \S+"), "taken up again by DRIVER"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+def masked(text: str) -> list[str]:
+    """The lines without what differs from run to run."""
+    for pattern, instead in MASKS:
+        text = pattern.sub(instead, text)
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def fits(shown: str, printed: str) -> bool:
+    """Whether a page shows what was printed; `…` on a line of its own is any number of lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line) + r"\n" for line in masked(shown))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in masked(printed))) is not None
+
+
+def compare(block: Block, what: str, shown: str, printed: str) -> None:
+    assert fits(shown, printed), f"{block.name}: {what}\n--- the page shows\n{shown}\n--- it prints\n{printed}"
+
+
+def run_python(block: Block) -> None:
+    """Run a Python block as a program of its own."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(block.text, block.name, "exec", dont_inherit=True), {"__name__": "__main__"})  # noqa: S102
+    if block.shown is not None or printed.getvalue():
+        compare(block, "what the program prints", block.shown or "", printed.getvalue())
+
+
+def in_shell(line: str) -> str:
+    """What a command prints in a shell, both streams together; like a terminal it tells of a killed process."""
+    done = subprocess.run(
+        ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=30
+    )
+    return done.stdout + ("Killed\n" if done.returncode in {-9, 137} else "")
+
+
+def in_process(line: str) -> str:
+    """What the program prints when it is called here, which takes a tenth of the time."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        main(shlex.split(line)[1:])
+    return printed.getvalue()
+
+
+def run_console(block: Block) -> None:
+    """Run each command of a console block."""
+    for command in commands(block):
+        assert not OUTSIDE.match(command.line), f"{block.name}: mark this block with  <!-- skip: why -->"
+        plain = command.line.startswith("teamwright ") and not re.search(r"[|;&<>$`]", command.line)
+        printed = in_process(command.line) if plain and block.mark != "shell" else in_shell(command.line)
+        compare(block, f"$ {command.line}", command.shown, printed)
+
+
+def run(block: Block, folder: Path) -> None:
+    """Do with a block what it is there for."""
+    match block.mark, block.language:
+        case "skip", _:
+            return
+        case "file", _:
+            file = folder / block.about
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+        case _, "python":
+            run_python(block)
+        case _, "console":
+            run_console(block)
+        case _, "yaml":
+            list(yaml.safe_load_all(block.text))
+        case _:
+            return
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of_a_page_run_and_print_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    known = set(sys.modules)
+    try:
+        for block in blocks(page):
+            run(block, folder)
+    finally:
+        for name in set(sys.modules) - known:
+            if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+@pytest.mark.parametrize("block", SKIPPED, ids=lambda block: block.name)
+def test_an_example_that_is_not_run_says_why_and_is_well_formed(block: Block) -> None:
+    assert block.about, f"{block.name}: say why it is skipped"
+    if block.language == "python":
+        compile(block.text, block.name, "exec", dont_inherit=True)
+    elif block.language == "yaml":
+        list(yaml.safe_load_all(block.text))
+    pytest.skip(block.about)
+
+
+def test_every_link_to_a_file_or_heading_leads_there() -> None:
+    broken: list[str] = []
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+            path, _, heading = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists() or (heading and heading not in headings(file)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert not broken
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as they are made from its headings."""
+    lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def test_a_page_that_shows_something_else_is_found() -> None:
+    assert fits("a\n…\nd 0.1 s\n", "a\nb\nc\nd 12.3 s\n")
+    assert not fits("a\n", "a\nb\n")
+    assert not fits("a\n…\nd\n", "a\nb\n")

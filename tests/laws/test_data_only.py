@@ -1,0 +1,109 @@
+"""Law 9: nothing is pickled, records carry a version, and an older program refuses what is newer, in words."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import teamwright
+from teamwright.errors import JournalTooNew
+from teamwright.journal.migrations import MIGRATIONS, Execute, migrate
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from tests.laws.orchestra import RUN_ID, TASK, Score, player
+
+FORBIDDEN = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+SOURCES = sorted(Path(teamwright.__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(SOURCES[0].parent)))
+def test_no_module_imports_anything_that_pickles(source: Path) -> None:
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                imported = {alias.name.partition(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(module)):
+                imported = {module.partition(".")[0]}
+            case ast.Call(func=ast.Name(id="eval" | "exec" as name)):
+                imported = {name}
+            case _:
+                continue
+        assert not imported & (FORBIDDEN | {"eval", "exec"})
+
+
+async def a_run(path: Path) -> None:
+    async with Engine(path) as engine:
+        await engine.run(Team("t", members=[player("a", Score())]), TASK, run_id=RUN_ID)
+
+
+async def test_everything_in_the_database_is_a_number_text_or_json(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await a_run(path)
+    with closing(sqlite3.connect(path)) as database:
+        for (text,) in database.execute("SELECT data FROM events").fetchall():
+            assert isinstance(json.loads(text), dict)
+        for digest, text in database.execute("SELECT hash, text FROM bodies").fetchall():
+            assert len(digest) == 20
+            json.loads(text)
+
+
+async def test_a_newer_database_is_refused_in_words_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await a_run(path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    before = path.read_bytes()
+    with pytest.raises(JournalTooNew, match=r"update Teamwright"):
+        async with Engine(path):
+            pass
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET version = 99 WHERE kind = 'agent.replied'",
+        "UPDATE events SET kind = 'agent.dreamt' WHERE kind = 'agent.replied'",
+        """UPDATE events SET data = '{"mood":"new"}' WHERE kind = 'agent.replied'""",
+    ],
+)
+async def test_a_newer_record_is_refused_in_words(change: str, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await a_run(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(change)
+    async with Engine(path) as engine:
+        with pytest.raises(JournalTooNew, match=r"newer version of Teamwright"):
+            await engine.history(RUN_ID)
+
+
+def test_a_database_gets_every_step_that_it_has_not_had() -> None:
+    steps: list[str] = []
+
+    def step(name: str) -> object:
+        def run(execute: Execute) -> None:
+            steps.append(name)
+
+        return run
+
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        made = (step("one"), step("two"), step("three"))
+        migrate("x.db", 1, database.execute, made)  # pyright: ignore[reportArgumentType]
+        assert steps == ["two", "three"]
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+        migrate("x.db", 3, database.execute, made)  # pyright: ignore[reportArgumentType]
+        assert steps == ["two", "three"]
+
+
+async def test_an_empty_database_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await a_run(path)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    async with Engine(path) as engine:
+        assert (await engine.result(RUN_ID)).status == "completed"

@@ -1,0 +1,193 @@
+"""Laws 6 and 7: each run has one ending, its last event; and following it from anywhere yields the same list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.scripted import Rule, ScriptedAgent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.sqlite import SqliteJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.events import Delta, Event, RunEnded
+from teamwright.values.limits import Limits
+from teamwright.values.turns import Turn
+from tests.laws.crash.matrix import DRIVE
+from tests.laws.crash.nursery import Nursery
+from tests.laws.crash.scenarios import answer
+from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, log_of, pieces, player
+
+
+def check_ending(events: Sequence[Event]) -> RunEnded:
+    """The last event is the ending, and there is one."""
+    assert [event.kind for event in events].count("run.ended") == 1
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    ended = events[-1].fact
+    assert isinstance(ended, RunEnded)
+    return ended
+
+
+async def hang(turn: Turn) -> str:
+    await asyncio.get_running_loop().create_future()
+    return ""
+
+
+def one_and(*more: FunctionAgent, **options: object) -> Team:
+    return Team("t", members=[player("first", Score()), *more], **options)  # pyright: ignore[reportArgumentType]
+
+
+def stops() -> dict[str, tuple[Callable[[], Team], str, str]]:
+    """Ways for a run to end: the team, the status and the stop reason."""
+    trouble, hanging = player("trouble", Score(), 1, "no"), FunctionAgent("hang", hang)
+    return {
+        "done": (one_and, "completed", "done"),
+        "failure": (lambda: one_and(trouble), "failed", "error"),
+        "deadline": (lambda: one_and(hanging, limits=Limits(seconds=0.05)), "timeout", "deadline"),
+        "budget": (lambda: one_and(player("second", Score()), limits=Limits(calls=1)), "degraded", "budget"),
+        "max_turns": (lambda: one_and(strategy="round_robin", max_turns=2), "completed", "max_turns"),
+        "fail_at_max_turns": (
+            lambda: one_and(strategy="round_robin", max_turns=1, on_max_turns="fail"), "failed", "max_turns",
+        ),
+        "cancel": (lambda: one_and(hanging), "cancelled", "cancelled"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", list(stops()))
+async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str) -> None:  # R-07, R-10
+    make, status, reason = stops()[how]
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        handle = await engine.start(make(), TASK, run_id=RUN_ID)
+        if how == "cancel":
+            while not any(event.place == "step-2" for event in await journal.read(RUN_ID)):
+                await asyncio.sleep(0.001)
+            await engine.cancel(RUN_ID)
+        result = await handle.result()
+        recorded = await engine.result(RUN_ID)
+    ended = check_ending(log_of(journal))
+    assert (result.status, result.stop_reason) == (status, reason) == (ended.status, ended.stop_reason)
+    assert [message.name for message in result.messages][:1] == ["first"]
+    assert recorded.messages == result.messages
+    assert (recorded.status, recorded.output, recorded.warnings) == (result.status, result.output, result.warnings)
+
+
+@given(piece=pieces(timers=True, failures=True), delays=st.lists(st.integers(0, 25), min_size=1, max_size=6))
+async def test_every_log_has_one_ending_and_no_gap(piece: Piece, delays: list[int]) -> None:
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(piece.team(Score(delays)), TASK, run_id=RUN_ID)
+        events = log_of(journal)
+        check_ending(events)
+        for after in range(len(events) + 1):
+            assert [event async for event in engine.follow(RUN_ID, after)] == events[after:]
+
+
+@given(piece=pieces(), starts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
+async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(piece: Piece, starts: list[int]) -> None:
+    journal = MemoryJournal()
+    seen: dict[int, list[Event | Delta]] = {}
+
+    async def watch(index: int, after: int) -> None:
+        seen[index] = [event async for event in engine.follow(RUN_ID, after)]
+
+    async with Engine(journal) as engine:
+        handle = await engine.start(piece.team(Score([5, 40])), TASK, run_id=RUN_ID)
+        async with anyio.create_task_group() as group:
+            for index, after in enumerate(starts):
+                group.start_soon(watch, index, after)
+                await asyncio.sleep(0)
+            await handle.result()
+    events = log_of(journal)
+    for index, after in enumerate(starts):
+        assert seen[index] == events[after:]
+
+
+async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    score = Score()
+
+    async def slow(turn: Turn, ctx: Context) -> str:
+        async def call(attempt: Attempt) -> Returned:
+            await asyncio.sleep(0.03)
+            return Returned("x")
+
+        await ctx.effect("e", Effect("function", "f", "r", call))
+        return "slow"
+
+    members = [FunctionAgent(f"s{number}", slow) for number in range(4)]
+    async with Engine(path) as engine, Engine(path) as other:
+        handle = await engine.start(Team("t", members=[*members, player("last", score)]), TASK, run_id=RUN_ID)
+        while await other.journal.find(RUN_ID) is None:
+            await asyncio.sleep(0.005)
+        patched: list[Event | Delta] = []
+        while not patched or not isinstance(patched[-1], Event) or patched[-1].kind != "run.ended":
+            # Three events, then the connection is lost.
+            after = len(patched)
+            async for event in other.follow(RUN_ID, after):
+                patched.append(event)
+                if len(patched) == after + 3:
+                    break
+        await handle.result()
+        events = await engine.journal.read(RUN_ID)
+        assert patched == events
+
+
+def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_elsewhere(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.db"
+
+    async def follow(after: int) -> list[Event | Delta]:
+        async with Engine(path) as engine:
+            while await engine.journal.find("crashed") is None:
+                await asyncio.sleep(0.005)
+            return [event async for event in engine.follow("crashed", after)]
+
+    async def main(url: str) -> None:
+        followed: dict[int, list[Event | Delta]] = {}
+
+        async def watch(after: int) -> None:
+            followed[after] = await follow(after)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch, 0)
+            group.start_soon(watch, 4)
+            arguments = {"scenario": "nested", "url": url, "journal": str(path)}
+            await anyio.to_thread.run_sync(lambda: nursery.run(DRIVE, **arguments))
+        journal = SqliteJournal(path)
+        await journal.open()
+        events = await journal.read("crashed")
+        await journal.close()
+        check_ending(events)
+        assert followed[0] == events
+        assert followed[4] == events[4:]
+
+    with ModelServer(answer) as server:
+        anyio.run(main, server.call_url)
+
+
+async def test_pieces_of_a_reply_have_no_number_and_are_never_stored() -> None:
+    journal = MemoryJournal()
+    agent = ScriptedAgent("s", [Rule(reply="one two three four five six", delay=0.02)])
+    async with Engine(journal) as engine:
+        seen = [item async for item in engine.stream(Team("t", members=[agent]), TASK, run_id=RUN_ID)]
+    events = [item for item in seen if isinstance(item, Event)]
+    deltas = [item for item in seen if isinstance(item, Delta)]
+    assert events == log_of(journal)
+    assert len(deltas) > 1
+    assert not hasattr(deltas[0], "number")
+    assert "".join(delta.text for delta in deltas) == "one two three four five six"
+    assert [delta.offset for delta in deltas] == [sum(len(d.text) for d in deltas[:n]) for n in range(len(deltas))]
+    assert {(delta.key, delta.attempt) for delta in deltas} == {("t/step-1", 1)}
+    assert "one two" in "".join(journal._bodies.values())
+    assert sum("one two" in body for body in journal._bodies.values()) == 1
