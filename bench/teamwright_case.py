@@ -35,7 +35,7 @@ class FanOut:
             if isinstance(reply, Failure):
                 return Outcome(stop_reason="error", messages=tuple(messages), failure=reply)
             messages += reply.messages
-        return Outcome(messages=tuple(messages), output=messages[-1].content)
+        return Outcome(messages=tuple(messages))
 
 
 def _asked(member: Agent, turn: Turn) -> Callable[[Context], Awaitable[Reply | Failure]]:

@@ -42,7 +42,7 @@ class Program:
         performance = Performance(task, members)
         await performance.do(cast("Node", task.settings.options["program"]), ctx, "p")
         said = performance.said.since(0)
-        return Outcome(messages=said, output=said[-1].content if said else None)
+        return Outcome(messages=said)
 
 
 class Performance:

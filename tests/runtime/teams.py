@@ -52,7 +52,7 @@ class FirstWins:
                 reply = branch.result()
                 if isinstance(reply, Reply):
                     branches.cancel()
-                    return Outcome(messages=reply.messages, output=reply.text)
+                    return Outcome(messages=reply.messages)
         return Outcome(messages=())
 
 
@@ -79,4 +79,4 @@ class InOrderOfArrival:
             for member in members:
                 branches.start(member.name, lambda inner, member=member: twice(inner, member))
         text = " ".join(order)
-        return Outcome(messages=(Message(name="order", content=text),), output=text)
+        return Outcome(messages=(Message(name="order", content=text),))

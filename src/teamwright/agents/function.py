@@ -6,21 +6,24 @@ context and is an agent in its own right, whose effects are its own.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, cast
 
 import anyio
 import anyio.to_process
 import anyio.to_thread
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check, check_input
-from teamwright.errors import AgentError, InvalidOutput
+from teamwright.errors import AgentError, InvalidOutput, UsageError
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import Message
@@ -69,7 +72,7 @@ class FunctionAgent:
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
         )
-        parameters = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
 
@@ -97,7 +100,10 @@ class FunctionAgent:
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
         if self._wants_context:
-            return self._reply(await cast("Awaitable[object]", self._function(turn, ctx)))
+            answering = self._function(turn, ctx)
+            if not inspect.isawaitable(answering):
+                raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
+            return self._reply(await cast("Awaitable[object]", answering))
         effect = Effect(
             kind="function",
             name=self.name,
@@ -111,53 +117,92 @@ class FunctionAgent:
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn
-        if self._async:
-            answer: object = await self._function(told)
-        elif self._isolate == "process":
-            answer = await anyio.to_process.run_sync(self._function, told, cancellable=True)
-        else:
-            answer = await self._in_thread(told, ctx)
+        try:
+            answer = await self._answer(told, ctx)
+        except SystemExit as error:  # a function that ends the program ends its turn, and not everybody else's
+            raise AgentError(f"SystemExit: {error.code}") from error
         if isinstance(answer, Reply):
-            return Returned({"$reply": answer.model_dump(mode="json", exclude_defaults=True)}, answer.usage)
-        return Returned(cast("JsonValue", answer if isinstance(answer, str) else to_jsonable_python(answer)))
+            said = answer.model_dump(mode="json", exclude_defaults=True, round_trip=True)
+            return Returned({"$reply": said}, answer.usage)
+        return Returned(answer if isinstance(answer, str) else self._jsonable(answer))
+
+    async def _answer(self, told: object, ctx: Context) -> object:
+        if self._async:
+            return await self._function(told)
+        if self._isolate == "process":
+            return await anyio.to_process.run_sync(self._function, told, cancellable=True)
+        async with anyio.to_thread.current_default_thread_limiter():
+            return await self._in_thread(told, ctx)
 
     async def _in_thread(self, told: object, ctx: Context) -> object:
-        """A thread can't be stopped: once its turn is over it gets a grace time, and is then left behind, visibly."""
+        """A thread can't be stopped: once its turn is over it gets a grace time, and is then left behind, visibly.
+
+        It is a daemon, so that one which never ends does not keep the process alive.
+        """
         ended = threading.Event()
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
 
-        def work() -> object:
+        def tell(answer: object, error: BaseException | None) -> None:
+            if not outcome.done():
+                outcome.set_result((answer, error))
+
+        def work() -> None:
             try:
-                return self._function(told)
-            finally:
-                ended.set()
+                told_back = self._function(told), None
+            except BaseException as error:  # noqa: BLE001 - raised again where the answer is waited for
+                told_back = None, error
+            ended.set()
+            with suppress(RuntimeError):  # the loop may be gone by now
+                loop.call_soon_threadsafe(tell, *told_back)
 
+        threading.Thread(target=copy_context().run, args=(work,), name=f"agent {self.name}", daemon=True).start()
         try:
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+            answer, error = await outcome
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 await _until(ended, GRACE)
                 if not ended.is_set():
                     await ctx.emit(AgentAbandoned(name=self.name, grace=GRACE))
             raise
+        if error is not None:
+            raise error
+        return answer
+
+    def _jsonable(self, answer: object) -> JsonValue:
+        try:
+            return to_jsonable_python(answer)
+        except ValueError as error:
+            text = f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON ({error})"
+            raise AgentError(text) from error
 
     def _reply(self, answer: object, *, truncated: bool = False) -> Reply:
         match answer:
             case Reply():
                 reply = answer
-            case {"$reply": _}:
-                reply = Reply.model_validate(cast("dict[str, object]", answer)["$reply"])
+            case {"$reply": object() as said}:
+                reply = Reply.model_validate(said)
             case str():
                 reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
-            case BaseModel() | dict() | list() | int() | float() | bool() | None:
-                data: JsonValue = to_jsonable_python(answer)
+            case object():
+                data = self._jsonable(answer)
                 reply = Reply(messages=(Message(name=self.name, content=_text_of(data)),), data=data)
-            case _:
-                raise AgentError(f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON")
         return (
             reply
             if self._output_schema is None
             else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
         )
+
+
+def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
+    """What a function has to be given."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The agent {name!r} can't be {function!r}: wrap it in a function of one parameter."
+        ) from error
+    return [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def import_path(function: Function) -> str | None:

@@ -143,6 +143,7 @@ class Attempt(NamedTuple):
     member that carry the mark. `delta` shows a piece of the reply to whoever watches.
     """
 
+    run_id: str
     number: int
     idempotency_key: str
     max_output: int | None

@@ -9,18 +9,19 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 
 import anyio
 from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.function import with_data
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.schema import check_input
 from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, Tools, final_response
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
@@ -33,6 +34,7 @@ from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
 MOST_REQUESTS = 50
+MOST_NODES = 200_000
 PIECES = 8
 
 
@@ -87,13 +89,16 @@ class Script(Value):
             content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ManifestError([Problem(f"can't read the script: {error.strerror}", str(path))]) from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
             raise ManifestError([Problem(f"the script is not YAML: {error}", str(path))]) from error
+        if _too_large(content):
+            raise ManifestError([Problem("the script grows too large when its aliases are written out", str(path))])
+        if not isinstance(content, list | dict | None):
+            raise ManifestError([Problem("a script is a list of rules, or has them under 'rules'", str(path))])
         try:
             return cls.model_validate({"rules": content} if isinstance(content, list) else content or {})
         except ValidationError as error:
-            problems = [Problem(f"{'.'.join(map(str, e['loc']))}: {e['msg']}", str(path)) for e in error.errors()]
-            raise ManifestError(problems) from error
+            raise ManifestError([_problem(e["loc"], e["msg"], path) for e in error.errors()]) from error
 
     def to_yaml(self) -> str:
         """The script as a file that `load` reads again."""
@@ -138,6 +143,19 @@ def mark(index: int) -> str:
     return f"rule-{index}"
 
 
+def leftovers(agents: Iterable[Agent], used: Callable[[str, str], int]) -> list[str]:
+    """What the strict scripts of these agents still have; `used` counts a mark of the member of that name."""
+    members: dict[int, tuple[Script, set[str]]] = {}
+    for agent in agents:
+        if isinstance(agent, ScriptedAgent):
+            members.setdefault(id(agent.script), (agent.script, set()))[1].add(agent.name)
+    return [
+        text
+        for script, names in members.values()
+        for text in script.leftovers(lambda mark, names=names: sum(used(name, mark) for name in names))
+    ]
+
+
 class ScriptedAgent:
     """An agent whose model is a script. Tools are really called."""
 
@@ -152,7 +170,9 @@ class ScriptedAgent:
         instructions: str = "",
         tools: Sequence[ToolLike] = (),
         capabilities: tuple[str, ...] = (),
+        input_schema: JsonSchema | None = None,
         output_schema: JsonSchema | None = None,
+        max_tokens: int | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         limits: Limits | None = None,
@@ -162,9 +182,10 @@ class ScriptedAgent:
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
         self.limits = limits
-        self._toolbox, self._output_schema, self._timeout, self._retry = Toolbox(tools), output_schema, timeout, retry
-        self._source = source
-        self._under_way: Counter[str] = Counter()
+        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools), max_tokens, timeout
+        self._retry = retry or RetryPolicy()
+        self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
+        self._under_way: Counter[tuple[str, str]] = Counter()
 
     @property
     def can_terminate(self) -> bool:
@@ -173,15 +194,30 @@ class ScriptedAgent:
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent as a declaration."""
-        return AgentSpec(description=self.description, instructions=self.instructions, scripted=self._source)
+        """The agent as a declaration; a script that came from no file is left out of it."""
+        declared: dict[str, object] = {
+            "scripted": self._source,
+            "instructions": self.instructions,
+            "description": self.description,
+            "tools": self._toolbox.specs,
+            "capabilities": self.capabilities,
+            "input_schema": self._input_schema,
+            "output_schema": self._output_schema,
+            "max_tokens": self._max_tokens,
+            "timeout": self._timeout,
+            "limits": self.limits,
+        }
+        given = {name: value for name, value in declared.items() if value}
+        return AgentSpec.model_validate(given | {"retry": self._retry})
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the script answer, calling tools as it says."""
-        told = turn.prompt
-        async with self._toolbox.open(ctx, allow=turn.tools) as tools:
+        if self._input_schema is not None:
+            check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
+        told, cap = turn.prompt, self._max_tokens or turn.max_output
+        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout) as tools:
             for number in range(1, MOST_REQUESTS + 1):
-                returned = await ctx.effect(f"request-{number}", self._request(told))
+                returned = await ctx.effect(f"request-{number}", self._request(told, cap))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
@@ -194,7 +230,7 @@ class ScriptedAgent:
                         return self._final(str(value), truncated=returned.truncated)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
-    def _request(self, told: str) -> Effect:
+    def _request(self, told: str, cap: int | None) -> Effect:
         return Effect(
             kind="model",
             name="scripted",
@@ -202,6 +238,7 @@ class ScriptedAgent:
             call=partial(self._answer, told),
             prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
             messages=1,
+            max_output=cap,
             retry=self._retry,
             timeout=self._timeout,
         )
@@ -217,15 +254,15 @@ class ScriptedAgent:
     async def _answer(self, told: str, attempt: Attempt) -> Returned:
         index, rule = self._choose(told, attempt)
         name = mark(index)
-        self._under_way[name] += 1
+        self._under_way[attempt.run_id, name] += 1
         try:
             return await self._play(rule, name, told, attempt)
         finally:
-            self._under_way[name] -= 1
+            self._under_way[attempt.run_id, name] -= 1
 
     def _choose(self, told: str, attempt: Attempt) -> tuple[int, Rule]:
         for index, rule in enumerate(self.script.rules, start=1):
-            used = attempt.used(mark(index)) + self._under_way[mark(index)]
+            used = attempt.used(mark(index)) + self._under_way[attempt.run_id, mark(index)]
             if (rule.times is None or used < rule.times) and rule.fits(self.name, told):
                 return index, rule
         asked = told if len(told) <= 400 else "…" + told[-400:]
@@ -259,6 +296,26 @@ class ScriptedAgent:
         if self._output_schema is None or signal:
             return reply
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+
+
+def _problem(place: tuple[int | str, ...], text: str, path: Path) -> Problem:
+    """A mistake in a script, with its rule counted as everywhere else: from one."""
+    words = [f"rule {part + 1}" if isinstance(part, int) else part for part in place]
+    where = ": ".join(words[1:] if len(words) > 1 and words[0] == "rules" else words)
+    return Problem(f"{where}: {text.removeprefix('Value error, ')}", str(path))
+
+
+def _too_large(content: object) -> bool:
+    """Whether a script amounts to too much once its aliases are written out; it may even contain itself."""
+    left, open_ = MOST_NODES, [content]
+    while open_ and left:
+        left -= 1
+        node = open_.pop()
+        if isinstance(node, dict):
+            open_.extend(cast("dict[object, object]", node).values())
+        elif isinstance(node, list):
+            open_.extend(cast("list[object]", node))
+    return bool(open_)
 
 
 async def _speak(text: str, delay: float, attempt: Attempt) -> None:

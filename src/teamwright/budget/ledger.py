@@ -173,6 +173,7 @@ class Ledger:
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
+                self.serve()
             elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
                 waiter.granted.result().give_back()
             raise

@@ -73,6 +73,7 @@ class RunBranches:
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
         self._group: TaskGroup | None = None
+        self._stopped = False
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
         """Start a branch, or queue it until there is room."""
@@ -93,9 +94,11 @@ class RunBranches:
                 await self._wait()
                 continue
             yield self._finished.popleft()
+        await self._rejoin()
 
     def cancel(self) -> None:
-        """Stop every branch that has not finished."""
+        """Stop every branch that has not finished; none of them is handed out any more."""
+        self._stopped = self._stopped or bool(self._running)
         turnstile = self._context.run.turnstile
         while self._queue:
             branch = self._queue.popleft()
@@ -129,6 +132,8 @@ class RunBranches:
         lane = self._context.lane
         handled = await _leave(self._group, kind, error, trace)
         self._context.run.turnstile.unpark(lane)
+        if error is None:
+            await self._rejoin()
         unseen = next((branch.error for branch in self._all if branch.error is not None), None)
         if error is None and unseen is not None:
             raise unseen
@@ -153,19 +158,25 @@ class RunBranches:
         """
         turnstile = self._context.run.turnstile
         self._running.discard(branch)
-        ended = branch.done or branch.cancelled
-        if ended:
+        if branch.done and not branch.cancelled:
             self._finished.append(branch)
         if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
             branch.seen = True
         if self._queue:
             self._launch(self._queue.popleft())
-        if ended and self._wake is not None and not self._wake.done():
+        stopped_from_outside = not branch.done and not branch.cancelled
+        if not stopped_from_outside and self._wake is not None and not self._wake.done():
             turnstile.unpark(self._context.lane)
             self._wake.set_result(None)
         if branch.cancelled:
             turnstile.unwound()
         turnstile.close_lane(branch.context.lane)
+
+    async def _rejoin(self) -> None:
+        """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
+        if self._stopped:
+            self._stopped = False
+            await self._context.run.turnstile.rejoin(self._context.lane)
 
     async def _wait(self) -> None:
         self._wake = asyncio.get_running_loop().create_future()

@@ -138,6 +138,7 @@ class Calls:
 
     async def _leave(self, max_output: int | None) -> Returned:
         attempt = Attempt(
+            run_id=self._context.run.run_id,
             number=self._number,
             idempotency_key=digest(self._context.run.run_id, self._key),
             max_output=max_output,

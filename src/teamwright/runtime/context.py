@@ -131,13 +131,15 @@ class RunContext:
     async def scope(self, name: str, limits: Limits | None = None) -> AsyncGenerator[Context]:
         """A named part of the work, with limits of its own."""
         child = self._child(join_key(self.path, self.claim(name)), None, composite=True)
-        child.account = self.run.account(child.path, limits, self.account)
+        child.account, child.said = self.run.account(child.path, limits, self.account), self.said
         if limits is None or limits.seconds is None:
             yield child
             return
-        with Deadline(child, limits.seconds) as deadline:
+        since = self.run.now if self.run.turnstile.replaying else None
+        with Deadline(child, limits.seconds, since) as deadline:
             yield child
         if deadline.expired:
+            await self.run.turnstile.rejoin(self.lane)
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
 
     def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
@@ -156,9 +158,11 @@ class RunContext:
     def branch(self, name: str, lane: Lane) -> RunContext:
         """The context of a branch of this scope."""
         full = join_key(self.path, self.claim(name))
-        return RunContext(
+        context = RunContext(
             self.run, full, lane, self, member=self.member, agent_scope=self.agent_scope, account=self.account
         )
+        context.said = self.said
+        return context
 
     def claim(self, key: str) -> str:
         """Take a key of this scope, each once, and return it as it stands in the record."""
@@ -253,6 +257,7 @@ class RunContext:
             return await self._respond(member, turn, child)
         with Deadline(child, limits.seconds, recorded.time if recorded else None):
             return await self._respond(member, turn, child)
+        await self.run.turnstile.rejoin(self.lane)
         text = f"{member.name!r} used up its {limits.seconds:g} seconds"
         return self._failure(member, child, MemberFailed("deadline" if member.kind == "team" else "timeout", text))
 

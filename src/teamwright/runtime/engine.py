@@ -22,6 +22,7 @@ from teamwright.journal.home import default_journal
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.journal.sqlite import SqliteJournal
+from teamwright.runtime.closing import cancelled
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
@@ -126,6 +127,9 @@ class Engine:
             )
         if run_id in self._live or self.journal.is_driven(run_id):
             raise RunIsLive(run_id)
+        if past.cancelled:
+            await self._close(run_id, Cancel())
+            return Handle(self, run_id)
         made = require_team(team) if team is not None else self._team_of(past)
         return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, past), None)
 
@@ -169,8 +173,10 @@ class Engine:
     async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
         """Answer a question that a run has asked; a run that is set down goes on when it is resumed."""
         history = await self.history(run_id)
-        history.require_question(key)
+        question = history.require_question(key)
         given = answer if isinstance(answer, Answer) else Answer(text=answer)
+        if question.choices and given.text not in question.choices:
+            raise UsageError(f"{given.text!r} is no answer to {key!r}; choose one of {', '.join(question.choices)}.")
         await self.journal.send(run_id, Answered(key=key, answer=given))
 
     async def history(self, run_id: str) -> RunHistory:
@@ -248,11 +254,17 @@ class Engine:
             async for _ in self.follow(run_id, (await self.history(run_id)).number):
                 pass
             result = await self.result(run_id)
-        if result.status in FINAL or isinstance(intervention, Pause):
+        if result.status in FINAL or not isinstance(intervention, Cancel):
             return result
-        past = await self._past(run_id)
-        run = Run(run_id, self._team_of(past), self.journal, self.bus, self._wall, past)
-        return await run.drive()
+        return await self._close(run_id, intervention)
+
+    async def _close(self, run_id: str, cancel: Cancel) -> RunResult:
+        """Cancel a run that nobody drives."""
+        with self.journal.drive(run_id):
+            letters = await self.journal.letters(run_id)
+            history = await self.history(run_id)
+            await self._append(cancelled(history, cancel, letters[-1].id if letters else 0, self._wall()))
+        return await self.result(run_id)
 
     async def _past(self, run_id: str) -> Past:
         """What a replay needs: not the effects of turns that have ended, which are most of a long record."""
@@ -315,7 +327,8 @@ class Handle:
         assert self._run is not None
         assert self._done is not None
         try:
-            self._result = await self._run.drive(self._beginning)
+            result = await self._run.drive(self._beginning)
+            self._result = result if result.status in FINAL else await self.engine.result(self.run_id)
         except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error
         finally:

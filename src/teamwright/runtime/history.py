@@ -34,6 +34,7 @@ from teamwright.values.events import (
     TeamEnded,
 )
 from teamwright.values.messages import Message, digest
+from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.turns import Failure
@@ -110,9 +111,16 @@ class RunHistory:
 
     def said(self) -> tuple[Message, ...]:
         """What the team's own members have said so far."""
-        roots = {event.key for event in self.events if event.scope == "" and event.kind == "agent.asked"}
-        replies = [e.fact for e in self.events if isinstance(e.fact, AgentReplied) and _team_scope(e, roots)]
-        return tuple(message for reply in replies for message in self.past.messages(reply.messages))
+        found: list[Message] = []
+        for event in self.events:
+            fact = event.fact
+            if isinstance(fact, AgentReplied | AgentFailed) and self._is_heard_by_the_team(event):
+                found.extend(self.past.messages(fact.messages))
+        return tuple(found)
+
+    def _is_heard_by_the_team(self, event: Event) -> bool:
+        turn = self.past.turn_of(event.scope)
+        return turn != "" and SEPARATOR not in turn and self.past.asks[event.key].asked.purpose == "work"
 
     def usage(self) -> Usage:
         """What all calls have cost so far."""
@@ -196,10 +204,6 @@ class RunHistory:
         if ended is None or ended.error is None:
             return None
         return Failure(member=self.started.team, error=ended.error, message=ended.message or "")
-
-
-def _team_scope(event: Event, roots: set[str]) -> bool:
-    return event.scope in roots
 
 
 def _stops(fact: Fact, reason: StopReason) -> bool:

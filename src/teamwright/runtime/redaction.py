@@ -1,4 +1,4 @@
-"""Takes secrets out of everything before it is recorded, shown or handed on."""
+"""Takes secrets out of everything before it is recorded, shown or handed on, and mends what no journal can hold."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from pydantic import JsonValue
 HIDDEN = "[redacted]"
 SHAPES = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}|(?<=[Aa]uthorization: Basic )[A-Za-z0-9+/=]{8,}"
+    r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}"
+    r"|(?<=[Aa]uthorization: )(?:Basic|Bearer|Token|ApiKey) [^\s\"',]{4,}|(?<=[Aa][Pp][Ii]-[Kk]ey: )[^\s\"',]{4,}"
 )
-SECRET_NAMES = re.compile(r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
+SECRET_NAMES = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$")
+HEADERS = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-key", "api_key", "apikey"))
+"""Keys of mappings whose text is a secret, whatever it looks like."""
 SHORTEST = 6
 
 
@@ -27,6 +30,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets."""
+        if not text.isascii():
+            text = whole_characters(text)
         if self._known is not None:
             text = self._known.sub(HIDDEN, text)
         return SHAPES.sub(HIDDEN, text) if _may_hold_a_key(text) else text
@@ -39,13 +44,25 @@ class Redactor:
             case list():
                 return [self.value(item) for item in value]
             case dict():
-                return {self.text(key): self.value(item) for key, item in value.items()}
+                return {
+                    self.text(key): HIDDEN if isinstance(item, str) and key.lower() in HEADERS else self.value(item)
+                    for key, item in value.items()
+                }
             case _:
                 return value
 
 
+def whole_characters(text: str) -> str:
+    """The text as UTF-8 can carry it: half of a surrogate pair, which some programs let through, is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def _may_hold_a_key(text: str) -> bool:
-    """Whether the text has what every shape contains; most have not, and trying the shapes takes thirty times longer."""
+    """Whether the text has what every shape contains; most have not, and trying the shapes takes far longer."""
     return (
         "k-" in text
         or ("_" in text and any(sign in text for sign in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")))
@@ -54,6 +71,7 @@ def _may_hold_a_key(text: str) -> bool:
         or "xox" in text
         or "earer " in text
         or "uthorization: " in text
+        or "ey: " in text
     )
 
 

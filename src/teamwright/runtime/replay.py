@@ -143,7 +143,7 @@ class Past:
     def take_effect(self, event: Event) -> None:
         """Read an event of an effect late, unless its turn has ended, which then stands for it."""
         self.number = max(self.number, event.number)
-        scope = self._turn_of(event.scope)
+        scope = self.turn_of(event.scope)
         if scope in self.asks and self.asks[scope].ending is None:
             self._handlers[type(event.fact)](self, event, event.fact)
         begin, end = self.drives[-1]
@@ -245,13 +245,14 @@ class Past:
 
     def _tally(self, scope: str, tokens: int, mark: str | None = None) -> None:
         """Count an effect with the turn that it belongs to, which is still open."""
-        tally = self.open.setdefault(self._turn_of(scope), Spending())
+        tally = self.open.setdefault(self.turn_of(scope), Spending())
         tally.tokens += tokens
         tally.calls += 1
         if mark:
             tally.marks.append(mark)
 
-    def _turn_of(self, scope: str) -> str:
+    def turn_of(self, scope: str) -> str:
+        """The ask that a scope belongs to, or nothing for the run's own."""
         while scope and scope not in self.asks:
             scope = scope.rpartition(SEPARATOR)[0]
         return scope

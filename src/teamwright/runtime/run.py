@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 
+from teamwright.agents.scripted import leftovers
 from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
@@ -64,7 +65,7 @@ class Run:
             call_returned=self._check_pause,
         )
         state.turnstile.when_idle = self._idle
-        self.letter = self._past.letter
+        self.letter = 0
 
     async def drive(self, beginning: Beginning | None = None) -> RunResult:
         """Run or resume to the end, a pause or an interruption."""
@@ -95,7 +96,7 @@ class Run:
                 ending = judge(cancelled, root.usage)
             if ending is None or state.closing:
                 return await self._left(root)
-            return await self._end(ending)
+            return await self._end(self._scripts_used_up(ending))
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
@@ -135,11 +136,21 @@ class Run:
         state = self._state
         state.seed, state.now = started.seed, self._past.started_at
         self._past.charge_open_turns()
-        if self._past.cancelled:
-            self._cancel()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
         return str(self._past.value(started.task)), History.of(self._past.messages(started.history))
+
+    def _scripts_used_up(self, ending: Ending) -> Ending:
+        """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
+        if ending.failure is not None:
+            return ending
+        past, now = self._past.marks, self._state.marks
+        left = leftovers(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
+        if not left:
+            return ending
+        text = f"the script is strict, and {'; '.join(left)}"
+        failure = Failure(member=self._team.name, error="script", message=text, messages=ending.messages)
+        return judge(failure, ending.usage)
 
     async def _end(self, ending: Ending) -> RunResult:
         seconds = self._seconds()
@@ -207,6 +218,8 @@ class Run:
         """Take in what somebody sent to this run."""
         self.letter = max(self.letter, letter.id)
         state = self._state
+        if letter.id <= self._past.letter and letter.intervention.kind != "answer":
+            return
         match letter.intervention:
             case Answered(key=key, answer=given):
                 text, data = state.redactor.text(given.text), state.redactor.value(given.data)

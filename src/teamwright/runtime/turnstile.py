@@ -18,9 +18,10 @@ QUIET_HOPS = 8
 class Lane:
     """One branch of a run: it is either at work or parked, waiting for something from outside."""
 
-    __slots__ = ("parked",)
+    __slots__ = ("number", "parked")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.parked = False
 
 
@@ -46,7 +47,8 @@ class Turnstile:
         self._stuck, self._when_caught_up = stuck, caught_up
         self._waiting: dict[str, _Waiter] = {}
         self._caught_up: list[asyncio.Future[None]] = []
-        self._lanes = self._parked = self._stamp = 0
+        self._lanes = self._opened = self._parked = self._stamp = 0
+        self._rejoining: list[tuple[Lane, asyncio.Future[None]]] = []
         self._watching = False
         self._unwinding = 0
         self._agents: set[str] = set()
@@ -57,7 +59,8 @@ class Turnstile:
     def open_lane(self) -> Lane:
         """A new branch begins, at work."""
         self._lanes += 1
-        return Lane()
+        self._opened += 1
+        return Lane(self._opened)
 
     def close_lane(self, lane: Lane) -> None:
         """A branch has ended."""
@@ -149,6 +152,22 @@ class Turnstile:
                 self._count_replayed()
             self._settle()
 
+    async def rejoin(self, lane: Lane) -> None:
+        """Go on only when every other branch waits.
+
+        How long it takes to stop work differs between a live run and its replay; what comes after must not.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._rejoining.append((lane, future))
+        self.park(lane)
+        self._settle()
+        try:
+            await future
+        except asyncio.CancelledError:
+            self._rejoining = [one for one in self._rejoining if one[1] is not future]
+            self.unpark(lane)
+            raise
+
     async def caught_up(self, agent: str) -> None:
         """Wait until everything that was recorded before has been delivered."""
         if not self._replaying:
@@ -164,6 +183,8 @@ class Turnstile:
 
     def _settle(self) -> None:
         """Deliver what is next if every branch waits; otherwise look again once the loop has gone quiet."""
+        if self._rejoining and self._parked == self._lanes and not self._unwinding:
+            self._let_rejoin()
         while self._due and self._parked == self._lanes and not self._unwinding:
             if self._deliver() or not self._judge():
                 return
@@ -181,14 +202,14 @@ class Turnstile:
 
     def _watch(self) -> None:
         """See to it that what is due is delivered even if no branch says anything more."""
-        if (self._due or self.people_asked) and not self._watching:
+        if (self._due or self._rejoining or self.people_asked) and not self._watching:
             self._watching = True
             asyncio.get_running_loop().call_soon(self._look, self._stamp, QUIET_HOPS)
 
     def _look(self, stamp: int, hops: int) -> None:
         """A branch may wait for another one by its own means (a lock, say): then quiet counts as waiting."""
         loop = asyncio.get_running_loop()
-        if not self._due and not self.people_asked:
+        if not self._due and not self._rejoining and not self.people_asked:
             self._watching = False
         elif stamp != self._stamp:
             loop.call_soon(self._look, self._stamp, QUIET_HOPS)
@@ -196,10 +217,25 @@ class Turnstile:
             loop.call_soon(self._look, stamp, hops - 1)
         else:
             self._watching = False
-            if self._due and not self._unwinding:
-                self._deliver()
-            elif not self._due and self.when_idle is not None:
-                self.when_idle()
+            if not self._unwinding:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        """Everything is quiet: let whatever is first happen."""
+        if self._rejoining:
+            self._let_rejoin()
+        elif self._due:
+            self._deliver()
+        elif self.when_idle is not None:
+            self.when_idle()
+
+    def _let_rejoin(self) -> None:
+        lane, future = first = min(self._rejoining, key=lambda one: one[0].number)
+        self._rejoining.remove(first)
+        self.unpark(lane)
+        if not future.done():
+            future.set_result(None)
+        self._watch()
 
     def _deliver(self) -> bool:
         waiter = self._waiting.pop(self._due[0], None)

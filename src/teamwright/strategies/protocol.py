@@ -97,7 +97,6 @@ class Talk:
         return Outcome(
             stop_reason=stop_reason,
             messages=self.messages,
-            output=last.text if last else None,
             data=last.data if last else None,
             warnings=warnings,
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.model import ModelAgent, Models
 from teamwright.agents.protocol import Agent
+from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools import ToolLike, load_function
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
@@ -24,7 +25,7 @@ class Builder:
     manifest: Manifest
     base: Path = field(default_factory=Path)
     models: Models | None = None
-    _built: dict[str, Agent] = field(default_factory=dict[str, Agent])
+    _built: AgentRegistry = field(default_factory=AgentRegistry)
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
 
     def team(self, name: str | None = None) -> Team:
@@ -49,9 +50,7 @@ class Builder:
         raise UsageError(f"Which team? The manifest declares {names}; choose one with --team NAME.")
 
     def _agent(self, name: str) -> Agent:
-        if name not in self._built:
-            self._built[name] = self._make(name)
-        return self._built[name]
+        return self._built.get(name) if name in self._built else self._built.register(self._make(name))
 
     def _make(self, name: str) -> Agent:
         if spec := self.manifest.teams.get(name):
@@ -127,7 +126,9 @@ class Builder:
             instructions=spec.instructions,
             tools=self._tools(spec),
             capabilities=spec.capabilities,
+            input_schema=spec.input_schema,
             output_schema=spec.output_schema,
+            max_tokens=spec.max_tokens,
             timeout=spec.timeout,
             retry=spec.retry,
             limits=spec.limits,

@@ -28,7 +28,7 @@ def escape_place(place: str) -> str:
     """A place as it stands in a key: each of its segments percent-escaped."""
     if NAME.fullmatch(place):
         return place
-    return SEPARATOR.join(quote(segment, safe="") or "%" for segment in place.split(SEPARATOR))
+    return SEPARATOR.join(quote(segment, safe="", errors="surrogatepass") or "%" for segment in place.split(SEPARATOR))
 
 
 def join_key(scope: str, place: str) -> str:

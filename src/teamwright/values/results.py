@@ -21,11 +21,10 @@ FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeou
 
 
 class Outcome(Value):
-    """What a strategy came to."""
+    """What a strategy came to; the last message is the answer."""
 
     stop_reason: StopReason = "done"
     messages: tuple[Message, ...] = ()
-    output: str | None = None
     data: JsonValue = None
     failure: Failure | None = None
     warnings: tuple[str, ...] = ()

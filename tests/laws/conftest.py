@@ -1,4 +1,4 @@
-"""One nursery of children for all crash tests of a worker."""
+"""The nurseries of children for all tests of a worker that need other processes."""
 
 from collections.abc import Iterator
 

@@ -1,0 +1,107 @@
+"""Ends a run that nobody drives: a cancel needs the record alone, neither the team nor its members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from teamwright.journal.protocol import Batch
+from teamwright.runtime.history import RunHistory
+from teamwright.values.events import (
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    Event,
+    Fact,
+    MessageRef,
+    RunEnded,
+    RunIntervened,
+    Tally,
+)
+from teamwright.values.names import SEPARATOR
+from teamwright.values.people import Cancel
+from teamwright.values.usage import NOTHING, Usage
+
+STOPPED = "stopped by others"
+
+
+def cancelled(history: RunHistory, cancel: Cancel, letter: int, now: float) -> Batch:
+    """The last events of a run that is cancelled: every open ask ends, the innermost first, and then the run."""
+    closing = _Closing(history)
+    facts: list[tuple[str, Fact]] = []
+    if not history.past.cancelled:
+        facts.append(("", RunIntervened(intervention=cancel, letter=letter)))
+    facts.extend(closing.endings())
+    facts.append(("", closing.run_ended()))
+    run_id = history.events[0].run_id
+    events: list[Event] = []
+    for number, (key, fact) in enumerate(facts, start=history.number + 1):
+        scope, place = closing.place_of(key)
+        events.append(Event(run_id, number, now, scope, place, fact))
+    return Batch(events, {})
+
+
+class _Closing:
+    """What each ask has heard and used, so that its ending can say so."""
+
+    def __init__(self, history: RunHistory) -> None:
+        self._history, self._past = history, history.past
+        self._heard: defaultdict[str, list[MessageRef]] = defaultdict(list)
+        self._used: defaultdict[str, Usage] = defaultdict(lambda: NOTHING)
+        self._places: dict[str, tuple[str, str]] = {}
+        for event in history.events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        fact = event.fact
+        if event.kind == "agent.asked":
+            self._places[event.key] = (event.scope, event.place)
+        elif isinstance(fact, AgentReplied | AgentFailed):
+            if self._past.asks[event.key].asked.purpose == "work":
+                self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
+        elif isinstance(fact, AgentReturned):
+            scope = event.scope
+            while scope:
+                self._used[scope] = self._used[scope] + fact.usage
+                scope = scope.rpartition(SEPARATOR)[0]
+
+    def place_of(self, key: str) -> tuple[str, str]:
+        """The scope and place of an ask, as it was recorded; the run itself has neither."""
+        return self._places.get(key, ("", ""))
+
+    def endings(self) -> Iterator[tuple[str, Fact]]:
+        """An ending for each ask that has none."""
+        for key, ask in reversed(self._past.asks.items()):
+            if ask.ending is not None:
+                continue
+            scope, _ = self._places[key]
+            said = tuple(self._heard[key])
+            if ask.is_team and scope:
+                said = tuple(ref.model_copy(update={"name": ask.asked.member}) for ref in said)
+            self._heard[self._past.turn_of(scope)].extend(said)
+            spent = self._past.open.get(key)
+            yield (
+                key,
+                AgentFailed(
+                    member=ask.asked.member,
+                    error="cancelled",
+                    message=STOPPED,
+                    usage=self._used[key],
+                    messages=said,
+                    tally=Tally(calls=spent.calls, charged=spent.tokens) if spent else None,
+                ),
+            )
+
+    def run_ended(self) -> RunEnded:
+        """The run's own ending, with what the whole team said."""
+        said = self._heard[""]
+        return RunEnded(
+            status="cancelled",
+            stop_reason="cancelled",
+            output=said[-1].body if said else None,
+            usage=self._history.usage(),
+            warnings=("cancelled",),
+            seconds=self._past.driven_since(0.0),
+            error="cancelled",
+            message="cancelled",
+        )

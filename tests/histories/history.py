@@ -1,0 +1,63 @@
+"""A recorded history: the events and bodies of one run and what it came to, as a file that people can read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch
+from teamwright.journal.rows import to_events, to_text
+from teamwright.values.events import Event
+from teamwright.values.results import RunResult
+
+FOLDER = Path(__file__).parent
+RUN_ID = "recorded"
+
+
+@dataclass(frozen=True)
+class History:
+    """One history."""
+
+    events: list[Event]
+    bodies: dict[str, str]
+    result: dict[str, Any]
+
+    @classmethod
+    def load(cls, name: str) -> History:
+        """Read the history of this name."""
+        content = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        rows = [
+            (one["number"], one["time"], one["scope"], one["place"], one["kind"], json.dumps(one["data"]), one["version"])
+            for one in content["events"]
+        ]
+        bodies = {key: json.dumps(value, ensure_ascii=False) for key, value in content["bodies"].items()}
+        return cls(to_events(RUN_ID, rows), bodies, content["result"])
+
+    def save(self, name: str) -> None:
+        """Write it where it is found again."""
+        events = [
+            {
+                "number": one.number, "time": one.time, "scope": one.scope, "place": one.place, "kind": one.kind,
+                "version": one.version, "data": json.loads(to_text(one.fact)),
+            }
+            for one in self.events
+        ]  # fmt: skip
+        bodies = {key: json.loads(text) for key, text in sorted(self.bodies.items())}
+        content = {"result": self.result, "events": events, "bodies": bodies}
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+    def journal(self, number: int | None = None) -> MemoryJournal:
+        """A journal that ends after so many events; by default just before the run's ending."""
+        made = MemoryJournal()
+        events = self.events[: len(self.events) - 1 if number is None else number]
+        made.append(Batch(events, self.bodies), lambda _: None)
+        return made
+
+
+def comparable(result: RunResult) -> dict[str, Any]:
+    """What a replay must come to."""
+    return result.model_dump(mode="json", exclude={"run_id", "started_at", "seconds"})

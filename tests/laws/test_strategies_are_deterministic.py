@@ -1,0 +1,133 @@
+"""Law 8: recorded histories replay, and a strategy that does something else is told with both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.agents.protocol import Attempt, Context, Returned
+from teamwright.errors import NonDeterminism, NotResumable
+from teamwright.runtime.engine import Engine
+from teamwright.strategies.protocol import Members, Talk, Task
+from teamwright.strategies.sequential import Sequential
+from teamwright.teams.team import Team
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure
+from tests.histories.history import FOLDER, RUN_ID, History, comparable
+from tests.histories.teams import TASK, TEAMS, member, speak
+
+
+def nobody(name: str, attempt: Attempt) -> Returned:
+    raise AssertionError(f"{name!r} was called, and its answer is recorded")
+
+
+def test_every_history_has_its_team_and_every_team_its_history() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(TEAMS)
+
+
+@pytest.mark.parametrize("name", TEAMS)
+async def test_a_recorded_history_replays_and_nobody_is_called(name: str) -> None:
+    history = History.load(name)
+    journal = history.journal()
+    async with Engine(journal) as engine:
+        result = await engine.resume(RUN_ID, team=TEAMS[name](nobody))
+    assert comparable(result) == history.result
+    kinds = [event.kind for event in (await journal.read(RUN_ID))[len(history.events) - 1 :]]
+    assert kinds == ["run.resumed", "run.ended"]
+
+
+@pytest.mark.parametrize("name", TEAMS)
+async def test_a_recorded_history_goes_on_from_every_point(name: str) -> None:
+    history = History.load(name)
+    for number in range(1, len(history.events)):
+        called: list[str] = []
+
+        def answer(who: str, attempt: Attempt, called: list[str] = called) -> Returned:
+            called.append(attempt.idempotency_key)
+            return speak(who, attempt)
+
+        async with Engine(history.journal(number)) as engine:
+            result = await engine.resume(RUN_ID, team=TEAMS[name](answer))
+        assert comparable(result) == history.result, f"from event {number}"
+        assert len(called) == len(set(called))
+
+
+def changed(members: Members) -> Team:
+    return Team("chain", members=members, strategy=Backwards())
+
+
+class Backwards(Sequential):
+    """The same name and version, another order."""
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        return await super().run(task, members[::-1], ctx)
+
+
+class OtherKeys(Sequential):
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        talk = Talk(task)
+        for number, one in enumerate(members):
+            reply = await ctx.ask(one, talk.turn(number), key=f"place-{number}")
+            if isinstance(reply, Failure):
+                return talk.failed(reply)
+            talk.add(reply)
+        return talk.ended("done")
+
+
+class StopsEarly(Sequential):
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        return await super().run(task, members[:1], ctx)
+
+
+class Newer(Sequential):
+    version = 2
+
+
+def chain(strategy: Sequential) -> Team:
+    return Team("chain", members=[member(name, speak) for name in "abc"], strategy=strategy)
+
+
+async def test_another_member_at_a_place_is_told_with_both_sides() -> None:
+    async with Engine(History.load("sequential").journal()) as engine:
+        with pytest.raises(NonDeterminism, match=r"the record says that 'a' was asked.* asks 'c' there") as told:
+            await engine.resume(RUN_ID, team=changed([member(name, speak) for name in "abc"]))
+    assert "'a'" in told.value.recorded
+    assert "'c'" in told.value.replayed
+    assert "teamwright runs fork" in str(told.value)
+
+
+@pytest.mark.parametrize(("strategy", "number"), [(OtherKeys(), 8), (StopsEarly(), 12)])
+async def test_other_keys_and_missing_asks_are_told_with_both_sides(strategy: Sequential, number: int) -> None:
+    history = History.load("sequential")
+    journal = history.journal(number)
+    async with Engine(journal) as engine:
+        with pytest.raises(NonDeterminism, match=r"came next") as told:
+            await engine.resume(RUN_ID, team=chain(strategy))
+        assert told.value.recorded
+        assert told.value.replayed
+        assert await journal.read(RUN_ID) == history.events[:number], "a refused replay must leave the record alone"
+
+
+async def test_a_turn_that_says_something_else_is_told() -> None:
+    class OtherWords(Sequential):
+        async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+            return await super().run(Task(task.text + "!", task.history, task.settings), members, ctx)
+
+    async with Engine(History.load("sequential").journal(8)) as engine:
+        with pytest.raises(NonDeterminism, match=r"with the turn [0-9a-f]{8}.*with the turn [0-9a-f]{8}"):
+            await engine.resume(RUN_ID, team=chain(OtherWords()))
+
+
+async def test_another_version_of_a_strategy_is_refused_in_words() -> None:
+    async with Engine(History.load("sequential").journal(8)) as engine:
+        with pytest.raises(NotResumable, match=r"began with version 1 of the strategy 'sequential', and this is version 2"):
+            await engine.resume(RUN_ID, team=chain(Newer()))
+
+
+async def test_a_fork_goes_on_with_the_changed_strategy() -> None:
+    history = History.load("sequential")
+    async with Engine(history.journal()) as engine:
+        handle = await engine.fork(RUN_ID, team=changed([member(name, speak) for name in "abc"]), new_id="forked")
+        result = await handle.result()
+    assert result.status == "completed"
+    assert [message.name for message in result.messages] == ["c", "b", "a"]
+    assert TASK

@@ -1,0 +1,84 @@
+"""Round robin: all members in order, again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.errors import ManifestError
+from teamwright.teams.team import Team
+from tests.strategies.test_sequential import Ensemble, names, run
+
+
+async def test_three_members_and_two_rounds_make_six_turns() -> None:  # R-03
+    cast = Ensemble()
+    members = [cast.member("a"), cast.member("b"), cast.member("c")]
+    result = await run(Team("t", members=members, strategy="round-robin", max_turns=2))
+    assert cast.spoke == names(result) == ["a", "b", "c", "a", "b", "c"]
+    assert [turn.number for _, turn in cast.told] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_reaching_max_turns_keeps_everything_and_warns_with_the_limit() -> None:  # R-07
+    cast = Ensemble()
+    result = await run(Team("t", members=[cast.member("a")], strategy="round_robin", max_turns=3))
+    assert (result.status, result.stop_reason) == ("completed", "max_turns")
+    assert names(result) == ["a", "a", "a"]
+    assert result.output == "a 3"
+    assert any("max_turns: 3" in warning for warning in result.warnings)
+
+
+async def test_max_turns_may_be_a_failure_that_still_carries_the_messages() -> None:  # R-07
+    cast = Ensemble()
+    team = Team("t", members=[cast.member("a")], strategy="round_robin", max_turns=2, on_max_turns="fail")
+    result = await run(team)
+    assert (result.status, result.stop_reason) == ("failed", "max_turns")
+    assert names(result) == ["a", "a"]
+    assert result.failure is not None
+    assert "max_turns: 2" in result.failure.message
+
+
+def test_max_turns_is_required_unless_somebody_can_terminate() -> None:  # R-03
+    cast = Ensemble()
+    with pytest.raises(ManifestError, match="needs max_turns"):
+        Team("t", members=[cast.member("a")], strategy="round_robin")
+    able = cast.member("b")
+    able.can_terminate = True
+    Team("t", members=[cast.member("a"), able], strategy="round_robin")
+
+
+def test_a_member_stands_in_a_round_once() -> None:
+    cast = Ensemble()
+    twice = cast.member("a")
+    with pytest.raises(ManifestError, match="listed twice"):
+        Team("t", members=[twice, twice], strategy="round_robin", max_turns=1)
+
+
+async def test_a_member_that_terminates_ends_the_rounds_in_the_middle() -> None:  # R-08
+    cast = Ensemble()
+    members = [cast.member("a"), cast.member("b", "enough", signal="terminate"), cast.member("c")]
+    result = await run(Team("t", members=members, strategy="round_robin", max_turns=5))
+    assert names(result) == ["a", "b"]
+    assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "enough")
+
+
+async def test_everybody_is_told_all_that_was_said_and_the_task_last() -> None:  # R-01
+    cast = Ensemble()
+    await run(Team("t", members=[cast.member("a"), cast.member("b")], strategy="round_robin", max_turns=2))
+    assert [len(turn.history) for _, turn in cast.told] == [0, 1, 2, 3]
+    assert all(turn.prompt.endswith("Write a page.") for _, turn in cast.told)
+
+
+async def test_a_failure_in_a_later_round_keeps_the_earlier_ones() -> None:  # R-10
+    cast = Ensemble()
+    result = await run(
+        Team("t", members=[cast.member("a"), cast.failing("b", "no ink")], strategy="round_robin", max_turns=2)
+    )
+    assert result.status == "failed"
+    assert names(result) == ["a"]
+
+
+async def test_a_nested_team_takes_its_turn_in_each_round() -> None:  # R-09
+    cast = Ensemble()
+    inner = Team("inner", members=[cast.member("x"), cast.member("y")])
+    result = await run(Team("t", members=[cast.member("a"), inner], strategy="round_robin", max_turns=2))
+    assert cast.spoke == ["a", "x", "y", "a", "x", "y"]
+    assert names(result) == ["a", "inner", "inner", "a", "inner", "inner"]
