@@ -243,10 +243,11 @@ class ToolError(AgentError):
 
 
 class MemberFailed(AgentError):
-    """A team gave up because of a member; it carries that member's kind of error."""
+    """A team gave up because of a member; it carries that member's kind of error, and what had been said by then."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: str, message: str, messages: tuple[object, ...] | None = None) -> None:
         self.kind = kind
+        self.messages = messages
         super().__init__(message)
 
 

@@ -209,6 +209,11 @@ def cut(journal: MemoryJournal, number: int) -> MemoryJournal:
     return made
 
 
+def before_the_end(events: Sequence[Event]) -> int:
+    """How many events there are before the team itself ended; a resume from there runs its strategy once more."""
+    return next(event.number for event in reversed(events) if event.kind == "team.ended" and event.scope == "piece") - 1
+
+
 def returned(events: Iterable[Event]) -> list[str]:
     """The effects that came back, in order, by their idempotency keys."""
     return [digest(RUN_ID, event.key) for event in events if event.kind == "agent.returned"]

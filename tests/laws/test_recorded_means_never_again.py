@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events import Event
-from tests.laws.orchestra import Piece, Score, cut, log_of, pieces, play, returned, said
+from tests.laws.orchestra import Piece, Score, before_the_end, cut, log_of, pieces, play, returned, said
 
 DELAYS = st.lists(st.integers(0, 25), min_size=1, max_size=8)
 CUT = st.floats(0, 1, exclude_max=True, width=16)
@@ -45,7 +45,7 @@ async def test_what_a_resumed_run_did_is_what_the_next_one_finds(
     await play(piece.team, Score(delays), whole)
     resumed = cut(whole, place_of(cut_at, log_of(whole)))
     expected = await play(piece.team, Score(delays[::-1]), resumed, resume=True)
-    again, score = cut(resumed, len(log_of(resumed)) - 1), Score()
+    again, score = cut(resumed, before_the_end(log_of(resumed))), Score()
     assert said(await play(piece.team, score, again, resume=True)) == said(expected)
     assert not score.made
 

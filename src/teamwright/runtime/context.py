@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 
@@ -303,7 +303,8 @@ class RunContext:
         return context is not None or self.run.cancelled
 
     def _failure(self, member: Agent, child: RunContext, error: BaseException | None) -> Failure:
-        said = self._as_said_by(member, child.said)
+        partial = error.messages if isinstance(error, MemberFailed) else None
+        said = self._as_said_by(member, child.said if partial is None else cast("tuple[Message, ...]", partial))
         match error:
             case None:
                 return Failure(member=member.name, error="cancelled", message="stopped by others", messages=said)

@@ -15,7 +15,6 @@ from teamwright.runtime.replay import Past
 from teamwright.teams.team import Team
 from teamwright.values.events import (
     AgentCalled,
-    AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
@@ -155,20 +154,31 @@ class RunHistory:
         return asked[key]
 
     def before_failure(self) -> int:
-        """The number of the last event before the call that failed."""
-        failing = next((e for e in self.events if _gave_up(e)), None)
-        if failing is None:
-            raise UsageError(f"Run {self.events[0].run_id!r} has no failed call to retry; fork it with --at NUMBER.")
-        calls = [e.number for e in self.events if e.key == failing.key and isinstance(e.fact, AgentCalled)]
-        return (min(calls) if calls else failing.number) - 1
+        """The number of the last event before the calls of the member whose failure came last."""
+        failed = [e for e in self.events if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
+        if not failed:
+            raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
+        key = failed[-1].key
+        inside = [
+            e.number for e in self.events if isinstance(e.fact, AgentCalled) and self.past.turn_of(e.scope) == key
+        ]
+        return (min(inside) if inside else self.past.asks[key].number) - 1
+
+    def _is_a_failed_leaf(self, event: Event) -> bool:
+        ask = self.past.asks[event.key]
+        return not ask.is_team and not ask.stopped
 
     def before_stop(self) -> int | None:
         """The number of the last event before a run was stopped from outside, if that is how it ended."""
-        ended = self.past.ended
-        if ended is None:
+        reason = self.past.ended.stop_reason if self.past.ended else None
+        stops = [event for event in self.events if _stops(event.fact, reason)]
+        if not stops:
             return None
-        found = next((event.number for event in self.events if _stops(event.fact, ended.stop_reason)), None)
-        return found - 1 if found else None
+        last = stops[-1]
+        if isinstance(last.fact, BudgetRefused):
+            level = last.fact.level
+            last = next(e for e in stops if isinstance(e.fact, BudgetRefused) and e.fact.level == level)
+        return last.number - 1
 
     def fork(self, run_id: str, now: float, at: int | None, task: str | None, team: Team) -> Batch:
         """The first events of a new run that shares this one's past up to the event `at`."""
@@ -206,7 +216,7 @@ class RunHistory:
         return Failure(member=self.started.team, error=ended.error, message=ended.message or "")
 
 
-def _stops(fact: Fact, reason: StopReason) -> bool:
+def _stops(fact: Fact, reason: StopReason | None) -> bool:
     match fact:
         case BudgetRefused():
             return reason == "budget"
@@ -216,7 +226,3 @@ def _stops(fact: Fact, reason: StopReason) -> bool:
             return reason == "cancelled" and fact.intervention.kind == "cancel"
         case _:
             return False
-
-
-def _gave_up(event: Event) -> bool:
-    return isinstance(event.fact, AgentCallFailed) and event.fact.retry_in is None

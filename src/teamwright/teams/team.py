@@ -71,7 +71,7 @@ class Team:
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
             said = f"{failure.member!r} failed: {failure.message}" if failure.member else failure.message
-            raise MemberFailed(failure.error, said)
+            raise MemberFailed(failure.error, said, (*outcome.messages, *failure.messages))
         reply = Reply(
             messages=outcome.messages,
             data=outcome.data,

@@ -1,0 +1,107 @@
+"""The exception tree: drawn as it is, and in words that help."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from teamwright import errors
+from teamwright.errors import (
+    AgentError,
+    DuplicateKey,
+    DuplicateName,
+    InvalidName,
+    ManifestError,
+    MemberFailed,
+    MissingExtra,
+    NonDeterminism,
+    Problem,
+    RunIsLive,
+    RunNotFound,
+    TeamwrightError,
+    UnknownName,
+    UsageError,
+    a,
+    nearest,
+)
+
+
+def below(kind: type[Exception]) -> set[type[Exception]]:
+    return {kind}.union(*(below(one) for one in kind.__subclasses__() if one.__module__ == errors.__name__))
+
+
+def test_the_tree_at_the_top_of_the_file_names_every_error() -> None:
+    drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or "")) | {"TeamwrightError"}
+    # MemberFailed is no kind of its own: it carries the kind of whichever member failed.
+    assert drawn == {kind.__name__ for kind in below(TeamwrightError)} - {"MemberFailed"}
+
+
+def test_the_tree_is_drawn_with_the_right_parents() -> None:
+    path: list[str] = ["TeamwrightError"]
+    for line in (errors.__doc__ or "").splitlines():
+        if found := re.match(r"([│ ]*)[├└]── (\w+)", line):
+            depth = len(found[1]) // 4 + 1
+            path[depth:] = [found[2]]
+            parent, child = getattr(errors, path[depth - 1]), getattr(errors, found[2])
+            assert issubclass(child, parent), f"{child.__name__} is drawn below {parent.__name__}"
+
+
+def test_every_agent_error_has_a_kind_of_its_own() -> None:
+    kinds = [kind.kind for kind in below(AgentError) if issubclass(kind, AgentError) and kind is not MemberFailed]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_only_what_may_pass_by_itself_is_tried_again() -> None:
+    retryable = {kind.kind for kind in below(AgentError) if issubclass(kind, AgentError) and kind.retryable}
+    assert retryable == {"rate_limit", "timeout", "server"}
+
+
+def test_a_problem_tells_its_place_and_its_hint() -> None:
+    assert str(Problem("wrong")) == "wrong"
+    assert str(Problem("wrong", "a.yaml")) == "a.yaml: wrong"
+    assert str(Problem("wrong", "a.yaml", 3, 7, "do this")) == "a.yaml:3:7: wrong (do this)"
+
+
+def test_a_manifest_error_tells_all_its_problems() -> None:
+    error = ManifestError([Problem("one"), Problem("two")])
+    assert str(error) == "one\ntwo"
+    assert len(error.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (UnknownName("agent", "writr", ["writer", "reader"]), "no agent 'writr'; did you mean 'writer'?"),
+        (UnknownName("agent", "x", ["writer", "reader"]), "known are reader, writer"),
+        (UnknownName("agent", "x", []), "none is known"),
+        (DuplicateName("agent", "x"), "already an agent 'x'"),
+        (DuplicateName("team", "x"), "already a team 'x'"),
+        (InvalidName("run", "a b", "a-b"), "'a b' can't name a run"),
+        (MissingExtra("models", "Talking"), "pip install 'teamwright[models]'"),
+        (RunNotFound("run-one", ["run-on"]), "did you mean 'run-on'"),
+        (RunNotFound("zzz", ["r2"]), "teamwright runs list"),
+        (RunIsLive("r1"), "teamwright runs cancel r1"),
+        (DuplicateKey("a/b"), "'a/b' is used twice"),
+        (NonDeterminism("r", "one thing", "does another"), "one thing, the program now does another"),
+    ],
+)
+def test_an_error_names_the_thing_and_the_next_step(error: TeamwrightError, text: str) -> None:
+    assert text in str(error)
+
+
+def test_what_the_caller_can_fix_is_a_usage_error() -> None:
+    assert isinstance(RunNotFound("r"), UsageError)
+    assert not isinstance(RunIsLive("r"), UsageError)
+
+
+def test_names_that_differ_in_case_are_near() -> None:
+    assert nearest("WRITER", ["writer"]) == "did you mean 'writer'?"
+
+
+def test_many_names_are_cut_short() -> None:
+    assert nearest("zz", [f"name-{number}" for number in range(20)]).endswith("…")
+
+
+def test_the_article_fits_the_word() -> None:
+    assert (a("agent"), a("team")) == ("an agent", "a team")

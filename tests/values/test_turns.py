@@ -1,0 +1,46 @@
+"""Turns, replies and failures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from teamwright.values.messages import History, Message
+from teamwright.values.turns import Failure, Reply, Turn
+
+HISTORY = History.of([Message(name="a", content="first"), Message(name="b", content="second")])
+
+
+def test_the_task_stands_last_in_what_a_member_is_told() -> None:  # R-01
+    assert Turn("do it").prompt == "do it"
+    assert Turn("do it", HISTORY).prompt == "# a:\nfirst\n\n# b:\nsecond\n\ndo it"
+
+
+def test_a_turn_is_recognised_by_all_that_the_member_is_told() -> None:
+    turn = Turn("do it", HISTORY)
+    others = [
+        replace(turn, task="do that"),
+        replace(turn, history=History.of([])),
+        replace(turn, purpose="judge"),
+        replace(turn, tools=()),
+        replace(turn, tools=("search",)),
+        replace(turn, max_output=5),
+    ]
+    assert len({one.digest for one in (turn, *others)}) == 7
+    assert Turn("do it", HISTORY).digest == turn.digest
+
+
+def test_a_turns_number_is_no_part_of_its_digest() -> None:
+    assert Turn("x", number=1).digest == Turn("x", number=2).digest
+
+
+def test_the_last_thing_said_is_the_answer() -> None:
+    assert Reply().text == ""
+    assert Reply.of("a", "x").text == "x"
+    two = Reply(messages=(Message(name="a", content="x"), Message(name="a", content="y")))
+    assert two.text == "y"
+
+
+def test_a_failure_is_no_reply() -> None:  # contracts: Failures
+    failure = Failure(member="a", error="timeout", message="too slow")
+    assert not isinstance(failure, Reply)
+    assert not hasattr(failure, "text")
