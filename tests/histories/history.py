@@ -30,7 +30,15 @@ class History:
         """Read the history of this name."""
         content = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
         rows = [
-            (one["number"], one["time"], one["scope"], one["place"], one["kind"], json.dumps(one["data"]), one["version"])
+            (
+                one["number"],
+                one["time"],
+                one["scope"],
+                one["place"],
+                one["kind"],
+                json.dumps(one["data"]),
+                one["version"],
+            )
             for one in content["events"]
         ]
         bodies = {key: json.dumps(value, ensure_ascii=False) for key, value in content["bodies"].items()}

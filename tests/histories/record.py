@@ -1,4 +1,4 @@
-"""Records histories: `python -m tests.histories.record` makes those that are missing, and those that it is told by name.
+"""Records histories: `python -m tests.histories.record` makes those that are missing, or those that it is told by name.
 
 Record one anew only together with a new version of its strategy: runs that people have under way hold the old one.
 """

@@ -1,4 +1,4 @@
-"""The teams whose histories are recorded. A strategy that changes what it does must change its version, so these stay."""
+"""The teams whose histories are recorded. A strategy that does something else needs a new version, so these stay."""
 
 from __future__ import annotations
 
@@ -85,4 +85,3 @@ TEAMS: dict[str, Callable[[Answer], Team]] = {
     "debate": _debate,
     "program": _program,
 }
-

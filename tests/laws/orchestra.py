@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -82,6 +82,15 @@ async def hops(count: int) -> None:
     """Let the event loop go round so many times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(happened: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until something can be seen."""
+    for _ in range(2000):
+        if await happened():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never happened")
 
 
 def player(name: str, score: Score, effects: int = 1, error: str | None = None, **more: Any) -> FunctionAgent:
@@ -207,6 +216,11 @@ def cut(journal: MemoryJournal, number: int) -> MemoryJournal:
     made = MemoryJournal()
     made.append(Batch(log_of(journal)[:number], dict(journal._bodies)), lambda _: None)
     return made
+
+
+async def has_begun(engine: Engine, place: str, kind: str = "agent.called") -> bool:
+    """Whether the run has come to this place."""
+    return any(event.kind == kind and place in event.key for event in await engine.journal.read(RUN_ID))
 
 
 def before_the_end(events: Sequence[Event]) -> int:

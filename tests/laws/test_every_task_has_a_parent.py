@@ -8,6 +8,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -23,12 +25,12 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import AgentAsked, AgentFailed, Delta, Event
+from teamwright.values.events import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned, Delta, Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Turn
 from tests.laws.crash.scenarios import caller
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, log_of, pieces, player
+from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
 from tests.laws.program import program_team
 
 NEVER = RetryPolicy(attempts=0)
@@ -45,7 +47,9 @@ def check_endings(events: Sequence[Event]) -> None:
         assert asked[key] < number
         around = [other for other in asked if key.startswith(f"{other}/")]
         assert all(number < numbers[other] for other in around), f"{key} ended after what it is part of"
-    outcomes = Counter((e.key, e.fact.attempt) for e in events if e.kind in ("agent.returned", "agent.call_failed"))  # pyright: ignore
+    outcomes = Counter(
+        (event.key, event.fact.attempt) for event in events if isinstance(event.fact, AgentReturned | AgentCallFailed)
+    )
     assert set(outcomes.values()) <= {1}
 
 
@@ -124,12 +128,11 @@ def _silent_server() -> ModelServer:
 
 def _sockets(but: ModelServer | None = None) -> int:
     """Open sockets of this process, without those that the server holds for its side."""
-    open_ = sum("socket:" in os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd") if _exists(one))
+    open_ = 0
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            open_ += "socket:" in str(one.readlink())
     return open_ - (len(but._endpoint._open) if but else 0)
-
-
-def _exists(descriptor: str) -> bool:
-    return Path(f"/proc/self/fd/{descriptor}").is_symlink()
 
 
 async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None:  # R-10
@@ -148,8 +151,7 @@ async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
     async with Engine("memory") as engine:
         team = Team("t", members=[player("a", Score()), FunctionAgent("h", hang)])
         handle = await engine.start(team, TASK, run_id=RUN_ID)
-        while not any(event.place == "step-2" for event in await engine.journal.read(RUN_ID)):
-            await asyncio.sleep(0.001)
+        await until(partial(has_begun, engine, "step-2"))
         result = await engine.cancel(RUN_ID)
         assert result.status == "cancelled"
         assert [message.name for message in result.messages] == ["a"]
@@ -210,19 +212,20 @@ def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> N
         agent = FunctionAgent("alone", write_pid_and_hang, isolate="process")
         async with Engine("memory") as engine:
             handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
-            while not place.exists() or not place.read_text():
-                await asyncio.sleep(0.01)
+            await until(partial(_written, place))
             assert (await engine.cancel(RUN_ID)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
-        with anyio.fail_after(5):
-            while _runs(int(place.read_text())):
-                await asyncio.sleep(0.01)
+        await until(partial(_is_gone, int(place.read_text())))
 
     anyio.run(main)
 
 
-def _runs(pid: int) -> bool:
+async def _written(place: Path) -> bool:
+    return place.exists() and bool(place.read_text())
+
+
+async def _is_gone(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return True

@@ -11,17 +11,18 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.rows import to_text
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.values.specs import Share
 from teamwright.values.turns import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 
 SAID = 500
 
 
-def chain(turns: int) -> Team:
+def chain(turns: int, share: Share = "transcript") -> Team:
     async def speak(turn: Turn) -> str:
         return f"{turn.number:06d}".ljust(SAID, "x")
 
-    return Team("t", members=[FunctionAgent("a", speak)], strategy="round_robin", max_turns=turns)
+    return Team("t", members=[FunctionAgent("a", speak)], strategy="round_robin", max_turns=turns, share=share)
 
 
 async def recorded(turns: int) -> tuple[int, list[int]]:
@@ -67,12 +68,11 @@ async def test_no_event_of_a_turn_holds_what_was_said_before() -> None:
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_the_database_grows_by_the_same_for_each_turn(share: str, tmp_path: Path) -> None:
+async def test_the_database_grows_by_the_same_for_each_turn(share: Share, tmp_path: Path) -> None:
     sizes: dict[int, int] = {}
     for turns in (50, 400):
         path = tmp_path / f"{turns}.db"
-        team = chain(turns)
         async with Engine(path) as engine:
-            await engine.run(team, TASK, run_id=RUN_ID)
+            await engine.run(chain(turns, share), TASK, run_id=RUN_ID)
         sizes[turns] = path.stat().st_size
     assert sizes[400] - sizes[50] <= 350 * 4 * SAID

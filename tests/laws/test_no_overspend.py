@@ -17,12 +17,12 @@ from teamwright.errors import ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events import AgentCalled, AgentCallFailed, AgentReturned, Event
+from teamwright.values.events import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned, Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn
 from teamwright.values.usage import Usage
-from tests.laws.orchestra import RUN_ID, TASK, cut, hops, log_of
+from tests.laws.orchestra import RUN_ID, TASK, cut, has_begun, hops, log_of, until
 from tests.laws.program import program_team
 
 PROMPT, FRAME = 20, 16
@@ -101,6 +101,13 @@ class Spenders:
         if self.inner_limits is not None:
             yield "outer/pb0/pw/pb2/p", self.inner_limits
 
+    def own(self) -> Iterator[tuple[str, Limits]]:
+        """The limits that members have themselves, by name."""
+        for letter, spenders in (("o", self.members), ("i", self.inner)):
+            for index, one in enumerate(spenders):
+                if one.limits is not None:
+                    yield f"{letter}{index}", one.limits
+
 
 teams = st.builds(
     Spenders,
@@ -126,12 +133,10 @@ async def test_no_level_ever_spends_or_holds_more_than_its_limit(made: Spenders,
 
 
 def check(made: Spenders, events: list[Event]) -> None:
-    members = {event.key: event.fact.member for event in events if event.kind == "agent.asked"}  # pyright: ignore
-    limits = dict(made.levels())
-    for key, member in members.items():
-        spender = {**{f"o{i}": one for i, one in enumerate(made.members)}, **{f"i{i}": one for i, one in enumerate(made.inner)}}
-        if member in spender and spender[member].limits:
-            limits[key] = spender[member].limits  # pyright: ignore
+    limits, own = dict(made.levels()), dict(made.own())
+    for event in events:
+        if isinstance(event.fact, AgentAsked) and event.fact.member in own:
+            limits[event.key] = own[event.fact.member]
     for path, limit in limits.items():
         check_level(path, limit, events)
 
@@ -213,8 +218,7 @@ async def test_time_is_bounded_by_a_deadline_that_counts_only_time_with_a_driver
     whole, now = MemoryJournal(), [1000.0]
     async with Engine(whole, wall=lambda: now[0]) as engine:
         handle = await engine.start(team(50.0), TASK, run_id=RUN_ID)
-        while not any(event.kind == "agent.called" and "step-2" in event.key for event in whole._logs.get(RUN_ID, ())):
-            await asyncio.sleep(0.001)
+        await until(partial(has_begun, engine, "step-2"))
     assert handle.run_id == RUN_ID
     # A day without a driver costs nothing; what the next driver uses up, does.
     now[0] += 86400.0

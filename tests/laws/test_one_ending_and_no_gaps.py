@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -25,7 +26,7 @@ from teamwright.values.turns import Turn
 from tests.laws.crash.matrix import DRIVE
 from tests.laws.crash.nursery import Nursery
 from tests.laws.crash.scenarios import answer
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, log_of, pieces, player
+from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
 
 
 def check_ending(events: Sequence[Event]) -> RunEnded:
@@ -69,8 +70,7 @@ async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str
     async with Engine(journal) as engine:
         handle = await engine.start(make(), TASK, run_id=RUN_ID)
         if how == "cancel":
-            while not any(event.place == "step-2" for event in await journal.read(RUN_ID)):
-                await asyncio.sleep(0.001)
+            await until(partial(has_begun, engine, "step-2"))
             await engine.cancel(RUN_ID)
         result = await handle.result()
         recorded = await engine.result(RUN_ID)
@@ -127,8 +127,7 @@ async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list
     members = [FunctionAgent(f"s{number}", slow) for number in range(4)]
     async with Engine(path) as engine, Engine(path) as other:
         handle = await engine.start(Team("t", members=[*members, player("last", score)]), TASK, run_id=RUN_ID)
-        while await other.journal.find(RUN_ID) is None:
-            await asyncio.sleep(0.005)
+        await until(partial(has_begun, other, "step-1"))
         patched: list[Event | Delta] = []
         while not patched or not isinstance(patched[-1], Event) or patched[-1].kind != "run.ended":
             # Three events, then the connection is lost.
@@ -142,6 +141,10 @@ async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list
         assert patched == events
 
 
+async def _exists(engine: Engine) -> bool:
+    return await engine.journal.find("crashed") is not None
+
+
 def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_elsewhere(
     nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -149,8 +152,7 @@ def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_
 
     async def follow(after: int) -> list[Event | Delta]:
         async with Engine(path) as engine:
-            while await engine.journal.find("crashed") is None:
-                await asyncio.sleep(0.005)
+            await until(partial(_exists, engine))
             return [event async for event in engine.follow("crashed", after)]
 
     async def main(url: str) -> None:

@@ -121,7 +121,9 @@ async def test_a_turn_that_says_something_else_is_told() -> None:
 
 async def test_another_version_of_a_strategy_is_refused_in_words() -> None:
     async with Engine(History.load("sequential").journal(8)) as engine:
-        with pytest.raises(NotResumable, match=r"began with version 1 of the strategy 'sequential', and this is version 2"):
+        with pytest.raises(
+            NotResumable, match=r"began with version 1 of the strategy 'sequential', and this is version 2"
+        ):
             await engine.resume(RUN_ID, team=chain(Newer()))
 
 

@@ -88,7 +88,9 @@ async def test_the_history_of_the_caller_is_passed_on_and_never_changed_nor_retu
 
 async def test_in_a_pipeline_the_output_of_one_is_the_input_of_the_next() -> None:  # P-03
     cast = Ensemble()
-    await run(Team("t", members=[cast.member("a", "draft", "better"), cast.member("b"), cast.member("c")], share="output"))
+    await run(
+        Team("t", members=[cast.member("a", "draft", "better"), cast.member("b"), cast.member("c")], share="output")
+    )
     assert [turn.task for _, turn in cast.told] == [TASK, "better", "b 2"]
     assert [len(turn.history) for _, turn in cast.told] == [0, 0, 0]
 
@@ -108,7 +110,9 @@ async def test_a_failing_member_fails_the_run_by_name_and_keeps_what_was_said(sh
 
 async def test_a_member_that_terminates_ends_the_team_well() -> None:
     cast = Ensemble()
-    result = await run(Team("t", members=[cast.member("a"), cast.member("b", "enough", signal="terminate"), cast.member("c")]))
+    result = await run(
+        Team("t", members=[cast.member("a"), cast.member("b", "enough", signal="terminate"), cast.member("c")])
+    )
     assert cast.spoke == names(result) == ["a", "b"]
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "enough")
 

@@ -280,7 +280,7 @@ class RunContext:
         if member.kind == "team":
             if self.path:
                 changes["messages"] = self._as_said_by(member, reply.messages)
-        elif not all(self.run.recorder.knows(message.content) for message in reply.messages):
+        elif not self.run.recorder.knows(reply.messages):
             changes |= self._without_secrets(reply)
         return reply.model_copy(update=changes) if changes else reply
 

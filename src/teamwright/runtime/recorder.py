@@ -63,9 +63,9 @@ class Recorder:
             self._texts[value] = body
         return body
 
-    def knows(self, text: str) -> bool:
-        """Whether this text has been kept before."""
-        return text in self._texts
+    def knows(self, messages: Sequence[Message]) -> bool:
+        """Whether all these texts have been kept before."""
+        return all(message.content in self._texts for message in messages)
 
     def know(self, text: str, body: Body) -> None:
         """Remember that the journal has this text already."""

@@ -1,4 +1,4 @@
-"""A strategy on trial: members that answer, fail, terminate or hang as they are told, and a run that can be cut anywhere.
+"""A strategy on trial: members that answer, fail, terminate or hang as told, and a run that can be cut anywhere.
 
 Nothing here touches the world: the journal is in memory and members come back in an order that can be repeated.
 """
@@ -52,6 +52,7 @@ class Plot:
     called: list[str] = field(default_factory=list[str])
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
     _back: set[str] = field(default_factory=set[str])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def come_back(self, effect: str) -> None:
@@ -60,11 +61,13 @@ class Plot:
             earlier = set(self.order[: self.order.index(effect)]) - self.recorded
             with anyio.move_on_after(1):
                 while not earlier <= self._back:
-                    await asyncio.sleep(0)
+                    self._changed.clear()
+                    await self._changed.wait()
         async with self._one_at_a_time:
             for _ in range(QUIET):
                 await asyncio.sleep(0)
         self._back.add(effect)
+        self._changed.set()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every strategy must do, as tests: subclass `StrategyConformance`, say how yours is made, and let pytest collect it.
+"""What every strategy must do, as tests: subclass `StrategyConformance`, say how yours is made, let pytest collect it.
 
 class TestMyStrategy(StrategyConformance):
     def make(self) -> Strategy:
@@ -27,8 +27,8 @@ from teamwright.values.names import check_name
 from teamwright.values.results import RunResult
 
 FORBIDDEN = {
-    "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "socket", "subprocess",
-    "tempfile", "threading", "time", "uuid",
+    "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "socket",
+    "subprocess", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
 """What gives another answer on a replay, or touches the world."""
 
@@ -147,7 +147,7 @@ async def check_failures(trial: Rehearsal) -> None:
         result, _ = await _run(trial, plot, f"runs while ask {number} fails")
         for name, turn in plot.asked:
             assert TROUBLE not in turn.prompt, (
-                f"{name!r} was told the words of another member's failure; `ctx.ask` returns a Failure, which is no Reply."
+                f"{name!r} was told the words of another member's failure: the Failure that `ctx.ask` gives is no Reply."
             )
         told = [message.content for message in result.messages] + [result.output or ""]
         assert not any(TROUBLE in text for text in told), "The words of a failure became part of the answer."
@@ -183,7 +183,7 @@ async def _check_cancelled_at(trial: Rehearsal, number: int) -> None:
 
     result = await trial.in_time(work())
     assert result.status == "cancelled", (
-        f"Cancelled during ask {number}, the run ended as {result.status!r}: the strategy must not swallow cancellation."
+        f"Cancelled during ask {number}, the run ended as {result.status!r}: a strategy must not swallow cancellation."
     )
     _check_kept(plot.before, result, f"when the run was cancelled during ask {number}")
 

@@ -81,7 +81,8 @@ class Conversation:
     def append(self, message: Message) -> None:
         """Add what was said."""
         self._messages.append(message)
-        self._digest = digest(self._digest, message.name, message.role, message.content)
+        name, role, content = message.name, message.role, message.content
+        self._digest = digest(f"{self._digest} {role} {len(name)} {name} {content}")
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Add several, in order."""

@@ -32,7 +32,8 @@ class Turn:
         known: str | None = self.__dict__.get("known_digest")
         if known is None:
             tools = "*" if self.tools is None else ",".join(self.tools)
-            known = digest(self.history.digest, self.task, self.purpose, tools, str(self.max_output))
+            head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
+            known = digest(f"{head} {self.task}")
             self.__dict__["known_digest"] = known
         return known
 

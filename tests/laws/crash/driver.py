@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal, _Kept
@@ -92,5 +92,4 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
 
 def comparable(result: RunResult) -> dict[str, Any]:
     """What a resumed run has in common with an uninterrupted one: everything but times."""
-    kept = result.model_dump(mode="json", exclude={"started_at", "seconds"})
-    return cast("dict[str, Any]", kept)
+    return result.model_dump(mode="json", exclude={"started_at", "seconds"})

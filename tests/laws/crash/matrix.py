@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +107,7 @@ def _model_effect(request: ChatRequest) -> str:
 
 
 @contextmanager
-def stage(name: str, nursery: Nursery, folder: Path) -> Iterator[Stage]:
+def stage(name: str, nursery: Nursery, folder: Path) -> Generator[Stage]:
     """A stage, with its server closed at the end."""
     made = Stage(name, nursery, folder)
     with made.server:
@@ -167,4 +167,3 @@ def check_log(made: Stage, before: Before) -> None:
 def result_of(report: Report) -> dict[str, Any]:
     """The result that a child told, without the count of its writes."""
     return {key: value for key, value in report.value.items() if key != "writes"}
-

@@ -142,7 +142,11 @@ def _locks(url: str) -> Team:
 
 def _first_wins(url: str) -> Team:
     """The first of three wins; one of the others is stopped in the middle of its call, the other after its first."""
-    program = ["seq", ["race", 1, ["ask", "slow"], ["seq", ["ask", "a"], ["ask", "slower"]], ["ask", "b"]], ["ask", "z"]]
+    program = [
+        "seq",
+        ["race", 1, ["ask", "slow"], ["seq", ["ask", "a"], ["ask", "slower"]], ["ask", "b"]],
+        ["ask", "z"],
+    ]
     return program_team("first-wins", program, callers(url, "slow a slower b z"))
 
 
@@ -174,4 +178,3 @@ SCENARIOS: dict[str, Scenario] = {
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
     "model": Scenario(_model, model=True),
 }
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
+from teamwright.values.events import AgentAsked
 from teamwright.values.turns import Turn
 from tests.laws.crash.nursery import Nursery
 
@@ -45,7 +46,7 @@ class Chain:
 
 
 @contextmanager
-def full_disk(journal: SqliteJournal, path: Path) -> Iterator[None]:
+def full_disk(journal: SqliteJournal, path: Path) -> Generator[None]:
     """SQLite itself says that there is no room for another page."""
     writer = journal._database.writer
     writer.execute(f"PRAGMA max_page_count = {writer.execute('PRAGMA page_count').fetchone()[0]}")
@@ -53,7 +54,7 @@ def full_disk(journal: SqliteJournal, path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(journal: SqliteJournal, path: Path) -> Iterator[None]:
+def locked(journal: SqliteJournal, path: Path) -> Generator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -61,7 +62,7 @@ def locked(journal: SqliteJournal, path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def damaged(journal: SqliteJournal, path: Path) -> Iterator[None]:
+def damaged(journal: SqliteJournal, path: Path) -> Generator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("ALTER TABLE events RENAME TO gone")
         yield
@@ -100,7 +101,7 @@ async def test_a_run_survives_what_happens_to_its_journal(
     async with Engine(path) as engine:
         assert (await engine.result("r")).status == "interrupted"
         before = await engine.journal.read("r")
-        assert [event.fact.member for event in before if event.kind == "agent.asked"][1:] == ["a", "b", "c"]
+        assert [event.fact.member for event in before if isinstance(event.fact, AgentAsked)][1:] == ["a", "b", "c"]
         result = await engine.resume("r", team=again.team())
         after = await engine.journal.read("r")
     assert again.called == ["c", "d"]

@@ -1,9 +1,9 @@
-"""Two processes that would drive one run: the lock refuses the second, and the journal fences out whoever was overtaken."""
+"""Two processes that would drive one run: the lock refuses the second, and the journal fences out who was overtaken."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,7 +38,7 @@ class SlowFirst:
 
 
 @contextmanager
-def in_background(nursery: Nursery, url: str, journal: Path) -> Iterator[Future[Report]]:
+def in_background(nursery: Nursery, url: str, journal: Path) -> Generator[Future[Report]]:
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(nursery.try_to, DRIVE, scenario="sequential", url=url, journal=str(journal))
 

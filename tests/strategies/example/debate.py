@@ -1,43 +1,41 @@
-"""A strategy as a third party would write it: two sides argue, then a judge decides."""
+"""A strategy as a third party would write it: several sides argue at the same time, then a judge decides."""
 
-from teamwright import Context, Failure, Outcome, Talk, Task
+from functools import partial
+
+from teamwright import Agent, Context, Failure, Outcome, Reply, Talk, Task, Turn
 from teamwright.strategies.protocol import Members, Settings
 
 
 class Debate:
-    """Everyone but the last speaks side by side, for `max_turns` rounds; the last one has heard it all and decides."""
+    """Everyone but the last argues, for `max_turns` rounds; the last one has heard it all and decides."""
 
     name = "debate"
     version = 1
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
-        return [] if len(members) >= 3 else ["a debate needs two sides and a judge"]
+        return [] if len(members) >= 3 else ["'debate' needs two sides and a judge"]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        talk = Talk(task)
-        *sides, judge = members
+        talk, judge = Talk(task), members[-1]
         for number in range(1, (task.settings.max_turns or 1) + 1):
-            turn = talk.turn(number)
-            async with ctx.branches(limit=len(sides)) as branches:
-                started = [
-                    branches.start(
-                        f"round-{number}-{side.name}", lambda inner, side=side: inner.ask(side, turn, key="argue")
-                    )
-                    for side in sides
+            async with ctx.branches(limit=len(members)) as branches:
+                turn = talk.turn(number)
+                argue = [
+                    branches.start(f"round-{number}-{side.name}", partial(_argue, side, turn)) for side in members[:-1]
                 ]
-            for branch in started:
-                reply = branch.result()
+            replies = [branch.result() for branch in argue]
+            for reply in replies:
                 if isinstance(reply, Failure):
                     return talk.failed(reply)
                 talk.add(reply)
-            if any(reply.signal == "terminate" for reply in map(_reply, started)):
+            if any(isinstance(reply, Reply) and reply.signal for reply in replies):
                 return talk.ended("terminated")
-        verdict = await ctx.ask(judge, talk.turn(1), key="decide")
+        verdict = await ctx.ask(judge, talk.turn(1), key="verdict")
         if isinstance(verdict, Failure):
             return talk.failed(verdict)
         talk.add(verdict)
-        return talk.ended("terminated" if verdict.signal == "terminate" else "done")
+        return talk.ended("terminated" if verdict.signal else "done")
 
 
-def _reply(branch):
-    return branch.result()
+async def _argue(side: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
+    return await ctx.ask(side, turn, key="argue")

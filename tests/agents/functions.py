@@ -1,0 +1,26 @@
+"""Functions that agents under test are made of; they lie in a module so that another process can import them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def process_id(text: str) -> int:
+    return os.getpid()
+
+
+def leave_a_trace_and_hang(text: str) -> str:
+    """Write down which process this is, then sleep for longer than any test."""
+    Path(text).write_text(str(os.getpid()))
+    time.sleep(60)
+    return "never"
+
+
+def exit_at_once(text: str) -> str:
+    raise SystemExit(3)

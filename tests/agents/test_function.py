@@ -1,0 +1,377 @@
+"""Functions as agents: sync and async, in threads and processes, with schemas, timeouts and retries."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from teamwright.agents import function as module
+from teamwright.agents.function import FunctionAgent, import_path
+from teamwright.agents.protocol import Context
+from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
+from teamwright.runtime.engine import Engine
+from teamwright.values.events import AgentAbandoned, AgentCalled, Event
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.messages import Message
+from teamwright.values.results import RunResult
+from teamwright.values.specs import JsonSchema
+from teamwright.values.turns import Reply, Turn
+from teamwright.values.usage import Usage
+from tests.agents.functions import exit_at_once, leave_a_trace_and_hang, process_id, shout
+from tests.agents.recording import Recording
+
+NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
+
+
+async def answer(agent: FunctionAgent, task: str = "go") -> Reply:
+    return await agent.respond(Turn(task), Recording().ctx)
+
+
+async def run(agent: FunctionAgent, task: str = "go") -> tuple[RunResult, list[Event]]:
+    async with Engine("memory") as engine:
+        result = await engine.run(agent, task, run_id="r")
+        return result, await engine.journal.read("r")
+
+
+def failure_of(result: RunResult) -> tuple[str, str]:
+    assert result.failure is not None
+    return result.failure.error, result.failure.message
+
+
+async def test_a_function_is_told_the_text_or_the_turn() -> None:
+    def longest(turn: Turn) -> str:
+        return f"{turn.number}: {turn.task}"
+
+    assert (await answer(FunctionAgent("a", shout), "quiet")).text == "QUIET"
+    assert (await answer(FunctionAgent("a", longest), "quiet")).text == "1: quiet"
+
+
+async def test_an_async_function_runs_in_the_loop_and_a_sync_one_in_a_thread() -> None:
+    async def here(text: str) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    def there(text: str) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert (await answer(FunctionAgent("a", here))).data is True
+    assert (await answer(FunctionAgent("a", there))).data is False
+
+
+async def test_objects_and_partials_are_functions_too() -> None:
+    class Echo:
+        async def __call__(self, text: str) -> str:
+            return f"{text}!"
+
+    def twice(mark: str, text: str) -> str:
+        return text + mark
+
+    assert (await answer(FunctionAgent("a", Echo()))).text == "go!"
+    assert (await answer(FunctionAgent("a", functools.partial(twice, "?")))).text == "go?"
+
+
+async def test_a_parameter_with_a_default_or_a_rest_is_no_context() -> None:
+    def first(text: str, more: str = "-", *rest: str, **named: str) -> str:
+        return text + more
+
+    assert (await answer(FunctionAgent("a", first))).text == "go-"
+
+
+async def test_a_function_of_two_parameters_gets_the_context() -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        return f"{turn.task} {ctx.clock.random() < 1}"
+
+    result, _ = await run(FunctionAgent("a", respond))
+    assert result.output == "go True"
+
+
+async def test_a_function_that_takes_the_context_must_be_async() -> None:
+    def respond(turn: Turn, ctx: Context) -> str:
+        return "x"
+
+    with pytest.raises(AgentError, match="must be async"):
+        await answer(FunctionAgent("a", respond))
+
+
+def test_a_callable_without_a_signature_is_refused_in_words() -> None:
+    with pytest.raises(UsageError, match="wrap it in a function"):
+        FunctionAgent("a", max)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text", "data"),
+    [
+        ("x", "x", None), ("", "", None), (3, "3", 3), (None, "null", None), (False, "false", False), ({}, "{}", {}),
+        ({"a": (1, 2)}, '{"a":[1,2]}', {"a": [1, 2]}), ([datetime(2026, 1, 2, tzinfo=UTC)], '["2026-01-02T00:00:00Z"]', None),
+        (Usage(requests=1), None, None),
+    ],
+)  # fmt: skip
+async def test_any_json_is_an_answer(returned: object, text: str | None, data: object) -> None:
+    async def give(task: str) -> object:
+        return returned
+
+    result, _ = await run(FunctionAgent("a", give))
+    assert result.status == "completed", result.failure
+    if text is not None:
+        assert result.output == text
+    if data is not None:
+        assert result.data == data
+
+
+@pytest.mark.parametrize("returned", [object(), {"a": object()}, lambda: 1])
+async def test_what_is_no_json_is_a_failure_that_says_so(returned: object) -> None:
+    async def alone(task: str) -> object:
+        return returned
+
+    async def with_context(turn: Turn, ctx: Context) -> object:
+        return returned
+
+    for function in (alone, with_context):
+        result, _ = await run(FunctionAgent("a", function))
+        kind, message = failure_of(result)
+        assert kind == "error"
+        assert "neither text nor JSON" in message
+
+
+async def test_a_reply_is_handed_on_whole() -> None:
+    said = Reply(
+        messages=(Message(name="a", content="one"), Message(name="a", content="two")),
+        data={"n": 1},
+        usage=Usage(requests=1, input_tokens=5, output_tokens=2),
+        signal="terminate",
+        truncated=True,
+        warnings=("careful",),
+    )
+
+    async def give(task: str) -> Reply:
+        return said
+
+    recording = Recording()
+    agent = FunctionAgent("a", give)
+    assert await agent.respond(Turn("go"), recording.ctx) == said
+    assert await agent.respond(Turn("go"), recording.again().ctx) == said
+
+
+async def test_both_schemas_are_checked() -> None:  # P-01
+    async def give(text: str) -> str:
+        return text
+
+    strict_input = FunctionAgent("a", give, input_schema=NUMBER)
+    assert (await answer(strict_input, '{"n": 1}')).text == '{"n": 1}'
+    for bad in ("no json", '{"n": "x"}'):
+        with pytest.raises(InvalidInput, match="The task of 'a'"):
+            await answer(strict_input, bad)
+    strict_output = FunctionAgent("a", give, output_schema=NUMBER)
+    assert (await answer(strict_output, '{"n": 2}')).data == {"n": 2}
+    for bad in ("no json", '{"n": "x"}'):
+        with pytest.raises(InvalidOutput, match="The reply of 'a'"):
+            await answer(strict_output, bad)
+
+
+async def test_a_function_that_raises_fails_its_turn_by_name() -> None:
+    async def broken(text: str) -> str:
+        raise KeyError("missing")
+
+    result, _ = await run(FunctionAgent("a", broken))
+    assert failure_of(result) == ("error", "'a' failed: KeyError: 'missing'")
+
+
+@pytest.mark.parametrize("isolate", ["thread", "process"])
+async def test_a_function_that_ends_the_program_ends_only_its_turn(isolate: Any) -> None:
+    result, _ = await run(FunctionAgent("a", exit_at_once, isolate=isolate))
+    assert failure_of(result) == ("error", "'a' failed: SystemExit: 3")
+
+
+async def test_stop_iteration_does_not_stop_the_wrong_thing() -> None:
+    def broken(text: str) -> str:
+        return next(iter(()))
+
+    result, _ = await run(FunctionAgent("a", broken))
+    assert result.status == "failed"
+
+
+def test_ctrl_c_in_a_function_reaches_the_caller_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    program = """
+import sys
+from teamwright import Engine, FunctionAgent, run_sync
+import anyio
+async def ask(text: str) -> str:
+    raise KeyboardInterrupt
+try:
+    run_sync(FunctionAgent("a", ask), "go", journal=sys.argv[1], run_id="r")
+except BaseException as error:
+    print(type(error).__name__)
+async def again(text: str) -> str:
+    return "fine"
+async def main():
+    async with Engine(sys.argv[1]) as engine:
+        print((await engine.resume("r", team=FunctionAgent("a", again))).output)
+anyio.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "j.db")], capture_output=True, text=True)
+    assert done.stdout.split() == ["KeyboardInterrupt", "fine"], done.stderr
+
+
+async def test_a_retryable_failure_is_tried_again_and_another_is_not() -> None:
+    calls: list[str] = []
+
+    async def flaky(text: str) -> str:
+        calls.append(text)
+        if len(calls) < 3:
+            raise ServiceError("down")
+        return "up"
+
+    result, events = await run(FunctionAgent("a", flaky, retry=AT_ONCE))
+    assert result.output == "up"
+    assert [e.fact.attempt for e in events if isinstance(e.fact, AgentCalled)] == [1, 2, 3]
+
+
+async def test_a_timeout_is_tried_again() -> None:
+    calls: list[str] = []
+
+    async def slow_once(text: str) -> str:
+        calls.append(text)
+        if len(calls) == 1:
+            await anyio.sleep(60)
+        return "in time"
+
+    result, _ = await run(FunctionAgent("a", slow_once, timeout=0.05, retry=AT_ONCE))
+    assert result.output == "in time"
+
+
+async def test_a_thread_that_ends_within_the_grace_time_is_not_abandoned() -> None:
+    stop = threading.Event()
+
+    def patient(text: str) -> str:
+        stop.wait(30)
+        return "late"
+
+    agent = FunctionAgent("a", patient, timeout=0.05, retry=RetryPolicy(attempts=0))
+    async with anyio.create_task_group() as group:
+
+        async def release() -> None:
+            await anyio.sleep(0.2)
+            stop.set()
+
+        group.start_soon(release)
+        result, events = await run(agent)
+    assert failure_of(result)[0] == "timeout"
+    assert not [e for e in events if isinstance(e.fact, AgentAbandoned)]
+
+
+async def test_a_thread_that_does_not_end_is_left_behind_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE", 0.05)
+    stop = threading.Event()
+    agent = FunctionAgent("a", lambda turn: stop.wait(30), timeout=0.05, retry=RetryPolicy(attempts=0))
+    result, events = await run(agent)
+    stop.set()
+    assert result.status == "failed"
+    assert [e.fact.name for e in events if isinstance(e.fact, AgentAbandoned)] == ["a"]
+    assert events[-1].kind == "run.ended"
+
+
+async def test_cancelling_a_run_leaves_a_stubborn_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE", 0.05)
+    stop, started = threading.Event(), threading.Event()
+
+    def stubborn(text: str) -> str:
+        started.set()
+        stop.wait(30)
+        return "late"
+
+    async with Engine("memory") as engine:
+        handle = await engine.start(FunctionAgent("a", stubborn), "go", run_id="r")
+        while not started.is_set():
+            await anyio.sleep(0.01)
+        await engine.cancel("r")
+        result = await handle.result()
+        kinds = [event.kind for event in await engine.journal.read("r")]
+    stop.set()
+    assert result.status == "cancelled"
+    assert "agent.abandoned" in kinds
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
+    program = """
+import time
+from teamwright import FunctionAgent, RetryPolicy, run_sync
+from teamwright.agents import function
+function.GRACE = 0.05
+def hang(text: str) -> str:
+    time.sleep(600)
+    return ""
+agent = FunctionAgent("a", hang, timeout=0.05, retry=RetryPolicy(attempts=0))
+print(run_sync(agent, "go", journal="memory").status)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "failed", done.stderr
+
+
+async def test_context_variables_reach_the_thread() -> None:
+    from contextvars import ContextVar
+
+    variable: ContextVar[str] = ContextVar("variable", default="unset")
+    variable.set("set")
+
+    def look(text: str) -> str:
+        return variable.get()
+
+    assert (await answer(FunctionAgent("a", look))).text == "set"
+
+
+async def test_a_function_may_run_in_a_process_of_its_own() -> None:
+    reply = await answer(FunctionAgent("a", process_id, isolate="process"))
+    assert reply.data != os.getpid()
+
+
+def gone(process: int) -> bool:
+    """Whether a process is no more: not even as a zombie."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def test_a_process_is_really_ended_when_its_time_is_up(tmp_path: Path) -> None:
+    trace = tmp_path / "pid"
+    agent = FunctionAgent("a", leave_a_trace_and_hang, isolate="process", limits=Limits(seconds=30))
+    async with Engine("memory") as engine:
+        handle = await engine.start(agent, str(trace), run_id="r")
+        while not (trace.exists() and trace.read_text()):
+            await anyio.sleep(0.02)
+        await engine.cancel("r")
+        result = await handle.result()
+    assert result.status == "cancelled"
+    assert gone(int(trace.read_text()))
+
+
+async def test_a_function_that_no_process_can_be_sent_is_a_failure() -> None:
+    result, _ = await run(FunctionAgent("a", lambda turn: "x", isolate="process"))
+    assert result.status == "failed"
+
+
+def test_a_function_with_a_name_can_be_found_again() -> None:
+    assert import_path(shout) == "tests.agents.functions:shout"
+    assert import_path(lambda text: text) is None
+    assert import_path(functools.partial(shout)) is None
+
+
+def test_the_declaration_says_what_was_set() -> None:  # P-01
+    agent = FunctionAgent(
+        "a", shout, description="loud", capabilities=("shouting",), output_schema=NUMBER, timeout=2.0, retry=AT_ONCE,
+        limits=Limits(calls=1), isolate="process",
+    )  # fmt: skip
+    spec = agent.spec
+    assert (spec.function, spec.description, spec.capabilities) == ("tests.agents.functions:shout", "loud", ("shouting",))
+    assert (spec.timeout, spec.retry, spec.limits, spec.isolate) == (2.0, AT_ONCE, Limits(calls=1), "process")
+    assert FunctionAgent("a", lambda turn: "x").spec.function is None

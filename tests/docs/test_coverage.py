@@ -1,0 +1,40 @@
+"""Every test that docs/coverage.md names exists, and every requirement and law stands there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from tests.docs.pages import ROOT
+
+COVERAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", COVERAGE)
+REQUIRED = [f"R-{number:02}" for number in (1, 2, 3, 7, 8, 9, 10, 11, 12)] + ["P-01", "P-03"]
+
+
+@cache
+def names_of(file: Path) -> set[str]:
+    """The names of the tests in a file, also of those in classes."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_named_test_exists() -> None:
+    missing = [
+        f"{file}::{name}" for file, name in NAMED if not (ROOT / file).is_file() or name not in names_of(ROOT / file)
+    ]
+    assert not missing, "docs/coverage.md names tests that are not there:\n" + "\n".join(missing)
+
+
+def test_every_line_names_a_test() -> None:
+    tables = re.findall(r"^\|[^\n]*\|\n\|[-|]+\|\n((?:\|[^\n]*\n)+)", COVERAGE, flags=re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(rows) >= len(REQUIRED) + 10
+    assert not [row for row in rows if "::test_" not in row]
+
+
+def test_every_requirement_and_every_law_is_there() -> None:
+    first = {line.split("|")[1].strip() for line in COVERAGE.splitlines() if line.startswith("| ")}
+    assert not {*REQUIRED, *map(str, range(1, 11))} - first
