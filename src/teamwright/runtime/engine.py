@@ -19,15 +19,12 @@ from teamwright.agents.protocol import Agent
 from teamwright.bus import Bus
 from teamwright.errors import NotResumable, RunIsLive, RunNotFound, UsageError
 from teamwright.journal.home import default_journal
-from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.closing import cancelled
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
-from teamwright.teams.load import team_from
 from teamwright.teams.team import Team, require_team
 from teamwright.values.events import Delta, Event, Origin
 from teamwright.values.messages import Message
@@ -279,6 +276,8 @@ class Engine:
         return past
 
     def _team_of(self, past: Past) -> Team:
+        from teamwright.teams.load import team_from  # with the manifests behind it, which most runs never need
+
         assert past.started is not None
         source = Source.model_validate(past.value(past.started.manifest))
         return team_from(source, self.models)
@@ -365,12 +364,15 @@ def new_run_id(now: float) -> str:
 
 
 def _journal(journal: Journal | Path | str | None) -> Journal:
+    """The journal that is meant; each kind is imported when it is used."""
     if journal == "memory":
+        from teamwright.journal.memory import MemoryJournal
+
         return MemoryJournal()
-    if journal is None:
-        return SqliteJournal(default_journal())
-    if isinstance(journal, str | Path):
-        return SqliteJournal(Path(journal))
+    if journal is None or isinstance(journal, str | Path):
+        from teamwright.journal.sqlite import SqliteJournal
+
+        return SqliteJournal(Path(journal) if journal is not None else default_journal())
     return journal
 
 

@@ -147,7 +147,7 @@ async def check_failures(trial: Rehearsal) -> None:
         result, _ = await _run(trial, plot, f"runs while ask {number} fails")
         for name, turn in plot.asked:
             assert TROUBLE not in turn.prompt, (
-                f"{name!r} was told the words of another member's failure: the Failure that `ctx.ask` gives is no Reply."
+                f"{name!r} was told the words of another member's failure: a Failure is no Reply, so never pass it on."
             )
         told = [message.content for message in result.messages] + [result.output or ""]
         assert not any(TROUBLE in text for text in told), "The words of a failure became part of the answer."

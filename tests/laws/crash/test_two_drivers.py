@@ -7,6 +7,7 @@ from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -29,6 +30,13 @@ class SlowFirst:
         self._asked = 0
         self.server = ModelServer(self._answer)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.released.set()
+        self.server.__exit__(kind, error, trace)
+
     def _answer(self, request: ChatRequest) -> ChatAnswer:
         if request.model == "b":
             self._asked += 1
@@ -38,14 +46,19 @@ class SlowFirst:
 
 
 @contextmanager
-def in_background(nursery: Nursery, url: str, journal: Path) -> Generator[Future[Report]]:
+def in_background(nursery: Nursery, slow: SlowFirst, journal: Path) -> Generator[Future[Report]]:
+    """A driver in another process, which gets its answer at the latest when the block is left."""
+    url = slow.server.call_url
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(nursery.try_to, DRIVE, scenario="sequential", url=url, journal=str(journal))
+        try:
+            yield pool.submit(nursery.try_to, DRIVE, scenario="sequential", url=url, journal=str(journal))
+        finally:
+            slow.released.set()
 
 
 async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(nursery: Nursery, tmp_path: Path) -> None:
-    slow, journal = SlowFirst(), tmp_path / "journal.db"
-    with slow.server, in_background(nursery, slow.server.call_url, journal) as first:
+    journal = tmp_path / "journal.db"
+    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
         slow.server.wait_for(2)
         team = SCENARIOS["sequential"].team(slow.server.call_url)
         async with Engine(journal) as engine:
@@ -59,8 +72,8 @@ async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(nu
 
 
 async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_path: Path) -> None:
-    slow, journal = SlowFirst(), tmp_path / "journal.db"
-    with slow.server, in_background(nursery, slow.server.call_url, journal) as first:
+    journal = tmp_path / "journal.db"
+    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
         slow.server.wait_for(2)
         async with Engine(journal) as engine:
             handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), "again", run_id=RUN_ID)
@@ -73,10 +86,10 @@ async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_
 def test_a_driver_that_was_overtaken_is_fenced_out_and_nothing_is_lost(
     nursery: Nursery, second_nursery: Nursery, tmp_path: Path
 ) -> None:
-    slow, journal = SlowFirst(), tmp_path / "journal.db"
-    url = slow.server.call_url
-    with slow.server, in_background(nursery, url, journal) as first:
+    journal = tmp_path / "journal.db"
+    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
         slow.server.wait_for(2)
+        url = slow.server.call_url
         second = second_nursery.run(
             DRIVE, scenario="sequential", url=url, journal=str(journal), resume=True, locked=False
         )
