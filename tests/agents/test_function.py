@@ -9,7 +9,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import anyio
 import pytest
@@ -186,8 +186,8 @@ async def test_a_function_that_raises_fails_its_turn_by_name() -> None:
 
 
 @pytest.mark.parametrize("isolate", ["thread", "process"])
-async def test_a_function_that_ends_the_program_ends_only_its_turn(isolate: Any) -> None:
-    result, _ = await run(FunctionAgent("a", exit_at_once, isolate=isolate))
+def test_a_function_that_ends_the_program_ends_only_its_turn(isolate: Literal["thread", "process"]) -> None:
+    result, _ = anyio.run(run, FunctionAgent("a", exit_at_once, isolate=isolate))
     assert failure_of(result) == ("error", "'a' failed: SystemExit: 3")
 
 
@@ -328,9 +328,14 @@ async def test_context_variables_reach_the_thread() -> None:
     assert (await answer(FunctionAgent("a", look))).text == "set"
 
 
-async def test_a_function_may_run_in_a_process_of_its_own() -> None:
-    reply = await answer(FunctionAgent("a", process_id, isolate="process"))
+# Worker processes are kept for the next call as long as the event loop lives, so these tests have one of their own.
+
+
+def test_a_function_may_run_in_a_process_of_its_own() -> None:
+    reply = anyio.run(answer, FunctionAgent("a", process_id, isolate="process"))
+    assert isinstance(reply.data, int)
     assert reply.data != os.getpid()
+    assert gone(reply.data)
 
 
 def gone(process: int) -> bool:
@@ -342,21 +347,35 @@ def gone(process: int) -> bool:
     return False
 
 
-async def test_a_process_is_really_ended_when_its_time_is_up(tmp_path: Path) -> None:
+def test_a_process_is_really_ended_when_its_run_is_cancelled(tmp_path: Path) -> None:
     trace = tmp_path / "pid"
-    agent = FunctionAgent("a", leave_a_trace_and_hang, isolate="process", limits=Limits(seconds=30))
-    async with Engine("memory") as engine:
-        handle = await engine.start(agent, str(trace), run_id="r")
-        while not (trace.exists() and trace.read_text()):
-            await anyio.sleep(0.02)
-        await engine.cancel("r")
-        result = await handle.result()
-    assert result.status == "cancelled"
+
+    async def main() -> bool:
+        agent = FunctionAgent("a", leave_a_trace_and_hang, isolate="process")
+        async with Engine("memory") as engine:
+            handle = await engine.start(agent, str(trace), run_id="r")
+            while not (trace.exists() and trace.read_text()):
+                await anyio.sleep(0.02)
+            await engine.cancel("r")
+            assert (await handle.result()).status == "cancelled"
+            return gone(int(trace.read_text()))
+
+    assert anyio.run(main)
+
+
+def test_a_process_is_ended_at_a_timeout_and_the_next_attempt_has_another(tmp_path: Path) -> None:
+    trace = tmp_path / "pid"
+    agent = FunctionAgent(
+        "a", leave_a_trace_and_hang, isolate="process", timeout=2.0, retry=RetryPolicy(attempts=1, backoff=0.0)
+    )
+    result, events = anyio.run(run, agent, str(trace))
+    assert failure_of(result)[0] == "timeout"
+    assert len([e for e in events if isinstance(e.fact, AgentCalled)]) == 2
     assert gone(int(trace.read_text()))
 
 
-async def test_a_function_that_no_process_can_be_sent_is_a_failure() -> None:
-    result, _ = await run(FunctionAgent("a", lambda turn: "x", isolate="process"))
+def test_a_function_that_no_process_can_be_sent_is_a_failure() -> None:
+    result, _ = anyio.run(run, FunctionAgent("a", lambda turn: "x", isolate="process"))
     assert result.status == "failed"
 
 

@@ -1,4 +1,4 @@
-"""Records histories: `python -m tests.histories.record` makes those that are missing, or those that it is told by name.
+"""Records histories: `python -m tests.histories.record` makes those that are missing, or those it is told, or `--all`.
 
 Record one anew only together with a new version of its strategy: runs that people have under way hold the old one.
 """
@@ -27,7 +27,7 @@ async def record(name: str) -> None:
 def main() -> None:
     """Record what is named, or else what is missing."""
     missing = [name for name in TEAMS if not (FOLDER / f"{name}.json").exists()]
-    for name in sys.argv[1:] or missing:
+    for name in list(TEAMS) if "--all" in sys.argv else sys.argv[1:] or missing:
         anyio.run(record, name)
         print(f"recorded {name}")
 

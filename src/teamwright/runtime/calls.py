@@ -43,6 +43,7 @@ class Calls:
         recorded = run.past.calls.get(self._key)
         if recorded is not None and recorded.request and recorded.request != self._effect.request:
             run.disagree(
+                self._key,
                 f"that {self._key!r} sent {recorded.request[:8]}",
                 f"sends {self._effect.request[:8]} ({self._effect.name})",
             )

@@ -210,6 +210,7 @@ class RunContext:
             if recorded.asked.member == member.name and recorded.asked.digest == digest:
                 return with_attempt(key, attempt), recorded
             self.run.disagree(
+                join_key(self.path, key),
                 f"that {recorded.asked.member!r} was asked at {join_key(self.path, key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member.name!r} there with the turn {digest[:8]}, after {len(turn.history)} messages",

@@ -5,6 +5,7 @@ An ask whose ending is recorded stands for everything inside it, so a replay ski
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ from teamwright.values.people import Answer
 from teamwright.values.turns import Failure, Reply
 
 EXPIRED = "!expired"
+EVERYTHING = sys.maxsize
+"""How far a fork reaches that nobody has driven yet."""
 EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
 """Kinds of which a replay needs only those of unfinished turns."""
 
@@ -97,6 +100,7 @@ class Past:
     """Everything recorded of a run, indexed by key."""
 
     number: int = 0
+    taken_over: int = 0
     started: RunStarted | None = None
     started_at: float = 0.0
     ended: RunEnded | None = None
@@ -151,11 +155,15 @@ class Past:
 
     def _started(self, event: Event, fact: RunStarted) -> None:
         self.started, self.started_at = fact, event.time
+        if fact.origin is not None and fact.origin.how == "fork":
+            self.taken_over = EVERYTHING
         self.drives.append((event.time, event.time))
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None
         self.drives.append((event.time, event.time))
+        if self.taken_over == EVERYTHING:
+            self.taken_over = event.number - 1
 
     def _paused(self, event: Event, fact: RunPaused) -> None:
         self.paused = fact

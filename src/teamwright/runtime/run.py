@@ -51,7 +51,6 @@ class Run:
         self._paused: StopReason | None = None
         self._waiting_for: list[str] = []
         self._driving_since = wall()
-        forked = bool(self._past.started and self._past.started.origin and self._past.started.origin.how == "fork")
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
@@ -61,7 +60,6 @@ class Run:
             redactor=Redactor(team.secrets),
             bus=bus,
             wall=wall,
-            forked=forked,
             call_returned=self._check_pause,
         )
         state.turnstile.when_idle = self._idle
@@ -266,7 +264,8 @@ class Run:
             self._state.cancel_scope.cancel()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:
-        self._state.disagree(f"that {recorded!r} came next", f"waits for {', '.join(map(repr, waiting)) or 'nothing'}")
+        waits = ", ".join(map(repr, waiting)) or "nothing"
+        self._state.disagree(recorded, f"that {recorded!r} came next", f"waits for {waits}")
 
     def _journal_failed(self, error: JournalError) -> None:
         self._state.abort(error)

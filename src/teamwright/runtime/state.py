@@ -32,7 +32,6 @@ class RunState:
     redactor: Redactor
     bus: Bus
     wall: Callable[[], float]
-    forked: bool = False
     ledger: Ledger = field(default_factory=Ledger)
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None
@@ -66,9 +65,10 @@ class RunState:
         answered = any(question.done() for question in self.questions.values())
         return bool(self.questions) and not self.agents_at_work and not answered
 
-    def disagree(self, recorded: str, replayed: str) -> None:
-        """Replay and record differ: an error on resume; on a fork the record gives way."""
-        if not self.forked:
+    def disagree(self, key: str, recorded: str, replayed: str) -> None:
+        """Replay and record differ at an ask: an error, but for what a fork took over, where the record gives way."""
+        ask = self.past.asks.get(self.past.turn_of(key))
+        if ask is None or ask.number > self.past.taken_over:
             error = NonDeterminism(self.run_id, recorded, replayed)
             self.abort(error)
             raise error
