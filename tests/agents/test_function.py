@@ -366,7 +366,7 @@ def test_a_process_is_really_ended_when_its_run_is_cancelled(tmp_path: Path) -> 
 def test_a_process_is_ended_at_a_timeout_and_the_next_attempt_has_another(tmp_path: Path) -> None:
     trace = tmp_path / "pid"
     agent = FunctionAgent(
-        "a", leave_a_trace_and_hang, isolate="process", timeout=2.0, retry=RetryPolicy(attempts=1, backoff=0.0)
+        "a", leave_a_trace_and_hang, isolate="process", timeout=1.5, retry=RetryPolicy(attempts=1, backoff=0.0)
     )
     result, events = anyio.run(run, agent, str(trace))
     assert failure_of(result)[0] == "timeout"

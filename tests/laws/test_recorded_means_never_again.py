@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,3 +62,67 @@ async def test_a_run_may_be_cut_after_every_single_event(piece: Piece, delays: l
         recorded = frozenset(returned(events[:at]))
         score = Score(apart=True, order=returned(events), recorded=recorded)
         assert said(await play(piece.team, score, cut(whole, at), resume=True)) == said(expected), f"cut after {at}"
+
+
+def _players(*effects: int) -> list[tuple[object, ...]]:
+    return [("player", f"m{number}", count, None) for number, count in enumerate(effects)]
+
+
+AWKWARD = {
+    "a reply comes while its branch is being stopped": Piece(
+        ["seq", ["race", 1, ["ask", "m0"], ["ask", "m1"]], ["ask", "m2"]], _players(1, 0, 0)
+    ),
+    "a lock is held while a person is asked": Piece(
+        ["seq", ["all", 3, ["lock", ["person", "a"]], ["lock", ["person", "b"]]], ["ask", "m0"]], _players(1)
+    ),
+    "two deadlines ring at once around branches": Piece(
+        [
+            "seq",
+            ["hurry", 0.003, ["hurry", 0.003, ["all", 3, ["sleep", 0], ["person", "a"], ["sleep", 9]]]],
+            ["ask", "m0"],
+        ],
+        _players(2),
+    ),
+    "one branch passes a lock around while another stops a member": Piece(
+        [
+            "seq",
+            [
+                "race",
+                2,
+                ["all", 3, ["lock", ["draw"]], ["lock", ["draw"]]],
+                ["race", 2, ["draw"], ["ask", "m0"], ["claim", "it"]],
+            ],
+            ["ask", "m1"],
+        ],
+        _players(2, 0),
+    ),
+    "branches of a team that has ended within the team": Piece(
+        [
+            "seq",
+            ["all", 1, ["ask", "m0"], ["claim", "it"]],
+            ["race", 1, ["all", 2, ["ask", "m1"], ["draw"]]],
+            ["ask", "m2"],
+        ],
+        _players(0, 1, 2),
+    ),
+    "a team is stopped in the middle of its second member": Piece(
+        ["seq", ["race", 1, ["ask", "t"], ["seq", ["ask", "m0"], ["ask", "m1"]]], ["ask", "m2"]],
+        [*_players(0, 1, 0), ("sequential", "t", [("player", "x", 0, None), ("player", "y", 2, None)])],
+    ),
+}
+
+
+@pytest.mark.parametrize("delays", [[0], [3], [25, 0]])
+@pytest.mark.parametrize("piece", AWKWARD.values(), ids=AWKWARD)
+async def test_an_awkward_run_may_be_cut_anywhere(piece: Piece, delays: list[int]) -> None:
+    whole = MemoryJournal()
+    expected = await play(piece.team, Score(delays), whole)
+    for at in range(1, len(log_of(whole))):
+        resumed = cut(whole, at)
+        result = await play(piece.team, Score(delays), resumed, resume=True)
+        if at >= before_the_end(log_of(whole)):
+            assert said(result) == said(expected), f"cut after {at}"
+        score = Score()
+        again = await play(piece.team, score, cut(resumed, before_the_end(log_of(resumed))), resume=True)
+        assert said(again) == said(result), f"cut after {at}"
+        assert not score.made

@@ -6,8 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from teamwright import Context, FunctionAgent, Message, Outcome, Reply, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright.agents.protocol import Agent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch
 from teamwright.strategies.protocol import Members, Settings
+from teamwright.values.turns import Failure
 
 
 class Counting:
@@ -44,8 +48,8 @@ class FirstWins:
         async with ctx.branches(len(members)) as branches:
             for member in members:
 
-                async def ask(inner: Context, member: object = member) -> object:
-                    return await inner.ask(member, Turn(task.text), key="ask")  # pyright: ignore[reportArgumentType]
+                async def ask(inner: Context, member: Agent = member) -> Reply | Failure:
+                    return await inner.ask(member, Turn(task.text), key="ask")
 
                 branches.start(member.name, ask)
             async for branch in branches.finished():
@@ -68,15 +72,56 @@ class InOrderOfArrival:
         lock = anyio.Lock()
         order: list[str] = []
 
-        async def twice(inner: Context, member: object) -> None:
+        async def twice(inner: Context, member: Agent) -> None:
             for part in ("first", "second"):
-                await inner.ask(member, Turn(task.text), key=part)  # pyright: ignore[reportArgumentType]
+                await inner.ask(member, Turn(task.text), key=part)
                 async with lock:
-                    order.append(f"{member.name}-{part}")  # pyright: ignore[reportAttributeAccessIssue]
-                    await inner.ask(member, Turn(" ".join(order)), key=f"{part}-locked")  # pyright: ignore[reportArgumentType]
+                    order.append(f"{member.name}-{part}")
+                    await inner.ask(member, Turn(" ".join(order)), key=f"{part}-locked")
 
         async with ctx.branches(len(members)) as branches:
             for member in members:
                 branches.start(member.name, lambda inner, member=member: twice(inner, member))
         text = " ".join(order)
         return Outcome(messages=(Message(name="order", content=text),))
+
+
+class Written:
+    """A strategy that is one function, written out in a test."""
+
+    name, version = "written", 1
+
+    def __init__(self, run: Callable[[Task, Members, Context], Awaitable[Outcome]]) -> None:
+        self._run = run
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        return await self._run(task, members, ctx)
+
+
+def says(text: str) -> Outcome:
+    """The outcome of a strategy that says this."""
+    return Outcome(messages=(Message(name="strategy", content=text),))
+
+
+async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJournal:
+    """A journal of its own with the first `at` events of a run, and its whole inbox: what a crash leaves."""
+    copy = MemoryJournal()
+    events = (await journal.read(run_id))[:at]
+    copy.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
+    for letter in await journal.letters(run_id):
+        await copy.send(run_id, letter.intervention)
+    return copy
+
+
+async def cut_and_resume(
+    team: Agent, at: int, journal: MemoryJournal, run_id: str = "r"
+) -> tuple[RunResult, list[str]]:
+    """Resume a run from the first `at` events of its record; returns its result and the kinds of all its events."""
+    copy = await cut(journal, at, run_id)
+    async with Engine(copy) as engine:
+        with anyio.fail_after(10):
+            result = await engine.resume(run_id, team=team)
+        return result, [event.kind for event in await copy.read(run_id)]

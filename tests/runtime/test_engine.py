@@ -12,21 +12,7 @@ from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events import Delta
-from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival
-
-
-async def cut_and_resume(team: Team, at: int, journal: MemoryJournal, run_id: str = "r") -> tuple[object, list[str]]:
-    """Resume a run from the first `at` events of its record, in a journal of its own."""
-    from teamwright.journal.protocol import Batch
-
-    copy = MemoryJournal()
-    events = (await journal.read(run_id))[:at]
-    hashes = [body for body in journal._bodies]  # pyright: ignore[reportPrivateUsage]
-    bodies = await journal.bodies(hashes)
-    copy.append(Batch(events, bodies), lambda error: None)
-    async with Engine(copy) as engine:
-        result = await engine.resume(run_id, team=team)
-        return result, [event.kind for event in await copy.read(run_id)]
+from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
 
 
 async def test_a_run_returns_what_was_said_and_why_it_ended() -> None:

@@ -52,7 +52,8 @@ class Calls:
             returned = run.past.returned(recorded)
             self._context.spend(returned.usage)
             return returned
-        await run.turnstile.caught_up(self._context.agent_scope)
+        if run.turnstile.replaying:
+            await run.turnstile.caught_up(self._context.agent_scope)
         return await self._make(recorded or RecordedCall(self._effect.request))
 
     async def _make(self, past: RecordedCall) -> Returned:

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from time import perf_counter
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -14,6 +15,10 @@ from teamwright.errors import JournalError
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events import Body, Event, Fact, MessageRef
 from teamwright.values.messages import Message, digest
+
+
+YIELD_EVERY = 0.001
+"""With a journal that never makes anybody wait, how long a run may keep the event loop to itself."""
 
 
 class Recorder:
@@ -39,6 +44,7 @@ class Recorder:
         self._texts: dict[str, Body] = {}
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._shipping = False
+        self._yielded = perf_counter()
         self._error: JournalError | None = None
         self.held = False
 
@@ -88,7 +94,9 @@ class Recorder:
             raise self._error
         if self._journal.instant and not self.held:
             self._ship()
-            await asyncio.sleep(0)
+            if (now := perf_counter()) - self._yielded > YIELD_EVERY:
+                self._yielded = now
+                await asyncio.sleep(0)
             return
         if self._durable >= self.number:
             return
