@@ -271,7 +271,7 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
         ("- {error: explode}", "rule 1: error"),
         ("- {reply: x, match: '('}", "not a regular expression"),
         ("- &a [*a]", "grows too large"),
-        ("[" * 2000, "not YAML"),
+        ("[" * 500, "not YAML"),
     ],
 )
 def test_a_mistake_in_a_script_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:

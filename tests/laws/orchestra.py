@@ -29,7 +29,7 @@ from tests.laws.program import program_team
 RUN_ID = "r"
 TASK = "play"
 PATIENCE = 0.2
-PATIENCE_WITH_A_RUN = 10
+PATIENCE_WITH_A_RUN = 5
 GAP = 60
 
 

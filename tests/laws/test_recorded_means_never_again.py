@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,52 +67,46 @@ async def test_a_run_may_be_cut_after_every_single_event(piece: Piece, delays: l
         assert said(await play(piece.team, score, cut(whole, at), resume=True)) == said(expected), f"cut after {at}"
 
 
-def _players(*effects: int) -> list[tuple[object, ...]]:
-    return [("player", f"m{number}", count, None) for number, count in enumerate(effects)]
+def awkward(*program: Any, players: Sequence[int], teams: Sequence[tuple[Any, ...]] = ()) -> Piece:
+    """A program over players m0, m1 and so on, with so many effects each."""
+    members = [("player", f"m{number}", effects, None) for number, effects in enumerate(players)]
+    return Piece(["seq", *program], [*members, *teams])
 
 
 AWKWARD = {
-    "a reply comes while its branch is being stopped": Piece(
-        ["seq", ["race", 1, ["ask", "m0"], ["ask", "m1"]], ["ask", "m2"]], _players(1, 0, 0)
+    "a reply comes while its branch is being stopped": awkward(
+        ["race", 1, ["ask", "m0"], ["ask", "m1"]], ["ask", "m2"], players=[1, 0, 0]
     ),
-    "a lock is held while a person is asked": Piece(
-        ["seq", ["all", 3, ["lock", ["person", "a"]], ["lock", ["person", "b"]]], ["ask", "m0"]], _players(1)
+    "a lock is held while a person is asked": awkward(
+        ["all", 3, ["lock", ["person", "a"]], ["lock", ["person", "b"]]], ["ask", "m0"], players=[1]
     ),
-    "two deadlines ring at once around branches": Piece(
+    "two deadlines ring at once around branches": awkward(
+        ["hurry", 0.003, ["hurry", 0.003, ["all", 3, ["sleep", 0], ["person", "a"], ["sleep", 9]]]],
+        ["ask", "m0"],
+        players=[2],
+    ),
+    "one branch passes a lock around while another stops a member": awkward(
         [
-            "seq",
-            ["hurry", 0.003, ["hurry", 0.003, ["all", 3, ["sleep", 0], ["person", "a"], ["sleep", 9]]]],
-            ["ask", "m0"],
+            "race", 2,
+            ["all", 3, ["lock", ["draw"]], ["lock", ["draw"]]],
+            ["race", 2, ["draw"], ["ask", "m0"], ["claim", "it"]],
         ],
-        _players(2),
+        ["ask", "m1"],
+        players=[2, 0],
     ),
-    "one branch passes a lock around while another stops a member": Piece(
-        [
-            "seq",
-            [
-                "race",
-                2,
-                ["all", 3, ["lock", ["draw"]], ["lock", ["draw"]]],
-                ["race", 2, ["draw"], ["ask", "m0"], ["claim", "it"]],
-            ],
-            ["ask", "m1"],
-        ],
-        _players(2, 0),
+    "branches have ended within a team that goes on": awkward(
+        ["all", 1, ["ask", "m0"], ["claim", "it"]],
+        ["race", 1, ["all", 2, ["ask", "m1"], ["draw"]]],
+        ["ask", "m2"],
+        players=[0, 1, 2],
     ),
-    "branches of a team that has ended within the team": Piece(
-        [
-            "seq",
-            ["all", 1, ["ask", "m0"], ["claim", "it"]],
-            ["race", 1, ["all", 2, ["ask", "m1"], ["draw"]]],
-            ["ask", "m2"],
-        ],
-        _players(0, 1, 2),
+    "a team is stopped in the middle of its second member": awkward(
+        ["race", 1, ["ask", "t"], ["seq", ["ask", "m0"], ["ask", "m1"]]],
+        ["ask", "m2"],
+        players=[0, 1, 0],
+        teams=[("sequential", "t", [("player", "x", 0, None), ("player", "y", 2, None)])],
     ),
-    "a team is stopped in the middle of its second member": Piece(
-        ["seq", ["race", 1, ["ask", "t"], ["seq", ["ask", "m0"], ["ask", "m1"]]], ["ask", "m2"]],
-        [*_players(0, 1, 0), ("sequential", "t", [("player", "x", 0, None), ("player", "y", 2, None)])],
-    ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("delays", [[0], [3], [25, 0]])

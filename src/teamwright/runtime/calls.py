@@ -64,6 +64,7 @@ class Calls:
         while True:
             self._number += 1
             reservation = await self._reserve() if self._context.account or run.pausing else None
+            run.calls_out += 1
             try:
                 return await self._attempt(reservation, in_doubt=in_doubt)
             except AgentError as error:
@@ -71,6 +72,9 @@ class Calls:
                 wait = self._failed(error, reservation, failures)
                 if wait is None:
                     raise
+            finally:
+                run.calls_out -= 1
+                run.call_returned()
             in_doubt = False
             await anyio.sleep(wait)
 
@@ -110,7 +114,6 @@ class Calls:
             self._place,
             self._called(reservation.tokens if reservation else 0, max_output, in_doubt=in_doubt),
         )
-        run.calls_out += 1
         try:
             await run.recorder.durable(at_once=run.turnstile.lone)
             returned = await self._leave(max_output)
@@ -119,9 +122,8 @@ class Calls:
             if reservation:
                 reservation.forfeit()
             raise
-        finally:
-            run.calls_out -= 1
-            run.call_returned()
+        if run.closing:
+            await run.left()
         return self._returned(returned, reservation)
 
     def _called(self, reserved: int, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
@@ -166,8 +168,6 @@ class Calls:
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
         context, run = self._context, self._context.run
         returned = returned._replace(value=run.redactor.value(returned.value))
-        if run.closing:
-            raise asyncio.CancelledError
         run.recorder.add(
             context.path,
             self._place,

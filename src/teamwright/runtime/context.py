@@ -85,6 +85,8 @@ class RunContext:
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
+        if self.run.closing:
+            await self.run.left()
         digest = turn.digest
         place, recorded = self._match_ask(self.claim(key), member, turn, digest)
         child = self._child(join_key(self.path, place), member, composite=member.kind == "team")
@@ -104,6 +106,8 @@ class RunContext:
 
     async def effect(self, key: str, effect: Effect) -> Returned:
         """Touch the world once."""
+        if self.run.closing:
+            await self.run.left()
         place = self.claim(key)
         if not self.agent_scope:
             raise MisplacedEffect(join_key(self.path, key))
@@ -111,6 +115,8 @@ class RunContext:
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
+        if self.run.closing:
+            await self.run.left()
         place = self.claim(key)
         full = join_key(self.path, place)
         if full in self.run.past.answers:
@@ -148,6 +154,8 @@ class RunContext:
 
     async def emit(self, fact: Fact) -> None:
         """Record something worth knowing, once."""
+        if self.run.closing:
+            await self.run.left()
         self._emitted += 1
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):
@@ -393,6 +401,8 @@ class RunContext:
                 run.agents_at_work += 1
 
     async def _sleep(self, name: str, seconds: float) -> None:
+        if self.run.closing:
+            await self.run.left()
         place = self.claim(name)
         full = join_key(self.path, place)
         past = self.run.past

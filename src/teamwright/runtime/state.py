@@ -59,6 +59,10 @@ class RunState:
         self.recorder.drop()
         self.cancel_scope.cancel()
 
+    async def left(self) -> None:
+        """The driver is leaving: whoever gets here waits until it is stopped, and nothing more is decided or written."""
+        await asyncio.get_running_loop().create_future()
+
     @property
     def waits_for_people(self) -> bool:
         """Whether, with every branch waiting, nothing but an answer can move the run on."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
@@ -23,7 +23,6 @@ from teamwright.teams.team import Team
 from teamwright.values.events import Body, Event
 from teamwright.values.messages import Message, digest
 from teamwright.values.results import Outcome, RunResult
-from teamwright.values.specs import Share
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
@@ -189,10 +188,6 @@ class Rehearsal:
             f"The run did not end within {self.seconds:g} seconds: see that the strategy stops by itself, and that it"
             " does not swallow cancellation."
         )
-
-    def sharing(self, share: Share) -> Rehearsal:
-        """The same with another way of sharing."""
-        return replace(self, settings=replace(self.settings, share=share))
 
 
 class KeptJournal(MemoryJournal):

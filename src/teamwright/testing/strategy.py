@@ -19,11 +19,13 @@ from typing import cast
 import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
+from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.rehearsal import HISTORY, RUN_ID, TASK, TEAM, TROUBLE, Log, Player, Plot, Rehearsal, Watched
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
+from teamwright.values.people import Cancel
 from teamwright.values.results import RunResult
 
 FORBIDDEN = {
@@ -155,7 +157,7 @@ async def check_failures(trial: Rehearsal) -> None:
 
 
 def _check_kept(said: list[Message], result: RunResult, when: str) -> None:
-    """A nested or merging strategy may say things in its own words, so only a result without any is a loss."""
+    """Whatever ends a run, the words of its members are not lost."""
     kept = {message.content for message in result.messages}
     lost = [message for message in said if message.content not in kept]
     assert not lost, f"What {lost[0].name!r} had said was lost {when}: an outcome keeps the messages so far."
@@ -163,15 +165,27 @@ def _check_kept(said: list[Message], result: RunResult, when: str) -> None:
 
 async def check_cancellation(trial: Rehearsal) -> None:
     """Cancelled before its start it asks nobody; cancelled in the middle it stops and keeps what was said."""
+    await _check_cancelled_before(trial)
     whole = Plot()
     await _run(trial, whole, "runs")
     for number in range(1, len(whole.asked) + 1):
         await _check_cancelled_at(trial, number)
 
 
-async def _check_cancelled_at(trial: Rehearsal, number: int) -> None:
-    from teamwright.runtime.engine import Engine
+async def _check_cancelled_before(trial: Rehearsal) -> None:
+    plot = Plot()
 
+    async def work() -> RunResult:
+        async with Engine("memory") as engine:
+            await engine.journal.send(RUN_ID, Cancel())
+            return await engine.run(trial.team(plot), TASK, run_id=RUN_ID)
+
+    result = await trial.in_time(work())
+    assert result.status == "cancelled", f"Cancelled before its start, the run ended as {result.status!r}."
+    assert not plot.called, "Cancelled before its start, the strategy still called somebody."
+
+
+async def _check_cancelled_at(trial: Rehearsal, number: int) -> None:
     plot = Plot(hangs_at=number)
 
     async def work() -> RunResult:

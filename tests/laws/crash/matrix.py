@@ -19,7 +19,7 @@ from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.replay import Past
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import Event
+from teamwright.values.events import AgentCalled, Event
 from teamwright.values.messages import digest
 from tests.laws.crash.driver import RUN_ID, When
 from tests.laws.crash.nursery import Nursery, Report
@@ -153,6 +153,9 @@ def check_calls(made: Stage, before: Before) -> None:
             assert count <= before.counts[effect] + 1 <= 2, f"the effect {effect} in doubt was made {count} times"
         else:
             assert count == 1, f"the effect {effect} was made {count} times"
+    for event in made.events()[len(before.events) :]:
+        if isinstance(event.fact, AgentCalled) and digest(RUN_ID, event.key) in before.in_doubt:
+            assert event.fact.in_doubt, f"nobody can see that {event.key} was in doubt"
 
 
 def check_log(made: Stage, before: Before) -> None:

@@ -1,0 +1,68 @@
+"""What users can write or call stands in the documentation: fields, commands, options, exit codes, names, variables."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+import teamwright
+from teamwright.agents.scripted import Rule
+from teamwright.cli.main import app
+from teamwright.strategies.registry import OWN
+from teamwright.values.results import RunResult, RunSummary
+from teamwright.values.specs import AgentSpec, ServerModel, TeamSpec
+from teamwright.values.usage import Usage
+from tests.docs.pages import ROOT
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("manifests.md", [*AgentSpec.model_fields, *TeamSpec.model_fields]),
+        ("scripted.md", [field.alias or name for name, field in Rule.model_fields.items()]),
+        ("cli.md", [*RunResult.model_fields, *RunSummary.model_fields, *Usage.model_fields, "total_tokens"]),
+        ("strategies.md", list(OWN)),
+        ("python.md", teamwright.__all__),
+    ],
+)
+def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
+    text = page(name)
+    assert not [field for field in fields if f"`{field}`" not in text]
+
+
+def test_every_field_of_a_server_is_told() -> None:
+    assert "{" + ", ".join(ServerModel.model_fields) + "}" in page("manifests.md")
+
+
+def test_every_command_is_told() -> None:
+    text = page("cli.md")
+    missing = [path for path in command_paths(typer.main.get_command(app), "teamwright") if f"`{path}" not in text]
+    assert not missing
+
+
+def command_paths(command: object, path: str) -> list[str]:
+    """The full names of all commands below one."""
+    inner: dict[str, object] = getattr(command, "commands", {})
+    if not inner:
+        return [path]
+    return [found for name, one in inner.items() for found in command_paths(one, f"{path} {name}")]
+
+
+def test_every_option_of_run_is_told() -> None:
+    command = typer.main.get_command(app)
+    run = getattr(command, "commands")["run"]  # noqa: B009 - a group has them, a command does not
+    options = {option for one in run.params for option in one.opts if option.startswith("--")}
+    text = page("cli.md")
+    assert not [option for option in options - {"--help"} if f"`{option}" not in text]
+
+
+def test_every_environment_variable_of_ours_is_told() -> None:
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    variables = set(re.findall(r"\bTEAMWRIGHT_[A-Z_]+\b", sources))
+    assert not [one for one in variables if f"`{one}`" not in page("cli.md")]

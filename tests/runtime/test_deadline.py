@@ -1,0 +1,134 @@
+"""Limits on seconds: of an agent, a team and a scope; nested; and with less time left after a resume."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Task, Team, Turn
+from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.errors import AgentTimeout
+from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies.protocol import Members
+from teamwright.values.people import Question
+from teamwright.values.turns import Failure
+from tests.runtime.teams import Counting, Written, cut_and_resume, says
+
+
+async def hang(turn: Turn) -> str:
+    await anyio.sleep(60)
+    return "never"
+
+
+def hanging(name: str, seconds: float | None = None) -> FunctionAgent:
+    return FunctionAgent(name, hang, limits=Limits(seconds=seconds) if seconds else None)
+
+
+async def test_a_member_that_uses_up_its_time_fails() -> None:
+    team = Team("t", members=[Counting().agent("a"), hanging("b", 0.05)])
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+    assert (result.status, result.stop_reason) == ("failed", "error")
+    assert result.failure is not None
+    assert (result.failure.error, result.failure.message) == ("timeout", "'b' failed: 'b' used up its 0.05 seconds")
+    assert [message.name for message in result.messages] == ["a"]
+
+
+async def test_a_nested_team_that_uses_up_its_time_keeps_what_was_said() -> None:
+    inner = Team("inner", members=[Counting().agent("a"), hanging("b")], limits=Limits(seconds=0.05))
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("outer", members=[inner, Counting().agent("c")]), "go")
+    assert (result.status, result.stop_reason) == ("timeout", "deadline")
+    assert [message.content for message in result.messages] == ["a heard 0 and 'go'"]
+
+
+@pytest.mark.parametrize(("outer", "inner", "who"), [(0.05, 30.0, "outer"), (30.0, 0.05, "inner")])
+async def test_the_tighter_of_two_deadlines_wins(outer: float, inner: float, who: str) -> None:
+    async def nested(task: Task, members: Members, ctx: Context) -> Outcome:
+        try:
+            async with ctx.scope("outer", Limits(seconds=outer)) as around:
+                try:
+                    async with around.scope("inner", Limits(seconds=inner)) as within:
+                        await within.ask(members[0], Turn(task.text), key="k")
+                except AgentTimeout:
+                    return says("inner")
+        except AgentTimeout:
+            return says("outer")
+        return says("neither")
+
+    team = Team("t", members=[hanging("a")], strategy=Written(nested))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "go", run_id="r")
+    assert result.output == who
+    events = await journal.read("r")
+    expired = next(event.number for event in events if event.kind == "run.expired")
+    for at in range(expired, len(events)):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert again.output == who
+
+
+async def test_a_scope_that_ends_in_time_leaves_no_timer_behind() -> None:
+    async def quick(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.scope("part", Limits(seconds=0.1)) as part:
+            reply = await part.ask(members[0], Turn(task.text), key="k")
+        await ctx.clock.sleep(0.15)
+        return says("failed" if isinstance(reply, Failure) else reply.text)
+
+    team = Team("t", members=[Counting().agent("a", "in time")], strategy=Written(quick))
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go", run_id="r")
+        kinds = [event.kind for event in await engine.journal.read("r")]
+    assert result.output == "in time"
+    assert "run.expired" not in kinds
+
+
+@pytest.mark.parametrize("where", ["agent", "team", "scope"])
+async def test_a_resumed_run_has_only_the_time_that_is_left(where: str) -> None:
+    now = 1000.0
+    limits = Limits(seconds=100)
+
+    async def quick(attempt: Attempt) -> Returned:
+        nonlocal now
+        now = 1099.9
+        return Returned("done")
+
+    async def slow(attempt: Attempt) -> Returned:
+        await anyio.sleep(60)
+        return Returned("never")
+
+    async def both(turn: Turn, ctx: Context) -> str:
+        async with ctx.scope("part", limits if where == "scope" else None) as part:
+            await part.effect("quick", Effect("function", "quick", "", quick))
+            await part.effect("slow", Effect("function", "slow", "", slow))
+        return "in time"
+
+    agent = FunctionAgent("a", both, limits=limits if where == "agent" else None)
+    team = Team("t", members=[agent], limits=limits if where == "team" else None)
+    async with Engine("memory", wall=lambda: now) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        while now < 1050:
+            await anyio.sleep(0.01)
+        handle.interrupt()
+        await handle.result()
+        with anyio.fail_after(10):
+            result = await engine.resume("r", team=team)
+    assert result.status == ("timeout" if where == "team" else "failed")
+
+
+async def test_time_without_a_driver_does_not_count() -> None:
+    now = 1000.0
+
+    async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
+        await ctx.ask_person(Question(text="?"), key="q")
+        reply = await ctx.ask(members[0], Turn(task.text), key="k")
+        return says("late" if isinstance(reply, Failure) else reply.text)
+
+    team = Team("t", members=[Counting().agent("a", "in time")], strategy=Written(ask), limits=Limits(seconds=5))
+    async with Engine("memory", wall=lambda: now) as engine:
+        assert (await engine.run(team, "go", run_id="r")).status == "paused"
+        now = 90_000.0
+        await engine.answer("r", "t/q", "yes")
+        result = await engine.resume("r", team=team)
+    assert result.output == "in time"
+    assert result.seconds < 5

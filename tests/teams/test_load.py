@@ -1,0 +1,101 @@
+"""From files to a team that runs, and from a run's record to the same team."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, load_team
+from teamwright.errors import ManifestError
+from teamwright.teams.load import read_manifest, source_of, source_with, team_from
+
+MANIFEST = """
+agents:
+  writer: {model: primary, tools: [double]}
+  judge: {model: primary, output_schema: {type: object, required: [n]}}
+teams:
+  report: {members: [writer, judge]}
+models:
+  primary: {url: "http://127.0.0.1:1/v1", name: tiny, api_key: "${MY_SERVICE}"}
+tools:
+  double: {function: "tests.teams.test_load:double"}
+"""
+REPLIES = """
+- {agent: writer, tool: {name: double, args: {n: 2}}, times: 1}
+- {agent: writer, match: "tool double:\\n4", reply: four}
+- {agent: judge, json: {n: 4}}
+"""
+
+
+def double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "team.yaml").write_text(MANIFEST)
+    (tmp_path / "replies.yaml").write_text(REPLIES)
+    return tmp_path
+
+
+async def test_tools_and_schemas_hold_when_a_script_replaces_the_models(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SERVICE", "not needed")
+    team, warnings = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
+    assert not warnings
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+    assert result.status == "completed", result.failure
+    assert [message.content for message in result.messages] == ["four", '{"n":4}']
+    assert result.data == {"n": 4}
+
+
+async def test_a_reply_that_breaks_the_schema_fails_under_a_script_too(folder: Path) -> None:
+    (folder / "replies.yaml").write_text("- {reply: nonsense}")
+    team, _ = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+    assert result.failure is not None
+    assert result.failure.error == "invalid_output"
+
+
+def test_a_script_on_the_command_line_lies_where_the_user_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    loaded = read_manifest([folder / "team.yaml"], models_replaced=True)
+    source = source_of(loaded, model="scripted:replies.yaml")
+    assert source.manifest.agents["writer"].model == f"scripted:{folder / 'replies.yaml'}"
+    again = source_with(source, model="scripted:other.yaml")
+    assert again.manifest.agents["writer"].model == f"scripted:{folder / 'other.yaml'}"
+
+
+def test_a_source_holds_no_secrets_and_the_team_knows_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SERVICE", "very-secret-value")
+    source = source_of(read_manifest([folder / "team.yaml"]))
+    assert "very-secret-value" not in source.model_dump_json()
+    team = team_from(source)
+    assert team.secrets == {"very-secret-value"}
+    assert "very-secret-value" not in team.source.model_dump_json()
+
+
+def test_a_secret_that_is_not_set_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_SERVICE", raising=False)
+    with pytest.raises(ManifestError, match="MY_SERVICE"):
+        load_team(folder / "team.yaml")
+
+
+async def test_a_run_is_resumed_from_its_record_alone(folder: Path) -> None:
+    (folder / "slow.yaml").write_text("- {agent: writer, reply: quick}\n- {agent: judge, json: {n: 1}, delay: 0.3}")
+    team, _ = load_team(folder / "team.yaml", model=f"scripted:{folder / 'slow.yaml'}")
+    async with Engine(folder / "j.db") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        async for item in engine.follow("r"):
+            if getattr(item, "kind", "") == "agent.replied":
+                break
+        handle.interrupt()
+        assert (await handle.result()).status == "interrupted"
+    async with Engine(folder / "j.db") as engine:
+        result = await engine.resume("r")
+    assert (result.status, result.data) == ("completed", {"n": 1})

@@ -1,0 +1,178 @@
+"""A team: members and a strategy, and an agent itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from teamwright import Engine, FunctionAgent, Limits, Message, Outcome, Reply, Task, Team, Turn
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import InvalidName, ManifestError, UnknownName, UsageError
+from teamwright.strategies.protocol import Members
+from teamwright.teams.team import require_team
+from teamwright.values.events import TeamEnded, TeamStarted
+from teamwright.values.specs import JsonSchema
+from teamwright.values.usage import Usage
+from tests.runtime.teams import Counting, Written, says
+
+NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_a_team_is_an_agent() -> None:  # R-09
+    team = Counting().chain(2)
+    assert isinstance(team, Agent)
+    assert team.kind == "team"
+
+
+def test_a_team_needs_members_a_name_and_a_strategy() -> None:
+    with pytest.raises(ManifestError, match="the team 'empty' has no members"):
+        Team("empty", members=[])
+    with pytest.raises(InvalidName):
+        Team("two words", members=[Counting().agent("a")])
+    with pytest.raises(UnknownName, match="no strategy 'sequental'; did you mean 'sequential'"):
+        Team("t", members=[Counting().agent("a")], strategy="sequental")
+
+
+def test_every_problem_of_a_team_is_told_at_once() -> None:
+    members = Counting()
+    with pytest.raises(ManifestError) as raised:
+        Team("t", members=[members.agent("a"), members.agent("a")], strategy="round_robin")
+    assert len(raised.value.problems) == 3
+
+
+def test_two_different_agents_can_not_share_a_name_but_one_may_appear_twice() -> None:
+    members = Counting()
+    inner = Team("inner", members=[members.agent("a")])
+    with pytest.raises(ManifestError, match="two different agents are called 'a'"):
+        Team("outer", members=[inner, members.agent("a")])
+    same = members.agent("same")
+    assert Team("twice", members=[same, same]).members == (same, same)
+
+
+async def test_the_same_member_may_take_several_turns() -> None:
+    members = Counting()
+    same = members.agent("same")
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("twice", members=[same, same]), "go")
+    assert result.output == "same heard 1 and 'go'"
+
+
+async def test_a_teams_start_and_end_are_recorded_in_its_scope() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Counting().chain(2), "go", run_id="r")
+        facts = [e.fact for e in await engine.journal.read("r") if e.scope == "chain"]
+    assert facts[0] == TeamStarted(strategy="sequential", version=1, members=("a1", "a2"))
+    assert facts[-1] == TeamEnded(stop_reason="done", turns=2)
+
+
+async def test_a_failing_member_fails_the_team_by_name_and_what_was_said_is_kept() -> None:  # P-03, R-10
+    async def broken(turn: Turn) -> str:
+        raise ValueError("no idea")
+
+    members = Counting()
+    team = Team("t", members=[members.agent("a"), members.agent("b", broken), members.agent("c")], share="output")
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go")
+    assert (result.status, result.stop_reason) == ("failed", "error")
+    assert result.failure is not None
+    assert result.failure.message == "'b' failed: ValueError: no idea"
+    assert [message.name for message in result.messages] == ["a"]
+    assert members.calls == ["a", "b"]
+
+
+async def test_output_is_passed_along_a_pipeline() -> None:  # P-03
+    async def louder(turn: Turn) -> str:
+        return turn.prompt + "!"
+
+    members = Counting()
+    agents = [members.agent(name, louder) for name in "abc"]
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("t", members=agents, share="output"), "go")
+    assert result.output == "go!!!"
+
+
+async def test_the_callers_history_is_not_touched_and_only_new_messages_return() -> None:  # R-01
+    history = [Message(name="user", content="before", role="user")]
+    async with Engine("memory") as engine:
+        result = await engine.run(Counting().chain(2), "go", history=history)
+    assert [message.content for message in result.messages] == ["a1 heard 1 and 'go'", "a2 heard 2 and 'go'"]
+    assert history == [Message(name="user", content="before", role="user")]
+
+
+async def test_usage_of_a_nested_team_rolls_up() -> None:  # R-09
+    async def costly(turn: Turn) -> Reply:
+        return Reply.of("a", "x", usage=Usage(requests=1, input_tokens=3, output_tokens=4))
+
+    inner = Team("inner", members=[FunctionAgent("a", costly)])
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("outer", members=[inner, FunctionAgent("b", costly)]), "go")
+    assert result.usage == Usage(requests=2, input_tokens=6, output_tokens=8)
+
+
+async def test_terminating_inside_a_nested_team_ends_only_that_team() -> None:  # R-08
+    async def stop(turn: Turn) -> Reply:
+        return Reply.of("stopper", "enough", signal="terminate")
+
+    members = Counting()
+    inner = Team("inner", members=[members.agent("stopper", stop), members.agent("unheard")])
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("outer", members=[inner, members.agent("after")]), "go")
+    assert (result.status, result.stop_reason) == ("completed", "done")
+    assert members.calls == ["stopper", "after"]
+
+
+async def test_the_answer_of_a_team_must_fit_its_schema() -> None:
+    async with Engine("memory") as engine:
+        good = Team("t", members=[Counting().agent("a", '{"n": 1}')], output_schema=NUMBER)
+        assert (await engine.run(good, "go")).data == {"n": 1}
+        bad = Team("t", members=[Counting().agent("a", "one")], output_schema=NUMBER)
+        result = await engine.run(bad, "go")
+    assert result.failure is not None
+    assert result.failure.error == "invalid_output"
+    assert "The answer of the team 't'" in result.failure.message
+
+
+async def test_a_teams_warnings_are_told_with_its_name() -> None:
+    async def careful(task: Task, members: Members, ctx: Context) -> Outcome:
+        return Outcome(messages=says("x").messages, warnings=("look twice",))
+
+    async with Engine("memory") as engine:
+        team = Team("t", members=[Counting().agent("a")], strategy=Written(careful))
+        result = await engine.run(team, "go")
+    assert (result.status, result.exit_code) == ("degraded", 3)
+    assert result.warnings == ("t: look twice",)
+
+
+def test_everyone_is_found_and_all_strategies_are_known() -> None:
+    members = Counting()
+    inner = Team("inner", members=[members.agent("i")], strategy="round_robin", max_turns=1)
+    outer = Team("outer", members=[inner, members.agent("o")])
+    assert [agent.name for agent in outer.everyone()] == ["outer", "inner", "i", "o"]
+    assert outer.strategies() == {"sequential": 1, "round_robin": 1}
+
+
+def test_a_team_declares_itself_and_all_its_members() -> None:
+    members = Counting()
+    inner = Team("inner", members=[members.agent("i")], strategy="round_robin", max_turns=2, on_max_turns="fail")
+    outer = Team("outer", members=[inner, members.agent("o")], share="output", limits=Limits(calls=5))
+    source = outer.source
+    assert source.team == "outer"
+    assert set(source.manifest.agents) == {"i", "o"}
+    assert source.manifest.teams["outer"].members == ("inner", "o")
+    assert source.manifest.teams["outer"].limits == Limits(calls=5)
+    assert source.manifest.teams["inner"].on_max_turns == "fail"
+
+
+def test_a_lone_agent_runs_as_a_team_of_one() -> None:
+    agent = Counting().agent("solo")
+    team = require_team(agent)
+    assert (team.name, team.members) == ("solo", (agent,))
+    assert team.source.manifest.teams == {}
+    assert require_team(team) is team
+
+
+@pytest.mark.parametrize("thing", [None, "team", 5, object])
+def test_what_is_no_agent_is_refused(thing: Any) -> None:
+    with pytest.raises(UsageError, match="neither a team nor an agent"):
+        require_team(thing)
