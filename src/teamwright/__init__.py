@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from teamwright.agents.scripted import ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine, run_sync
-    from teamwright.strategies.protocol import Strategy, Talk, Task
+    from teamwright.strategies.protocol import Members, Settings, Strategy, Talk, Task
     from teamwright.teams.load import load_team
     from teamwright.teams.team import Team
     from teamwright.values.events import Event
     from teamwright.values.limits import Limits, RetryPolicy
     from teamwright.values.messages import Message
+    from teamwright.values.people import Question
     from teamwright.values.results import Outcome, RunResult
     from teamwright.values.turns import Failure, Reply, Turn
 
@@ -30,13 +31,16 @@ __all__ = [
     "Failure",
     "FunctionAgent",
     "Limits",
+    "Members",
     "Message",
     "ModelAgent",
     "Outcome",
+    "Question",
     "Reply",
     "RetryPolicy",
     "RunResult",
     "ScriptedAgent",
+    "Settings",
     "Strategy",
     "Talk",
     "Task",
@@ -48,6 +52,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Settings": "strategies.protocol",
+    "Question": "values.people",
+    "Members": "strategies.protocol",
     "Agent": "agents.protocol",
     "Context": "agents.protocol",
     "Engine": "runtime.engine",

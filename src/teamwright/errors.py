@@ -76,7 +76,7 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.what, self.name = what, name
-        super().__init__(f"There is no {what} {name!r}; {nearest(name, known)}.")
+        super().__init__(f"There is no {what} {name!r}; {nearest(name, known)}")
 
 
 class DuplicateName(UsageError):
@@ -133,7 +133,7 @@ class RunNotFound(RunError, UsageError):
     """No run has this id."""
 
     def __init__(self, run_id: str, known: Iterable[str] = ()) -> None:
-        super().__init__(f"There is no run {run_id!r}; {nearest(run_id, known, 'see  teamwright runs list')}.")
+        super().__init__(f"There is no run {run_id!r}; {nearest(run_id, known, 'see  teamwright runs list')}")
 
 
 class RunIsLive(RunError):
@@ -258,7 +258,7 @@ class ScriptMismatch(AgentError):
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Say which known names come closest, or list them all when few."""
+    """Say which known names come closest, or list them all when few; the end of a sentence."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
         name.lower(), names, n=3, cutoff=0.6
@@ -266,8 +266,8 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     if close:
         return "did you mean " + " or ".join(repr(one) for one in close) + "?"
     if otherwise or not names:
-        return otherwise or "none is known"
-    return "known are " + ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+        return f"{otherwise or 'none is known'}."
+    return "known are " + ", ".join(names[:12]) + (" …" if len(names) > 12 else ".")
 
 
 def a(what: str) -> str:

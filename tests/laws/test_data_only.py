@@ -100,7 +100,7 @@ def test_a_database_gets_every_step_that_it_has_not_had() -> None:
         assert steps == ["two", "three"]
 
 
-async def test_an_empty_database_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
+async def test_a_database_has_had_every_step_once_it_was_opened(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await a_run(path)
     with closing(sqlite3.connect(path)) as database:

@@ -223,7 +223,7 @@ async def test_time_is_bounded_by_a_deadline_that_counts_only_time_with_a_driver
     # A day without a driver costs nothing; what the next driver uses up, does.
     now[0] += 86400.0
     async with Engine(whole, wall=lambda: now[0]) as engine:
-        again = await engine.start_again(RUN_ID, team=team(0.02))
+        again = await engine.start_resume(RUN_ID, team=team(0.02))
         result = await again.result()
     assert (result.status, result.stop_reason) == ("timeout", "deadline")
     assert [message.content for message in result.messages] == ["quick"]

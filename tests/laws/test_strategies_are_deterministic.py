@@ -130,7 +130,7 @@ async def test_another_version_of_a_strategy_is_refused_in_words() -> None:
 async def test_a_fork_goes_on_with_the_changed_strategy() -> None:
     history = History.load("sequential")
     async with Engine(history.journal()) as engine:
-        handle = await engine.fork(RUN_ID, team=changed([member(name, speak) for name in "abc"]), new_id="forked")
+        handle = await engine.start_fork(RUN_ID, team=changed([member(name, speak) for name in "abc"]), new_id="forked")
         result = await handle.result()
     assert result.status == "completed"
     assert [message.name for message in result.messages] == ["c", "b", "a"]

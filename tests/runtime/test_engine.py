@@ -119,11 +119,11 @@ async def test_a_fork_pays_only_for_what_changed() -> None:
     async with Engine("memory") as engine:
         await engine.run(members.chain(3), "go", run_id="r")
         members.calls.clear()
-        same = await (await engine.fork("r", team=members.chain(3), new_id="same")).result()
+        same = await (await engine.start_fork("r", team=members.chain(3), new_id="same")).result()
         assert members.calls == []
         assert same.output == "a3 heard 2 and 'go'"
         changed = Team("chain", members=[members.agent("a1"), members.agent("b2"), members.agent("a3")])
-        await (await engine.fork("r", team=changed, new_id="changed")).result()
+        await (await engine.start_fork("r", team=changed, new_id="changed")).result()
         assert members.calls == ["b2", "a3"]
 
 
@@ -143,7 +143,7 @@ async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
         assert [message.name for message in failed.messages] == ["a1"]
         assert "'a2' failed" in failed.warnings[0]
         broken = False
-        mended = await (await engine.fork("r", retry=True, team=team)).result()
+        mended = await (await engine.start_fork("r", retry=True, team=team)).result()
     assert mended.status == "completed"
     assert members.calls == ["a1", "a2", "a2", "a3"]
 

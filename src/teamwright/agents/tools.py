@@ -193,7 +193,7 @@ def load_function(path: str, what: str) -> Function:
     for name in names.split("."):
         known = [one for one in dir(found) if not one.startswith("_")]
         if (found := getattr(found, name, None)) is None:
-            raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}.")
+            raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}")
     if not callable(found):
         raise UsageError(f"{path!r} is not a function.")
     return found
@@ -332,7 +332,7 @@ class Tools:
 
     def _tool(self, name: str) -> Tool:
         if name not in self._tools:
-            raise ToolError(f"There is no tool {name!r} here; {nearest(name, self._tools)}.")
+            raise ToolError(f"There is no tool {name!r} here; {nearest(name, self._tools)}")
         return self._tools[name]
 
 

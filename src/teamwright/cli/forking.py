@@ -64,7 +64,7 @@ class Fork:
         found = await find_run(engine.journal, self.run_id)
         history = await engine.history(found.id)
         let_import_of(history)
-        handle = await engine.fork(
+        handle = await engine.start_fork(
             found.id, at=self.at, retry=self.retry, task=self.task, new_id=self.new_id, team=self._team(engine, history)
         )
         if not shown.quiet:

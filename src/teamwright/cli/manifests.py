@@ -56,8 +56,9 @@ def _build(loaded: Loaded, model: str | None) -> None:
     from teamwright.cli.importing import let_import
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.build import Builder, replace_models
+    from teamwright.teams.load import anchored
 
-    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, model)
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
     let_import(loaded.base)
     builder = Builder(manifest, loaded.base)
     problems: dict[str, Problem] = {}

@@ -10,8 +10,11 @@ import typer
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from teamwright.journal.sqlite import SqliteJournal
     from teamwright.runtime.engine import Engine
+    from teamwright.values.results import RunResult
 
 app = typer.Typer(
     help="Look at runs, go on with them, end them.\n\nRUN is a run's id, a unique beginning of it, or `last`.",
@@ -122,7 +125,7 @@ def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = 
         history = await engine.history(found.id)
         let_import_of(history)
         past = list(history.events)
-        handle = await engine.start_again(found.id)
+        handle = await engine.start_resume(found.id)
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 
     return _with_engine(work)
@@ -172,18 +175,24 @@ def cancel(
     check_out(out)
 
     async def work(engine: Engine) -> int:
-        from teamwright.cli.driving import summary
-        from teamwright.cli.importing import let_import_of
         from teamwright.cli.selection import find_run
 
         found = await find_run(engine.journal, run)
-        let_import_of(await engine.history(found.id))
-        ended = await engine.cancel(found.id, reason)
-        if json:
-            result_json(ended.model_dump(mode="json"), out)
-        else:
-            result(summary(ended), out)
-        return 0
+        return _tell_standing(await engine.cancel(found.id, reason), out, json=json)
+
+    return _with_engine(work)
+
+
+@app.command()
+def pause(run: Run, json: Json = False, out: Out = None) -> int:
+    """Let the calls of a live run finish, and set it down; `runs resume` goes on with it."""
+    check_out(out)
+
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.selection import find_run
+
+        found = await find_run(engine.journal, run)
+        return _tell_standing(await engine.pause(found.id), out, json=json)
 
     return _with_engine(work)
 
@@ -287,6 +296,17 @@ def _reading(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
             await journal.close()
 
     return anyio.run(opened)
+
+
+def _tell_standing(standing: RunResult, out: Path | None, *, json: bool) -> int:
+    """Say how a run stands now."""
+    from teamwright.cli.driving import summary
+
+    if json:
+        result_json(standing.model_dump(mode="json"), out)
+    else:
+        result(summary(standing), out)
+    return 0
 
 
 def _with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:

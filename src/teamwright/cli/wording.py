@@ -145,7 +145,7 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
         case "failed":
             return [f"look closer with: teamwright runs show {run}", f"try again from the failure: {fork} --retry"]
         case "degraded" if result.stop_reason == "budget":
-            return [f"go on with a larger budget: {fork} --max-tokens N"]
+            return [f"go on with a larger budget: {fork} --max-tokens N  (or --max-calls N)"]
         case "timeout" | "cancelled":
             return [f"go on from there: {fork}"]
         case _:

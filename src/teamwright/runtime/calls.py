@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.agents.protocol import Attempt, Effect, Returned
-from teamwright.budget.ledger import Refusal, Reservation, prompt_tokens
+from teamwright.budget.ledger import DEFAULT_OUTPUT, Refusal, Reservation, prompt_tokens
 from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
 from teamwright.recovery.retry import wait_before_retry
 from teamwright.runtime.replay import RecordedCall
@@ -109,6 +109,8 @@ class Calls:
         """Announce the call, make it, and record what came back, with what it cost, as one."""
         context, run, effect = self._context, self._context.run, self._effect
         max_output = reservation.max_output if reservation else effect.max_output
+        if effect.kind == "model" and max_output is None:
+            max_output = DEFAULT_OUTPUT
         run.recorder.add(
             context.path,
             self._place,

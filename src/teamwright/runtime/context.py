@@ -155,7 +155,7 @@ class RunContext:
     async def emit(self, fact: Fact) -> None:
         """Record something worth knowing, once."""
         if self.run.closing:
-            await self.run.left()
+            return
         self._emitted += 1
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):

@@ -112,9 +112,9 @@ class Engine:
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
-        return await (await self.start_again(run_id, team=team)).result()
+        return await (await self.start_resume(run_id, team=team)).result()
 
-    async def start_again(self, run_id: str, *, team: Agent | None = None) -> Handle:
+    async def start_resume(self, run_id: str, *, team: Agent | None = None) -> Handle:
         """Resume a run in the background."""
         past = await self._past(run_id)
         if past.ended is not None:
@@ -139,12 +139,25 @@ class Engine:
         team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
-    ) -> Handle:
-        """Start a new run from the record of another, up to the event `at`; what is unchanged is not paid again.
+    ) -> RunResult:
+        """Run a new run from the record of another, up to the event `at`; what is unchanged is not paid again.
 
-        `retry` goes back to just before the failure that ended the run. Without `at`, a run that was stopped from
-        outside (its budget, its time, a cancel) is forked from just before that.
+        `retry` goes back to just before the member that failed. Without `at`, a run that was stopped from outside (its
+        budget, its time, a cancel) is forked from just before that.
         """
+        return await (await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id)).result()
+
+    async def start_fork(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        retry: bool = False,
+        team: Agent | None = None,
+        task: str | None = None,
+        new_id: str | None = None,
+    ) -> Handle:
+        """Start such a run in the background."""
         history = await self.history(run_id)
         cut = history.before_failure() if retry else at if at is not None else history.before_stop()
         if cut is not None and not 1 <= cut <= history.number:
@@ -326,7 +339,8 @@ class Handle:
         assert self._run is not None
         assert self._done is not None
         try:
-            result = await self._run.drive(self._beginning)
+            with self.engine.models.shared():
+                result = await self._run.drive(self._beginning)
             self._result = result if result.status in FINAL else await self.engine.result(self.run_id)
         except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error

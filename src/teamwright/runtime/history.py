@@ -150,7 +150,7 @@ class RunHistory:
         """The open question with this key."""
         asked = self.questions()
         if key not in asked:
-            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, 'no question is open')}.")
+            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, 'no question is open')}")
         return asked[key]
 
     def before_failure(self) -> int:

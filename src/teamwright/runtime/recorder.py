@@ -16,7 +16,6 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events import Body, Event, Fact, MessageRef
 from teamwright.values.messages import Message, digest
 
-
 YIELD_EVERY = 0.001
 """With a journal that never makes anybody wait, how long a run may keep the event loop to itself."""
 

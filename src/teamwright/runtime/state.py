@@ -60,7 +60,7 @@ class RunState:
         self.cancel_scope.cancel()
 
     async def left(self) -> None:
-        """The driver is leaving: whoever gets here waits until it is stopped, and nothing more is decided or written."""
+        """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written."""
         await asyncio.get_running_loop().create_future()
 
     @property

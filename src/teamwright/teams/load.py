@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from teamwright.agents.model import Models
-from teamwright.errors import Problem
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.build import SCRIPTED, Builder, replace_models
 from teamwright.teams.manifest import Loaded, load, resolve_secrets
@@ -21,22 +20,27 @@ def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False) -> Lo
 
 def load_team(
     *paths: Path | str, team: str | None = None, model: str | None = None, models: Models | None = None
-) -> tuple[Team, Sequence[Problem]]:
-    """The team that these files declare, and what to warn about. `model` takes the place of every model."""
+) -> Team:
+    """The team that these files declare; `team.warnings` says what in them is not supported.
+
+    `model` takes the place of every model.
+    """
     loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
-    return team_from(source_of(loaded, team=team, model=model), models), loaded.warnings
+    made = team_from(source_of(loaded, team=team, model=model), models)
+    made.warnings = loaded.warnings
+    return made
 
 
 def source_of(loaded: Loaded, *, team: str | None = None, model: str | None = None) -> Source:
     """What a run of one of the loaded teams records of where it came from."""
-    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, _anchored(model))
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
     name = Builder(manifest).team_name(team)
     return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()))
 
 
 def source_with(source: Source, *, model: str) -> Source:
     """The source with this model in place of every one."""
-    return source.model_copy(update={"manifest": replace_models(source.manifest, _anchored(model))})
+    return source.model_copy(update={"manifest": replace_models(source.manifest, anchored(model))})
 
 
 def team_from(source: Source, models: Models | None = None) -> Team:
@@ -47,7 +51,7 @@ def team_from(source: Source, models: Models | None = None) -> Team:
     return team
 
 
-def _anchored(model: str) -> str:
+def anchored(model: str) -> str:
     """A script named on the command line lies relative to where the user is, not to the manifest."""
     if not model.startswith(SCRIPTED):
         return model

@@ -45,6 +45,7 @@ class Team:
         self.settings = Settings(share, max_turns, on_max_turns, options or {})
         self.secrets: frozenset[str] = frozenset()
         self.declared: Source | None = None
+        self.warnings: tuple[Problem, ...] = ()
         self._check()
 
     def _check(self) -> None:

@@ -112,7 +112,7 @@ async def test_the_record_of_an_overtaken_driver_stays_whole(tmp_path: Path) -> 
             first = await one.start(team, "task", run_id=RUN_ID)
             while await two.journal.find(RUN_ID) is None:
                 pass
-            second = await two.start_again(RUN_ID, team=SCENARIOS["branches"].team(server.call_url))
+            second = await two.start_resume(RUN_ID, team=SCENARIOS["branches"].team(server.call_url))
             fenced = 0
             for handle in (first, second):
                 try:

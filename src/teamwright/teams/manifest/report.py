@@ -32,7 +32,7 @@ class Report:
         """The nearest names; after many comparisons none are sought, so that thousands of mistakes stay quick."""
         names = set(known)
         self.compared += len(names)
-        return nearest(name[:100], names, otherwise) if self.compared <= COMPARISONS else ""
+        return nearest(name[:100], names, otherwise).removesuffix(".") if self.compared <= COMPARISONS else ""
 
     @staticmethod
     def _note(notes: list[Problem], place: Place, message: str, suggestion: str) -> None:

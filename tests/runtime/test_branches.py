@@ -1,0 +1,205 @@
+"""Named branches side by side: at most so many, in an order that a resumed run repeats, none left behind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright.agents.protocol import Agent
+from teamwright.errors import DuplicateKey
+from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies.protocol import Members
+from teamwright.values.turns import Failure
+from tests.runtime.teams import Counting, Written, cut_and_resume, says
+
+
+def text_of(reply: object) -> str:
+    return reply.text if isinstance(reply, Reply) else str(getattr(reply, "error", reply))
+
+
+def asking(member: Agent) -> Callable[[Context], Awaitable[Reply | Failure]]:
+    """The work of a branch that asks one member."""
+    return lambda ctx: ctx.ask(member, Turn("x"), key="k")
+
+
+async def run(strategy: Written) -> tuple[RunResult, MemoryJournal, Team]:
+    members = Counting()
+    team = Team("t", members=[members.agent(f"m{n}", f"said {n}") for n in range(3)], strategy=strategy)
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        return await engine.run(team, "go", run_id="r"), journal, team
+
+
+def message_of(result: RunResult) -> str:
+    assert result.failure is not None
+    return result.failure.message
+
+
+async def test_leaving_the_block_waits_for_all_and_keeps_their_results() -> None:
+    async def everybody(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            all_ = [branches.start(member.name, asking(member)) for member in members]
+        return says(" ".join(text_of(branch.result()) for branch in all_))
+
+    result, _, _ = await run(Written(everybody))
+    assert result.output == "said 0 said 1 said 2"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+async def test_no_more_run_at_once_than_allowed(limit: int) -> None:
+    running = most = 0
+
+    async def work(ctx: Context) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await ctx.clock.sleep(0.001)
+        running -= 1
+
+    async def many(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(limit) as branches:
+            for number in range(6):
+                branches.start(f"b{number}", work)
+        return says(str(most))
+
+    result, _, _ = await run(Written(many))
+    assert result.output == str(limit)
+
+
+async def test_a_limit_below_one_is_a_mistake() -> None:
+    async def none(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(0):
+            return says("never")
+
+    result, _, _ = await run(Written(none))
+    assert result.status == "failed"
+    assert "never run anything" in message_of(result)
+
+
+async def test_two_branches_of_one_name_are_a_mistake() -> None:
+    async def twice(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            branches.start("same", asking(members[0]))
+            branches.start("same", asking(members[1]))
+        return says("never")
+
+    with pytest.raises(DuplicateKey, match="'t/same' is used twice"):
+        await run(Written(twice))
+
+
+async def test_what_a_branch_raises_comes_out_where_its_result_is_looked_at() -> None:
+    async def broken(ctx: Context) -> None:
+        raise ValueError("bad branch")
+
+    async def seen(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            branch = branches.start("bad", broken)
+            try:
+                async for one in branches.finished():
+                    one.result()
+            except ValueError as error:
+                return says(f"caught {error} {branch.name}")
+        return says("never")
+
+    result, _, _ = await run(Written(seen))
+    assert result.output == "caught bad branch bad"
+
+
+async def test_what_nobody_looked_at_fails_the_team() -> None:
+    async def broken(ctx: Context) -> None:
+        raise ValueError("bad branch")
+
+    async def unseen(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            branches.start("bad", broken)
+            branches.start("good", asking(members[0]))
+        return says("never")
+
+    result, _, _ = await run(Written(unseen))
+    assert result.status == "failed"
+    assert "bad branch" in message_of(result)
+
+
+async def test_a_branch_that_was_stopped_has_no_result() -> None:
+    async def first(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(1) as branches:
+            all_ = [branches.start(member.name, asking(member)) for member in members]
+            async for _ in branches.finished():
+                branches.cancel()
+                break
+        told: list[str] = []
+        for branch in all_:
+            try:
+                told.append(text_of(branch.result()))
+            except LookupError as error:
+                told.append(f"{branch.cancelled}: {error}")
+        return says("; ".join(told))
+
+    result, journal, team = await run(Written(first))
+    assert str(result.output).startswith("said 0; True: the branch 'm1' has no result")
+    for at in range(2, len(await journal.read("r"))):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert again.output == result.output
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_order_of_finishing_is_the_same_after_a_crash_anywhere(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def made(slow: bool) -> Team:
+        async def answer(turn: Turn) -> str:
+            if slow:
+                await anyio.sleep(chance.random() / 300)
+            return "x"
+
+        async def order(task: Task, members: Members, ctx: Context) -> Outcome:
+            names: list[str] = []
+            async with ctx.branches(3) as branches:
+                for member in members:
+                    branches.start(member.name, asking(member))
+                async for branch in branches.finished():
+                    names.append(branch.name)
+                    await ctx.ask(members[0], Turn(" ".join(names)), key=f"after-{len(names)}")
+            return says(" ".join(names))
+
+        members = Counting()
+        return Team("t", members=[members.agent(n, answer) for n in "abcde"], strategy=Written(order))
+
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        whole = await engine.run(made(slow=True), "go", run_id="r")
+    events = await journal.read("r")
+    for at in range(2, len(events)):
+        result, _ = await cut_and_resume(made(slow=False), at, journal)
+        ended = [e.scope.split("/")[1] for e in events[:at] if e.kind == "agent.replied" and e.place == "k"]
+        assert str(result.output).split()[: len(ended)] == ended
+        if len(ended) == 5:
+            assert result.output == whole.output
+
+
+async def test_what_branches_said_is_kept_when_time_runs_out() -> None:
+    async def hang(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "never"
+
+    async def everybody(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(3) as branches:
+            for member in members:
+                branches.start(member.name, asking(member))
+        return says("never")
+
+    members = Counting()
+    agents = [members.agent("quick", "said"), members.agent("slow", hang)]
+    team = Team("t", members=agents, strategy=Written(everybody), limits=Limits(seconds=0.1))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "go", run_id="r")
+    assert result.status == "timeout"
+    assert result.messages == (Message(name="quick", content="said"),)
+    for at in range(2, len(await journal.read("r"))):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert (again.status, again.messages) == (result.status, result.messages)

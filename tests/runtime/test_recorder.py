@@ -1,0 +1,179 @@
+"""The recorder: numbers facts, batches them, and publishes nothing before it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from teamwright.errors import FencedOut, JournalError, JournalUnavailable
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
+from teamwright.runtime.recorder import Recorder
+from teamwright.values.events import Custom, Event
+from teamwright.values.messages import Message
+
+
+class SlowJournal(MemoryJournal):
+    """A journal whose commits happen when the test says so."""
+
+    instant = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[tuple[Batch, Committed]] = []
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self.batches.append((batch, done))
+
+    def commit(self, error: BaseException | None = None) -> None:
+        batch, done = self.batches.pop(0)
+        if error is None:
+            super().append(batch, done)
+        else:
+            done(error)
+
+
+class Desk:
+    """A recorder, and what it published and complained about."""
+
+    def __init__(self, journal: MemoryJournal, last: int = 0) -> None:
+        self.published: list[Event] = []
+        self.failures: list[JournalError] = []
+        self.recorder = Recorder(journal, "r", last, lambda: 5.0, self._publish, self.failures.append)
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        self.published.extend(events)
+
+    def add(self, name: str) -> Event:
+        return self.recorder.add("scope", "place", Custom(domain="d", name=name))
+
+
+async def test_facts_are_numbered_from_where_the_record_stands() -> None:
+    desk = Desk(MemoryJournal(), last=7)
+    assert [desk.add("a").number, desk.add("b").number] == [8, 9]
+    await desk.recorder.durable()
+    assert [event.number for event in desk.published] == [8, 9]
+
+
+async def test_nothing_is_published_before_it_is_durable() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    waiting = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0.01)
+    assert desk.published == []
+    assert not waiting.done()
+    journal.commit()
+    await waiting
+    assert len(desk.published) == 1
+    await desk.recorder.durable()
+
+
+async def test_facts_of_one_go_of_the_loop_are_one_batch() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    desk.add("b")
+    await asyncio.sleep(0)
+    desk.add("c")
+    await asyncio.sleep(0)
+    assert [len(batch.events) for batch, _ in journal.batches] == [2, 1]
+
+
+async def test_whoever_waits_is_woken_by_the_batch_that_holds_its_fact() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    first = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0)
+    desk.add("b")
+    second = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0.01)
+    journal.commit()
+    await first
+    assert not second.done()
+    journal.commit()
+    await second
+
+
+async def test_a_failed_commit_reaches_everyone_and_stops_the_writing() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    waiting = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0.01)
+    journal.commit(FencedOut("overtaken"))
+    with pytest.raises(FencedOut):
+        await waiting
+    assert [type(error) for error in desk.failures] == [FencedOut]
+    assert desk.published == []
+    desk.add("b")
+    with pytest.raises(FencedOut):
+        await desk.recorder.durable()
+    assert journal.batches == []
+
+
+async def test_another_error_becomes_a_journal_error() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    waiting = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0.01)
+    journal.commit(OSError("disk full"))
+    with pytest.raises(JournalError, match="disk full"):
+        await waiting
+    assert not isinstance(desk.failures[0], JournalUnavailable)
+
+
+async def test_what_is_held_back_is_handed_over_at_once_or_forgotten() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.recorder.held = True
+    desk.add("a")
+    await asyncio.sleep(0)
+    assert journal.batches == []
+    desk.recorder.release()
+    assert len(journal.batches) == 1
+    desk.recorder.held = True
+    desk.add("b")
+    desk.recorder.drop()
+    desk.recorder.release()
+    assert len(journal.batches) == 1
+
+
+async def test_a_text_is_kept_once() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    body = desk.recorder.keep("hello")
+    assert desk.recorder.keep("hello") == body
+    assert desk.recorder.keep({"hello": 1}) != body
+    refs = desk.recorder.keep_messages([Message(name="a", content="hello"), Message(name="u", content="x", role="user")])
+    assert refs[0].body == body
+    assert [ref.role for ref in refs] == [None, "user"]
+    desk.add("a")
+    await asyncio.sleep(0)
+    assert set(journal.batches[0][0].bodies.values()) == {'"hello"', '{"hello":1}', '"x"'}
+
+
+async def test_a_text_that_the_journal_has_is_not_kept_again() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.recorder.know("hello", "its-hash")
+    assert desk.recorder.keep("hello") == "its-hash"
+    desk.add("a")
+    await asyncio.sleep(0)
+    assert journal.batches[0][0].bodies == {}
+
+
+async def test_a_wait_that_is_cancelled_does_not_lose_the_fact() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    waiting = asyncio.create_task(desk.recorder.durable())
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    journal.commit()
+    assert len(desk.published) == 1
