@@ -141,8 +141,7 @@ class RunContext:
         if limits is None or limits.seconds is None:
             yield child
             return
-        since = self.run.now if self.run.turnstile.replaying else None
-        with Deadline(child, limits.seconds, since) as deadline:
+        with Deadline(child, limits.seconds, since=self.run.now) as deadline:
             yield child
         if deadline.expired:
             await self.run.turnstile.rejoin(self.lane)
@@ -286,12 +285,12 @@ class RunContext:
         changes: dict[str, object] = {}
         if reply.usage is not child.usage:
             changes["usage"] = child.usage
-        if member.kind == "team":
-            if self.path:
-                changes["messages"] = self._as_said_by(member, reply.messages)
-        elif not self.run.recorder.knows(reply.messages):
+        if not self.run.recorder.knows(reply.messages):
             changes |= self._without_secrets(reply)
-        return reply.model_copy(update=changes) if changes else reply
+        reply = reply.model_copy(update=changes) if changes else reply
+        if member.kind != "team" or not self.path:
+            return reply
+        return reply.model_copy(update={"messages": self._as_said_by(member, reply.messages)})
 
     def _without_secrets(self, reply: Reply) -> dict[str, object]:
         """What to change in a reply that did not come from an effect, whose values are clean."""

@@ -1,0 +1,247 @@
+"""A run as its readers see it, and forks of it."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright.agents.scripted import Rule, ScriptedAgent
+from teamwright.errors import AgentTimeout, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.history import RunHistory
+from teamwright.strategies.protocol import Members
+from teamwright.values.people import Question
+from teamwright.values.turns import Failure
+from teamwright.values.usage import Usage
+from tests.runtime.teams import Counting, Written, says
+
+
+def comparable(result: RunResult) -> RunResult:
+    """A result without what differs between the driver and a reader: when exactly it was looked at, and a failure's messages."""
+    failure = result.failure.model_copy(update={"messages": ()}) if result.failure else None
+    return result.model_copy(update={"seconds": 0.0, "failure": failure})
+
+
+async def hang(turn: Turn) -> str:
+    await anyio.sleep(60)
+    return "never"
+
+
+async def costly(turn: Turn) -> Reply:
+    return Reply.of("a", "said", usage=Usage(requests=1, input_tokens=3))
+
+
+async def asking(task: Task, members: Members, ctx: Context) -> Outcome:
+    async with ctx.branches(2) as branches:
+        for member in members:
+            branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn(task.text), key="k"))
+    await ctx.ask_person(Question(text="?"), key="q")
+    return says("end")
+
+
+@pytest.mark.parametrize("how", ["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted"])
+async def test_what_the_journal_says_equals_what_the_driver_returned(how: str) -> None:
+    async def last(turn: Turn) -> str:
+        if how == "failed":
+            raise ValueError("broken")
+        if how in {"timeout", "cancelled", "interrupted"}:
+            await anyio.sleep(60)
+        return "last"
+
+    members = [FunctionAgent("a", costly), FunctionAgent("b", last)]
+    limits = Limits(seconds=0.1 if how == "timeout" else None, calls=1 if how == "degraded" else None)
+    inner = Team("inner", members=members)
+    team = Team("t", members=[inner], strategy=Written(asking) if how == "paused" else "sequential", limits=limits)
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        if how in {"cancelled", "interrupted"}:
+            await anyio.sleep(0.05)
+            if how == "cancelled":
+                await engine.cancel("r")
+            else:
+                handle.interrupt()
+        returned = await handle.result()
+        read = await engine.result("r")
+    assert returned.status == how
+    assert comparable(read) == comparable(returned)
+    assert returned.usage == Usage(requests=1, input_tokens=3)
+
+
+async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
+    team = Team("t", members=[Counting().agent("a")], strategy=Written(asking))
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        history = await engine.history("r")
+        assert list(history.questions()) == ["t/q"]
+        assert history.require_question("t/q").text == "?"
+        with pytest.raises(UsageError, match="Nothing is asked at 't/p'; did you mean 't/q'"):
+            history.require_question("t/p")
+        await engine.answer("r", "t/q", "yes")
+        await engine.resume("r", team=team)
+        assert (await engine.history("r")).questions() == {}
+
+
+async def test_a_follow_up_is_told_the_history_the_task_and_the_replies() -> None:
+    async with Engine("memory") as engine:
+        before = [Message(name="user", content="earlier", role="user")]
+        await engine.run(Counting().chain(1), "first", run_id="r", history=before)
+        history = await engine.history("r")
+    assert [(m.name, m.content) for m in history.conversation()] == [
+        ("user", "earlier"), ("user", "first"), ("a1", "a1 heard 1 and 'first'")
+    ]  # fmt: skip
+    assert history.task == "first"
+
+
+@pytest.mark.parametrize("at", [0, 10_000, -1])
+async def test_an_event_that_does_not_exist_is_no_place_to_fork(at: int) -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Counting().chain(1), "go", run_id="r")
+        with pytest.raises(UsageError, match="has events 1 to"):
+            await engine.fork("r", at=at, team=Counting().chain(1))
+
+
+async def test_a_fork_from_any_event_in_the_middle_of_branches_pays_only_for_what_is_missing() -> None:
+    members = Counting()
+
+    async def slow(turn: Turn) -> str:
+        await anyio.sleep(0.001 * (len(members.calls) % 3))
+        return "x"
+
+    async def everybody(task: Task, given: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(3) as branches:
+            for member in given:
+                branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn("x"), key="k"))
+        return says("end")
+
+    team = Team("t", members=[members.agent(name, slow) for name in "abc"], strategy=Written(everybody))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+        events = await journal.read("r")
+        for at in range(1, len(events) + 1):
+            members.calls.clear()
+            with anyio.fail_after(5):
+                result = await engine.fork("r", at=at, team=team)
+            known = len([e for e in events[:at] if e.kind == "agent.returned"])
+            assert (result.status, len(members.calls)) == ("completed", 3 - known)
+
+
+async def test_a_fork_says_where_it_came_from_and_has_a_time_of_its_own() -> None:
+    now = 1000.0
+
+    async def slow(turn: Turn) -> str:
+        nonlocal now
+        now += 7
+        return "x"
+
+    team = Team("t", members=[FunctionAgent("a", slow), FunctionAgent("b", slow)])
+    async with Engine("memory", wall=lambda: now) as engine:
+        first = await engine.run(team, "go", run_id="r")
+        assert first.seconds == 14
+        now += 5000
+        forked = await engine.fork("r", team=team, task="another", new_id="f")
+        started = (await engine.history("f")).started
+        read = await engine.result("f")
+    assert started.origin is not None
+    assert (started.origin.run_id, started.origin.how) == ("r", "fork")
+    assert forked.seconds == read.seconds == 14
+
+
+async def test_a_retry_goes_back_to_the_member_that_failed_and_not_to_a_failure_that_was_borne() -> None:
+    members = Counting()
+    broken = True
+
+    async def sometimes(turn: Turn) -> str:
+        if broken:
+            raise ValueError("broken")
+        return "mended"
+
+    async def tolerant(task: Task, given: Members, ctx: Context) -> Outcome:
+        first = await ctx.ask(given[0], Turn("x"), key="optional")
+        assert isinstance(first, Failure)
+        await ctx.ask(given[1], Turn("x"), key="fine")
+        last = await ctx.ask(given[2], Turn("x"), key="needed")
+        return Outcome(failure=last) if isinstance(last, Failure) else says(last.text)
+
+    async def always(turn: Turn) -> str:
+        raise ValueError("as ever")
+
+    agents = [members.agent("a", always), members.agent("b"), members.agent("c", sometimes)]
+    team = Team("t", members=agents, strategy=Written(tolerant))
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, "go", run_id="r")).status == "failed"
+        broken = False
+        members.calls.clear()
+        assert (await engine.fork("r", retry=True, team=team)).output == "mended"
+    assert members.calls == ["c"]
+
+
+async def test_a_reply_that_did_not_fit_its_schema_can_be_retried() -> None:
+    answers = ["nonsense", '{"n": 1}']
+    agent = FunctionAgent("a", lambda turn: answers.pop(0), output_schema={"type": "object", "required": ["n"]})
+    async with Engine("memory") as engine:
+        assert (await engine.run(agent, "go", run_id="r")).status == "failed"
+        assert (await engine.fork("r", retry=True, team=agent)).data == {"n": 1}
+
+
+async def test_a_run_that_did_not_fail_can_not_be_retried() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Counting().chain(1), "go", run_id="r")
+        with pytest.raises(UsageError, match="fork it with --at"):
+            await engine.fork("r", retry=True, team=Counting().chain(1))
+
+
+async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        history = await engine.history("r")
+    return history, history.before_stop()
+
+
+async def test_a_run_that_ran_out_of_budget_is_forked_from_before_the_refusal() -> None:
+    team = Counting().chain(3)
+    team.limits = Limits(calls=2)
+    history, stop = await stop_of(team)
+    assert stop is not None
+    assert history.events[stop].kind == "budget.refused"
+
+
+async def test_the_deadline_that_ended_the_run_counts_and_not_one_that_was_borne() -> None:
+    async def patient(task: Task, members: Members, ctx: Context) -> Outcome:
+        try:
+            async with ctx.scope("part", Limits(seconds=0.02)) as part:
+                await part.ask(members[0], Turn("x"), key="k")
+        except AgentTimeout:
+            await ctx.ask(members[0], Turn("y"), key="again")
+        return says("never")
+
+    team = Team("t", members=[FunctionAgent("a", hang)], strategy=Written(patient), limits=Limits(seconds=0.1))
+    history, stop = await stop_of(team)
+    assert stop is not None
+    assert history.events[stop].key == "t"
+
+
+async def test_a_run_that_ended_by_itself_has_no_stop() -> None:
+    assert (await stop_of(Counting().chain(1)))[1] is None
+
+
+async def test_a_forked_run_with_more_budget_goes_on_where_it_was_stopped() -> None:
+    members = Counting()
+    team = members.chain(3)
+    team.limits = Limits(calls=2)
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        members.calls.clear()
+        richer = members.chain(3)
+        richer.limits = Limits(calls=5)
+        result = await engine.fork("r", team=richer)
+    assert (result.status, members.calls) == ("completed", ["a3"])
+
+
+async def test_a_fork_does_not_count_the_rules_of_turns_that_it_asks_anew() -> None:
+    team = Team("t", members=[ScriptedAgent("a", [Rule(reply="once", times=1)])])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        result = await engine.fork("r", team=team, task="something else")
+    assert result.output == "once", result.failure

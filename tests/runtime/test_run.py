@@ -1,0 +1,301 @@
+"""One run under one driver: people, interventions, emitted events, odd members, and two engines on one journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Task, Team, Turn
+from teamwright.errors import NotResumable, RunIsLive, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies.protocol import Members
+from teamwright.values.events import Custom, Event
+from teamwright.values.people import Answer, Answered, Question
+from tests.runtime.teams import Counting, Written, cut_and_resume, says
+
+
+def asks(*keys: str) -> Written:
+    """Asks a member, then a person for each key, side by side, and says the answers in the order of the keys."""
+
+    async def run(task: Task, members: Members, ctx: Context) -> Outcome:
+        await ctx.ask(members[0], Turn(task.text), key="first")
+        async with ctx.branches(len(keys)) as branches:
+            found = [
+                branches.start(key, lambda inner, key=key: inner.ask_person(Question(text=f"{key}?"), key="q"))
+                for key in keys
+            ]
+        return says(" ".join(branch.result().text for branch in found))
+
+    return Written(run)
+
+
+def team_that(strategy: Written) -> Team:
+    return Team("t", members=[Counting().agent("a", "said")], strategy=strategy)
+
+
+async def test_a_question_pauses_the_run_and_its_answer_resumes_it() -> None:
+    team = team_that(asks("one"))
+    async with Engine("memory") as engine:
+        paused = await engine.run(team, "go", run_id="r")
+        assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "person", 7)
+        await engine.answer("r", "t/one/q", Answer(text="yes", by="me"))
+        assert (await engine.resume("r", team=team)).output == "yes"
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+async def test_two_questions_may_be_answered_in_any_order(order: Sequence[str]) -> None:
+    team = team_that(asks("one", "two"))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+        for key in order:
+            await engine.answer("r", f"t/{key}/q", f"answer {key}")
+            result = await engine.resume("r", team=team)
+        assert result.output == "answer one answer two"
+    for at in range(2, len(await journal.read("r"))):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert again.output == result.output
+
+
+async def test_both_answers_at_once_are_taken_in_one_go() -> None:
+    team = team_that(asks("one", "two"))
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        for key in ("two", "one"):
+            await engine.answer("r", f"t/{key}/q", key)
+        assert (await engine.resume("r", team=team)).output == "one two"
+
+
+async def test_resuming_without_an_answer_pauses_again() -> None:
+    team = team_that(asks("one"))
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        assert (await engine.resume("r", team=team)).status == "paused"
+        kinds = [event.kind for event in await engine.journal.read("r")]
+    assert kinds.count("person.asked") == 1
+    assert kinds.count("run.paused") == 2
+
+
+async def test_an_answer_that_came_before_its_question_is_kept() -> None:
+    async with Engine("memory") as engine:
+        await engine.journal.send("r", Answered(key="t/one/q", answer=Answer(text="early")))
+        assert (await engine.run(team_that(asks("one")), "go", run_id="r")).output == "early"
+
+
+async def test_an_early_answer_survives_a_pause() -> None:
+    reached, release = anyio.Event(), anyio.Event()
+
+    async def slow(turn: Turn) -> str:
+        reached.set()
+        await release.wait()
+        return "said"
+
+    team = Team("t", members=[Counting().agent("a", slow)], strategy=asks("one"))
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await reached.wait()
+        await engine.journal.send("r", Answered(key="t/one/q", answer=Answer(text="early")))
+        async with anyio.create_task_group() as group:
+            group.start_soon(engine.pause, "r")
+            await anyio.sleep(0.15)
+            release.set()
+        assert (await handle.result()).stop_reason == "pause"
+        assert (await engine.resume("r", team=team)).output == "early"
+
+
+async def test_an_agent_may_ask_a_person_too() -> None:
+    async def unsure(turn: Turn, ctx: Context) -> str:
+        return (await ctx.ask_person(Question(text="sure?"), key="q")).text
+
+    team = Team("t", members=[FunctionAgent("a", unsure)])
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, "go", run_id="r")).status == "paused"
+        await engine.answer("r", "t/step-1/q", "quite")
+        assert (await engine.resume("r", team=team)).output == "quite"
+
+
+async def test_a_choice_bounds_the_answer() -> None:
+    async def choose(task: Task, members: Members, ctx: Context) -> Outcome:
+        return says((await ctx.ask_person(Question(text="?", choices=("yes", "no")), key="q")).text)
+
+    team = team_that(Written(choose))
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        with pytest.raises(UsageError, match="choose one of yes, no"):
+            await engine.answer("r", "t/q", "maybe")
+        await engine.answer("r", "t/q", "no")
+        assert (await engine.resume("r", team=team)).output == "no"
+
+
+async def test_a_fork_of_a_waiting_run_waits_by_itself() -> None:
+    team = team_that(asks("one"))
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        assert (await engine.fork("r", team=team, new_id="f")).status == "paused"
+        await engine.answer("f", "t/one/q", "forked")
+        assert (await engine.resume("f", team=team)).output == "forked"
+        assert (await engine.result("r")).status == "paused"
+
+
+async def test_other_branches_go_on_while_a_person_is_asked() -> None:
+    async def both(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            branches.start("person", lambda inner: inner.ask_person(Question(text="?"), key="q"))
+            branches.start("member", lambda inner: inner.ask(members[0], Turn("x"), key="k"))
+        return says("end")
+
+    team = team_that(Written(both))
+    async with Engine("memory") as engine:
+        paused = await engine.run(team, "go", run_id="r")
+    assert paused.status == "paused"
+    assert paused.messages == (Message(name="a", content="said"),)
+
+
+def customs(events: Sequence[Event]) -> list[object]:
+    return [event.fact.data for event in events if isinstance(event.fact, Custom)]
+
+
+async def test_an_emitted_event_is_recorded_once_whatever_happens() -> None:
+    async def telling(turn: Turn, ctx: Context) -> str:
+        for number in range(2):
+            await ctx.emit(Custom(domain="shop", name="seen", data={"agent": number}))
+        return "x"
+
+    async def talkative(task: Task, members: Members, ctx: Context) -> Outcome:
+        for number in range(2):
+            await ctx.emit(Custom(domain="shop", name="sold", data=number))
+            await ctx.ask(members[0], Turn("x"), key=f"k{number}")
+        return says("end")
+
+    team = Team("t", members=[FunctionAgent("a", telling)], strategy=Written(talkative))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    assert customs(events) == [0, {"agent": 0}, {"agent": 1}, 1, {"agent": 0}, {"agent": 1}]
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    for at in range(2, len(events)):
+        copy = MemoryJournal()
+        from teamwright.journal.protocol import Batch
+
+        copy.append(Batch(events[:at], await journal.bodies(list(journal._bodies))), lambda error: None)
+        async with Engine(copy) as engine:
+            await engine.resume("r", team=team)
+            again = await copy.read("r")
+        assert customs(again) == customs(events)
+        assert [event.number for event in again] == list(range(1, len(again) + 1))
+
+
+@pytest.mark.parametrize("after", ["run.intervened", "agent.failed"])
+async def test_a_cancel_survives_a_crash(after: str) -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> str:
+        reached.set()
+        await anyio.sleep(60)
+        return "never"
+
+    members = Counting()
+    team = Team("t", members=[members.agent("a", "said"), members.agent("b", hang)])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await reached.wait()
+        await engine.cancel("r")
+        whole = await handle.result()
+    members.calls.clear()
+    at = next(event.number for event in await journal.read("r") if event.kind == after)
+    result, kinds = await cut_and_resume(team, at, journal)
+    assert (result.status, result.messages) == (whole.status, whole.messages)
+    assert kinds.count("run.ended") == kinds.count("run.intervened") == 1
+    assert members.calls == []
+
+
+async def test_a_run_that_nobody_drives_can_be_cancelled_without_its_team() -> None:
+    async def hang(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "never"
+
+    members = Counting()
+    async with Engine("memory") as engine:
+        team = Team("t", members=[members.agent("a", "said"), members.agent("b", hang)])
+        with anyio.move_on_after(0.1):
+            await engine.run(team, "go", run_id="r")
+        result = await engine.cancel("r", "no longer needed")
+        assert (result.status, [message.content for message in result.messages]) == ("cancelled", ["said"])
+        with pytest.raises(NotResumable):
+            await engine.resume("r", team=team)
+
+
+async def test_two_engines_share_one_file_and_a_run_has_one_driver(tmp_path: Path) -> None:
+    reached, release = anyio.Event(), anyio.Event()
+
+    async def slow(turn: Turn) -> str:
+        reached.set()
+        await release.wait()
+        return "x"
+
+    def made() -> Team:
+        return Team("t", members=[Counting().agent("a", slow), Counting().agent("b")])
+
+    async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as other:
+        mine, theirs = await one.start(made(), "go", run_id="mine"), await other.start(made(), "go", run_id="theirs")
+        await reached.wait()
+        with pytest.raises(RunIsLive):
+            await other.resume("mine", team=made())
+        again = await other.start(made(), "go", run_id="mine")
+        assert not again.drives
+        release.set()
+        assert (await mine.result()).status == (await theirs.result()).status == "completed"
+        assert {run.id: run.status for run in await one.runs()} == {"mine": "completed", "theirs": "completed"}
+        assert len((await other.result("mine")).messages) == 2
+
+
+async def test_one_engine_is_told_of_what_another_sends(tmp_path: Path) -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> str:
+        reached.set()
+        await anyio.sleep(60)
+        return "never"
+
+    async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as other:
+        handle = await one.start(Team("t", members=[Counting().agent("a", hang)]), "go", run_id="r")
+        await reached.wait()
+        with anyio.fail_after(10):
+            assert (await other.cancel("r")).status == "cancelled"
+        assert (await handle.result()).status == "cancelled"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20])
+async def test_a_task_may_be_empty_or_large(tmp_path: Path, size: int) -> None:
+    async def length(turn: Turn) -> int:
+        return len(turn.task)
+
+    async with Engine(tmp_path / "j.db") as engine:
+        assert (await engine.run(FunctionAgent("a", length), "x" * size)).data == size
+
+
+async def test_a_huge_reply_is_kept_once(tmp_path: Path) -> None:
+    async def huge(turn: Turn) -> str:
+        return "x" * 3_000_000
+
+    async with Engine(tmp_path / "j.db") as engine:
+        team = Team("t", members=[FunctionAgent("a", huge), FunctionAgent("b", huge)])
+        result = await engine.run(team, "go", run_id="r")
+        assert len((await engine.result("r")).output or "") == len(result.output or "") == 3_000_000
+    assert sum(file.stat().st_size for file in tmp_path.rglob("j.db*")) < 5_000_000
+
+
+async def test_a_strategy_of_another_version_is_refused_in_words() -> None:
+    journal = MemoryJournal()
+    team = team_that(asks("one"))
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+        newer = asks("one")
+        newer.version = 2
+        with pytest.raises(NotResumable, match="began with version 1 of the strategy 'written', and this is version 2"):
+            await engine.resume("r", team=team_that(newer))
