@@ -35,7 +35,11 @@ def test_whoever_has_left_hears_nothing_more() -> None:
 def test_a_listener_may_leave_while_an_event_is_handed_out() -> None:
     bus, heard = Bus(), list[object]()
     with bus.listening(heard.append):
-        leaving = bus.listening(lambda _: leaving.__exit__(None, None, None))
+
+        def once(_: object) -> None:
+            leaving.__exit__(None, None, None)
+
+        leaving = bus.listening(once)
         leaving.__enter__()
         bus.publish([event(1), event(2)])
     assert heard == [event(1), event(2)]

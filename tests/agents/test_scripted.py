@@ -55,7 +55,13 @@ async def test_the_first_rule_that_matches_answers() -> None:
 
 async def test_a_rule_that_is_used_up_is_passed_over() -> None:
     script = rules({"reply": "once", "times": 1}, {"reply": "twice", "times": 2}, {"reply": "ever after"})
-    assert texts(await run(round_robin(script, "a", rounds=5))) == ["once", "twice", "twice", "ever after", "ever after"]
+    assert texts(await run(round_robin(script, "a", rounds=5))) == [
+        "once",
+        "twice",
+        "twice",
+        "ever after",
+        "ever after",
+    ]
 
 
 async def test_each_agent_has_its_own_count() -> None:
@@ -119,7 +125,9 @@ async def test_a_delayed_reply_comes_in_pieces() -> None:
 
 
 async def test_json_and_empty_replies() -> None:
-    result = await run(round_robin(rules({"json": {"n": 1}, "times": 1}, {"json": None, "times": 1}, {"reply": ""}), "a", rounds=3))
+    result = await run(
+        round_robin(rules({"json": {"n": 1}, "times": 1}, {"json": None, "times": 1}, {"reply": ""}), "a", rounds=3)
+    )
     assert texts(result) == ['{"n":1}', "null", ""]
 
 
@@ -188,7 +196,9 @@ async def test_a_timeout_covers_the_delay() -> None:
 
 
 async def test_who_gets_what_is_the_same_after_a_crash_anywhere() -> None:
-    script = rules({"error": "server", "times": 1}, {"reply": "one", "times": 1}, {"reply": "two", "times": 1}, {"reply": "x"})
+    script = rules(
+        {"error": "server", "times": 1}, {"reply": "one", "times": 1}, {"reply": "two", "times": 1}, {"reply": "x"}
+    )
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         whole = await engine.run(round_robin(script, "a", "b", rounds=3), "go", run_id="r")
@@ -222,7 +232,9 @@ async def test_a_strict_script_with_rules_left_over_fails_the_run() -> None:
 
 
 async def test_a_strict_script_that_is_used_up_is_fine() -> None:
-    script = strict({"agent": "a", "reply": "x"}, {"agent": "b", "error": "server", "times": 2}, {"agent": "b", "reply": "y"})
+    script = strict(
+        {"agent": "a", "reply": "x"}, {"agent": "b", "error": "server", "times": 2}, {"agent": "b", "reply": "y"}
+    )
     assert (await run(round_robin(script, "a", "b"))).status == "completed"
 
 

@@ -185,7 +185,9 @@ requests = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 60), st.one_of(st.none(), st.integers(1, 60)), st.floats(0, 1)),
     max_size=15,
 )
-bounds = st.one_of(st.none(), st.builds(Limits, tokens=st.one_of(st.none(), st.integers(0, 300)), calls=st.integers(0, 9)))
+bounds = st.one_of(
+    st.none(), st.builds(Limits, tokens=st.one_of(st.none(), st.integers(0, 300)), calls=st.integers(0, 9))
+)
 
 
 @given(st.tuples(bounds, bounds, bounds), requests)

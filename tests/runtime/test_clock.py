@@ -83,4 +83,3 @@ async def test_a_crash_does_not_start_a_sleep_again() -> None:
     _, kinds = await cut_and_resume(team, set_at, journal)
     assert kinds.count("run.timer_set") == 1
     assert kinds.count("run.timer_fired") == 1
-

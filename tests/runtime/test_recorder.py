@@ -149,7 +149,9 @@ async def test_a_text_is_kept_once() -> None:
     body = desk.recorder.keep("hello")
     assert desk.recorder.keep("hello") == body
     assert desk.recorder.keep({"hello": 1}) != body
-    refs = desk.recorder.keep_messages([Message(name="a", content="hello"), Message(name="u", content="x", role="user")])
+    refs = desk.recorder.keep_messages(
+        [Message(name="a", content="hello"), Message(name="u", content="x", role="user")]
+    )
     assert refs[0].body == body
     assert [ref.role for ref in refs] == [None, "user"]
     desk.add("a")

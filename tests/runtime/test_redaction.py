@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
-from pathlib import Path
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, Task, Team, Turn, load_team
 from teamwright.errors import AgentError
@@ -77,7 +78,15 @@ def test_very_short_values_are_no_secrets() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "CLIENT_SECRET", "SECRET_KEY", "my_apikey"],
+    [
+        "OPENAI_API_KEY",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "DB_PASSWORD",
+        "CLIENT_SECRET",
+        "SECRET_KEY",
+        "my_apikey",
+    ],
 )
 def test_environment_variables_are_secrets_by_their_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "value-of-it")

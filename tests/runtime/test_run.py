@@ -14,7 +14,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, Event
 from teamwright.values.people import Answer, Answered, Question
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.runtime.teams import Counting, Written, cut, cut_and_resume, says
 
 
 def asks(*keys: str) -> Written:
@@ -50,7 +50,7 @@ async def test_two_questions_may_be_answered_in_any_order(order: Sequence[str]) 
     team = team_that(asks("one", "two"))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        await engine.run(team, "go", run_id="r")
+        result = await engine.run(team, "go", run_id="r")
         for key in order:
             await engine.answer("r", f"t/{key}/q", f"answer {key}")
             result = await engine.resume("r", team=team)
@@ -178,10 +178,7 @@ async def test_an_emitted_event_is_recorded_once_whatever_happens() -> None:
     assert customs(events) == [0, {"agent": 0}, {"agent": 1}, 1, {"agent": 0}, {"agent": 1}]
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     for at in range(2, len(events)):
-        copy = MemoryJournal()
-        from teamwright.journal.protocol import Batch
-
-        copy.append(Batch(events[:at], await journal.bodies(list(journal._bodies))), lambda error: None)
+        copy = await cut(journal, at)
         async with Engine(copy) as engine:
             await engine.resume("r", team=team)
             again = await copy.read("r")

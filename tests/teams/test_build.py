@@ -40,7 +40,8 @@ def test_a_team_gets_all_that_is_declared() -> None:
         teams={
             "t": {
                 "description": "d", "strategy": "round-robin", "members": ["a"], "share": "output", "max_turns": 2,
-                "on_max_turns": "fail", "limits": {"calls": 3}, "output_schema": {"type": "object"}, "options": {"x": 1},
+                "on_max_turns": "fail", "limits": {"calls": 3}, "output_schema": {"type": "object"},
+                "options": {"x": 1},
             }
         },
     )  # fmt: skip
@@ -50,13 +51,21 @@ def test_a_team_gets_all_that_is_declared() -> None:
 
 def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     common: dict[str, Any] = {
-        "description": "d", "capabilities": ["c"], "input_schema": {"type": "object"}, "output_schema": {"type": "object"},
+        "description": "d", "capabilities": ["c"], "input_schema": {"type": "object"},
+        "output_schema": {"type": "object"},
         "timeout": 3.0, "retry": {"attempts": 1, "backoff": 0.0}, "limits": {"calls": 3},
     }  # fmt: skip
     declared = manifest(
         models={"main": {"url": "http://127.0.0.1:1/v1", "name": "tiny"}},
         agents={
-            "m": {**common, "model": "main", "temperature": 0.0, "max_tokens": 9, "tools": ["terminate"], "instructions": "i"},
+            "m": {
+                **common,
+                "model": "main",
+                "temperature": 0.0,
+                "max_tokens": 9,
+                "tools": ["terminate"],
+                "instructions": "i",
+            },
             "f": {**common, "function": FUNCTION, "isolate": "process"},
         },
         teams={"t": {"members": ["m", "f"]}},
@@ -115,7 +124,8 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
         agents={
             "m": {
                 "model": "main", "tools": ["terminate", FUNCTION], "input_schema": schema, "output_schema": schema,
-                "max_tokens": 7, "timeout": 2.0, "retry": {"attempts": 0}, "limits": {"calls": 2}, "capabilities": ["c"],
+                "max_tokens": 7, "timeout": 2.0, "retry": {"attempts": 0}, "limits": {"calls": 2},
+                "capabilities": ["c"],
             }
         },
     )  # fmt: skip

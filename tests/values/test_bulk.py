@@ -10,8 +10,10 @@ from teamwright.values.bulk import collection_paused
 
 
 def test_collection_goes_on_afterwards_even_after_an_error() -> None:
-    with pytest.raises(ValueError, match="x"), collection_paused():
+    with collection_paused():
         assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match="x"), collection_paused():
         raise ValueError("x")
     assert gc.isenabled()
 

@@ -45,7 +45,7 @@ def test_a_history_is_a_sequence() -> None:
     assert history[-1].content == "three"
     assert [message.content for message in history[1:]] == ["two", "three"]
     assert said("two")[0] in history
-    assert list(reversed(history))[0].content == "three"
+    assert next(reversed(history)).content == "three"
     for index in (3, -4):
         with pytest.raises(IndexError):
             history[index]

@@ -29,7 +29,14 @@ def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01
 
 @pytest.mark.parametrize(
     "bad",
-    [{"temperature": 2.5}, {"temperature": -1}, {"max_tokens": 0}, {"timeout": 0}, {"isolate": "cloud"}, {"modle": "x"}],
+    [
+        {"temperature": 2.5},
+        {"temperature": -1},
+        {"max_tokens": 0},
+        {"timeout": 0},
+        {"isolate": "cloud"},
+        {"modle": "x"},
+    ],
 )
 def test_a_setting_out_of_bounds_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

@@ -222,6 +222,7 @@ class RunContext:
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member.name!r} there with the turn {digest[:8]}, after {len(turn.history)} messages",
             )
+            self.run.past.give_way(join_key(self.path, with_attempt(key, attempt)))
             attempt += 1
         return with_attempt(key, attempt), None
 
@@ -285,7 +286,7 @@ class RunContext:
         changes: dict[str, object] = {}
         if reply.usage is not child.usage:
             changes["usage"] = child.usage
-        if not self.run.recorder.knows(reply.messages):
+        if reply.data is not None or reply.warnings or not self.run.recorder.knows(reply.messages):
             changes |= self._without_secrets(reply)
         reply = reply.model_copy(update=changes) if changes else reply
         if member.kind != "team" or not self.path:

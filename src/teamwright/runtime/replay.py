@@ -142,7 +142,8 @@ class Past:
         else:
             handle(self, event, event.fact)
         if self.drives:
-            self.drives[-1] = (self.drives[-1][0], event.time)
+            begin, end = self.drives[-1]
+            self.drives[-1] = (begin, max(end, event.time))
 
     def take_effect(self, event: Event) -> None:
         """Read an event of an effect late, unless its turn has ended, which then stands for it."""
@@ -223,11 +224,7 @@ class Past:
         ask.ending = fact
         self._forget_inside(key)
         self.open.pop(key, None)
-        if fact.tally is not None:
-            charged = fact.usage.total_tokens if fact.tally.charged is None else fact.tally.charged
-            self._charge(event.scope, charged, fact.tally.calls)
-            for mark in fact.tally.marks:
-                self.marks[ask.asked.member, mark] += 1
+        self._count(event.scope, ask, 1)
         if not ask.stopped:
             self._schedule(event.scope, key, event.time)
 
@@ -250,6 +247,22 @@ class Past:
         ScopeExpired: _expired,
     }
     """How each kind of fact is read; one that is not here is only noted."""
+
+    def give_way(self, key: str) -> None:
+        """A fork asks this anew: what its turns had cost and used up no longer counts."""
+        for inner, ask in self.asks.items():
+            if inner == key or inner.startswith(key + SEPARATOR):
+                self._count(inner.rpartition(SEPARATOR)[0], ask, -1)
+
+    def _count(self, scope: str, ask: RecordedAsk, times: int) -> None:
+        """Count what a turn that has ended came to, or take it back."""
+        if ask.ending is None or ask.ending.tally is None:
+            return
+        usage, tally = ask.ending.usage, ask.ending.tally
+        charged = usage.total_tokens if tally.charged is None else tally.charged
+        self._charge(scope, times * charged, times * tally.calls)
+        for mark in tally.marks:
+            self.marks[ask.asked.member, mark] += times
 
     def _tally(self, scope: str, tokens: int, mark: str | None = None) -> None:
         """Count an effect with the turn that it belongs to, which is still open."""

@@ -90,7 +90,7 @@ def test_a_run_whose_every_driver_is_killed_still_comes_to_the_same_end(
             assert len(lives) < 30
             report = made.drive(resume=True, write=3, when="after")
         assert result_of(report) == expected
-        assert len(lives) > 1
+        assert lives
         for life in lives:
             check_log(made, life)
             repeated = Counter({key: made.counts()[key] for key in life.recorded})
