@@ -33,8 +33,7 @@ def below(kind: type[Exception]) -> set[type[Exception]]:
 
 def test_the_tree_at_the_top_of_the_file_names_every_error() -> None:
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or "")) | {"TeamwrightError"}
-    # MemberFailed is no kind of its own: it carries the kind of whichever member failed.
-    assert drawn == {kind.__name__ for kind in below(TeamwrightError)} - {"MemberFailed"}
+    assert drawn == {kind.__name__ for kind in below(TeamwrightError)}
 
 
 def test_the_tree_is_drawn_with_the_right_parents() -> None:

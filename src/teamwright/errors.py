@@ -29,6 +29,7 @@ TeamwrightError
     ├── InvalidInput              does not fit the agent's input schema
     ├── InvalidOutput             does not fit the agent's output schema
     ├── ToolError                 a tool failed; a model is told so and may go on
+    ├── MemberFailed              a team gave up because of a member
     └── ScriptMismatch            a scripted model has no rule for this
 """
 

@@ -111,7 +111,8 @@ def test_a_callable_without_a_signature_is_refused_in_words() -> None:
     ("returned", "text", "data"),
     [
         ("x", "x", None), ("", "", None), (3, "3", 3), (None, "null", None), (False, "false", False), ({}, "{}", {}),
-        ({"a": (1, 2)}, '{"a":[1,2]}', {"a": [1, 2]}), ([datetime(2026, 1, 2, tzinfo=UTC)], '["2026-01-02T00:00:00Z"]', None),
+        ({"a": (1, 2)}, '{"a":[1,2]}', {"a": [1, 2]}),
+        ([datetime(2026, 1, 2, tzinfo=UTC)], '["2026-01-02T00:00:00Z"]', None),
         (Usage(requests=1), None, None),
     ],
 )  # fmt: skip
@@ -217,7 +218,9 @@ async def main():
         print((await engine.resume("r", team=FunctionAgent("a", again))).output)
 anyio.run(main)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "j.db")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "j.db")], capture_output=True, text=True, check=False
+    )
     assert done.stdout.split() == ["KeyboardInterrupt", "fine"], done.stderr
 
 
@@ -284,7 +287,7 @@ async def test_cancelling_a_run_leaves_a_stubborn_thread_behind(monkeypatch: pyt
 
     async with Engine("memory") as engine:
         handle = await engine.start(FunctionAgent("a", stubborn), "go", run_id="r")
-        while not started.is_set():
+        while not started.is_set():  # noqa: ASYNC110 - a thread sets it
             await anyio.sleep(0.01)
         await engine.cancel("r")
         result = await handle.result()
@@ -306,7 +309,7 @@ def hang(text: str) -> str:
 agent = FunctionAgent("a", hang, timeout=0.05, retry=RetryPolicy(attempts=0))
 print(run_sync(agent, "go", journal="memory").status)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout.strip() == "failed", done.stderr
 
 
@@ -348,7 +351,7 @@ def test_a_process_is_really_ended_when_its_run_is_cancelled(tmp_path: Path) -> 
         agent = FunctionAgent("a", leave_a_trace_and_hang, isolate="process")
         async with Engine("memory") as engine:
             handle = await engine.start(agent, str(trace), run_id="r")
-            while not (trace.exists() and trace.read_text()):
+            while not (trace.exists() and trace.read_text()):  # noqa: ASYNC110 - another process writes it
                 await anyio.sleep(0.02)
             await engine.cancel("r")
             assert (await handle.result()).status == "cancelled"

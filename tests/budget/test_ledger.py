@@ -53,13 +53,20 @@ async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
 
 async def test_those_who_wait_share_what_is_left_fairly() -> None:
     ledger, account = Ledger(), Account("run", Limits(tokens=6000), None)
-    first = await reserve(ledger, account, 10)
-    others = [queue(ledger, account, 10) for _ in range(4)]
-    await quiet()
-    first.settle(100)
-    caps = [(await task).max_output or 0 for task in others]
+    caps: list[int] = []
+
+    async def call() -> None:
+        held = await reserve(ledger, account, 10)
+        caps.append(held.max_output or 0)
+        assert account.held_tokens + account.spent("tokens") <= 6000
+        await quiet()
+        held.settle(100)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        for _ in range(5):
+            group.create_task(call())
+    assert caps[0] == DEFAULT_OUTPUT
     assert min(caps) > 1000
-    assert account.held_tokens + account.spent("tokens") <= 6000
 
 
 async def test_a_request_that_comes_late_never_gets_by_on_a_crumb() -> None:

@@ -11,6 +11,7 @@ from teamwright.teams.team import Team
 from teamwright.values.messages import digest
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
+from tests.laws.orchestra import hops
 from tests.laws.program import program_team
 from tests.strategies.example.debate import Debate
 
@@ -24,10 +25,14 @@ def speak(name: str, attempt: Attempt) -> Returned:
     return Returned(f"{name} has an opinion", Usage(requests=1, input_tokens=7, output_tokens=4))
 
 
-def member(name: str, answer: Answer, effects: int = 1) -> Agent:
-    """A member that asks the world so many times; one called `trouble` fails, one called `done` terminates."""
+def member(name: str, answer: Answer, effects: int = 1, *, patience: int = 0) -> Agent:
+    """A member that asks the world so many times; one called `trouble` fails, one called `done` terminates.
+
+    Its answers take as many turns of the event loop as it has patience.
+    """
 
     async def call(attempt: Attempt) -> Returned:
+        await hops(patience)
         return answer(name, attempt)
 
     async def respond(turn: Turn, ctx: Context) -> Reply:
@@ -70,10 +75,12 @@ def _debate(answer: Answer) -> Team:
 
 
 def _program(answer: Answer) -> Team:
-    """Locks, a race, chance and a timer."""
+    """Locks, a race, chance and a timer. Wherever `a` and `b` begin again, `b` is the last to answer."""
     locked = ["all", 2, ["lock", ["ask", "a"]], ["seq", ["ask", "b"], ["lock", ["claim", "it"]]]]
     program = ["seq", ["draw"], locked, ["race", 1, ["ask", "c"], ["sleep", 60]], ["sleep", 0.001], ["ask", "d"]]
-    return program_team("program", program, [member(name, answer) for name in "abcd"])
+    return program_team(
+        "program", program, [member(name, answer, patience=200 if name == "b" else 0) for name in "abcd"]
+    )
 
 
 TEAMS: dict[str, Callable[[Answer], Team]] = {

@@ -191,19 +191,18 @@ async def test_attempts_are_counted_across_a_crash() -> None:
 
 async def test_the_wait_before_a_retry_is_kept_across_a_crash() -> None:
     now = 1000.0
-    made: list[float] = []
+    failed = anyio.Event()
 
     async def limited(attempt: Attempt) -> Returned:
-        made.append(now)
-        if len(made) == 1:
+        if attempt.number == 1:
+            failed.set()
             raise RateLimited("slow down", retry_after=30.0)
         return Returned("fine", USAGE)
 
     team = team_of(Model("m", limited, retry=RetryPolicy(attempts=1, backoff=0.0)))
     async with Engine("memory", wall=lambda: now) as engine:
         handle = await engine.start(team, "go", run_id="r")
-        while not made:
-            await anyio.sleep(0.01)
+        await failed.wait()
         await anyio.sleep(0.01)
         handle.interrupt()
         await handle.result()

@@ -18,7 +18,7 @@ from tests.runtime.teams import Counting, Written, says
 
 
 def comparable(result: RunResult) -> RunResult:
-    """A result without what differs between the driver and a reader: when exactly it was looked at, and a failure's messages."""
+    """A result without what differs between driver and reader: when it was looked at, and a failure's messages."""
     failure = result.failure.model_copy(update={"messages": ()}) if result.failure else None
     return result.model_copy(update={"seconds": 0.0, "failure": failure})
 

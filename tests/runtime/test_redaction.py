@@ -163,13 +163,11 @@ async def test_a_secret_of_a_manifest_is_taken_out(tmp_path: Path, monkeypatch: 
         "other: {url: 'http://127.0.0.1:1/v1', name: n, api_key: '${SHOP_URL}'}}"
     )
     team = load_team(tmp_path / "team.yaml")
-    heard: list[str] = []
     async with Engine(tmp_path / "j.db") as engine:
-        async for item in engine.stream(team, f"where is {SECRET}?", run_id="r"):
-            heard.append(item.text if isinstance(item, Delta) else str(item))
+        seen = [item async for item in engine.stream(team, f"where is {SECRET}?", run_id="r")]
         result = await engine.result("r")
     assert result.output == f"the host is {HIDDEN}"
-    assert SECRET not in "".join(heard)
+    assert SECRET not in "".join(item.text if isinstance(item, Delta) else str(item) for item in seen)
     assert all(SECRET.encode() not in file.read_bytes() for file in tmp_path.glob("j.db*"))
 
 

@@ -14,12 +14,6 @@ def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
         Limits.model_validate(bad)
 
 
-def test_limits_say_whether_they_bound_anything() -> None:
-    assert Limits().unbounded
-    assert not Limits(calls=0).unbounded
-    assert not Limits(seconds=1).unbounded
-
-
 @pytest.mark.parametrize("bad", [{"attempts": -1}, {"attempts": 21}, {"backoff": -1}, {"jitter": 2}, {"longest": -1}])
 def test_policies_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):

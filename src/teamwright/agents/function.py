@@ -19,11 +19,11 @@ import anyio
 import anyio.to_process
 import anyio.to_thread
 from pydantic import JsonValue
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check, check_input
-from teamwright.errors import AgentError, InvalidOutput, UsageError
+from teamwright.agents.schema import check_input, with_data
+from teamwright.errors import AgentError, UsageError
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import Message
@@ -211,18 +211,6 @@ def import_path(function: Function) -> str | None:
     if not module or not name or "<" in name or module == "__main__":
         return None
     return f"{module}:{name}"
-
-
-def with_data(reply: Reply, schema: JsonSchema, what: str) -> Reply:
-    """The reply with the structured output that its schema asks for, read from its text where it has none."""
-    data = reply.data
-    if data is None:
-        try:
-            data = cast("JsonValue", from_json(reply.text))
-        except ValueError as error:
-            raise InvalidOutput(f"{what} must be JSON, and is not ({error}).") from error
-    check(schema, data, what)
-    return reply.model_copy(update={"data": data})
 
 
 async def _until(event: threading.Event, seconds: float) -> None:

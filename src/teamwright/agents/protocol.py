@@ -23,7 +23,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class Agent(Protocol):
-    """Anything that answers: a model, a function, a script, a person, a team."""
+    """Anything that answers: a model, a function, a script, a person, a team.
+
+    Where it has them, `limits` bound each of its turns, `can_terminate` says that it may end a team, `capabilities` are
+    what it is found by, and from `spec` it is made again on a resume.
+    """
 
     @property
     def name(self) -> str: ...
@@ -139,8 +143,8 @@ class Effect(NamedTuple):
 class Attempt(NamedTuple):
     """What the engine hands to a call.
 
-    `idempotency_key` is the same for every attempt of one effect. `used(mark)` counts the recorded returns of this
-    member that carry the mark. `delta` shows a piece of the reply to whoever watches.
+    `idempotency_key` is the same for every attempt of one effect. `used(mark)` counts the recorded outcomes of
+    this member's calls that carry the mark. `delta` shows a piece of the reply to whoever watches.
     """
 
     run_id: str

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json
 
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, UsageError
+from teamwright.values.turns import Reply
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -47,6 +49,18 @@ def check_input(schema: Schema, text: str, what: str) -> JsonValue:
         raise InvalidInput(f"{what} must be JSON, and is not ({error}).") from error
     _check(schema, value, what, InvalidInput)
     return value
+
+
+def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
+    """The reply with the structured output that its schema asks for, read from its text where it has none."""
+    data = reply.data
+    if data is None:
+        try:
+            data = cast("JsonValue", from_json(reply.text))
+        except ValueError as error:
+            raise InvalidOutput(f"{what} must be JSON, and is not ({error}).") from error
+    check(schema, data, what)
+    return reply.model_copy(update={"data": data})
 
 
 def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> None:

@@ -19,9 +19,8 @@ import anyio
 from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import to_json
 
-from teamwright.agents.function import with_data
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check_input
+from teamwright.agents.schema import check_input, with_data
 from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, Tools, final_response
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS

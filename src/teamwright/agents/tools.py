@@ -19,6 +19,7 @@ import anyio
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.function import import_path
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.limits import RetryPolicy
@@ -279,8 +280,8 @@ def _declared(tool: ToolLike) -> list[str | FunctionTool | McpSpec]:
         case str() | FunctionTool() | McpSpec():
             return [tool]
         case _:
-            module, name = getattr(tool, "__module__", ""), getattr(tool, "__qualname__", "<")
-            return [] if "<" in name or module == "__main__" else [f"{module}:{name}"]
+            path = import_path(tool)
+            return [path] if path is not None else []
 
 
 class Tools:

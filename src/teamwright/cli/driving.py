@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 from teamwright.cli.failures import INTERRUPTED
 from teamwright.cli.output import ClosedOutput, result, result_json, say
 from teamwright.cli.views import EventLines, View, live_view
-from teamwright.cli.wording import answer_word, next_steps, price_text, question_text, seconds_text, usage_text
+from teamwright.cli.wording import (
+    answer_word,
+    next_steps,
+    price_text,
+    question_text,
+    seconds_text,
+    status_text,
+    usage_text,
+)
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,10 +71,9 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
                     stopper.stop()
                 if stopper.asked and not handle.drives:
                     break
-            ended = await handle.result()
+            return await handle.result()
     finally:
         view.close()
-    return ended if ended.status not in {"interrupted", "paused"} else await engine.result(handle.run_id)
 
 
 @dataclass(slots=True)
@@ -138,9 +145,8 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
 
 def summary(ended: RunResult) -> str:
     """One line: how it ended, what it used, how long it took, which run it was."""
-    reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
     used = f"{usage_text(ended.usage)} · {price_text(ended.usage.usd)}"
-    return f"{ended.status}{reason} · {used} · {seconds_text(ended.seconds)} · run {ended.run_id}"
+    return f"{status_text(ended)} · {used} · {seconds_text(ended.seconds)} · run {ended.run_id}"
 
 
 def local_hint(manifest: Manifest, command: str) -> str | None:

@@ -18,12 +18,13 @@ from teamwright.cli.wording import (
     price_text,
     question_text,
     seconds_text,
+    status_text,
     usage_text,
     when_text,
     why_text,
 )
-from teamwright.runtime.endings import iso
 from teamwright.values.events import AgentCalled, AgentFailed, AgentReplied, Event, RunEnded, TeamStarted
+from teamwright.values.results import FINAL, iso
 
 if TYPE_CHECKING:
     from teamwright.runtime.history import RunHistory
@@ -91,7 +92,7 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         turn = board.turn_of(event.key)
         entries.extend(_entries(event, turn, history))
         board.take(event)
-    questions = history.questions() if result.status in {"paused", "interrupted", "running"} else {}
+    questions = history.questions() if result.status not in FINAL else {}
     return Account(
         result=result,
         team=history.started.team,
@@ -130,11 +131,10 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
 def explained(account: Account) -> str:
     """The explanation as text."""
     result = account.result
-    reason = f" ({result.stop_reason})" if result.stop_reason else ""
     lines = [
         f"Run      {result.run_id}",
         f"Team     {account.team}",
-        f"Status   {result.status}{reason}",
+        f"Status   {status_text(result)}",
         f"Started  {when_text(account.began)}, {account.last.number} events until {when_text(account.last.time)}",
         f"Used     {usage_text(result.usage)}, {price_text(result.usage.usd)}, {seconds_text(result.seconds)}",
         "",
@@ -144,7 +144,7 @@ def explained(account: Account) -> str:
         "What happened",
         *(line for entry in account.entries for line in _told(entry, account.began)),
         "",
-        "How it stands" if result.status in {"running", "paused", "interrupted"} else "Why it ended",
+        "Why it ended" if result.status in FINAL else "How it stands",
         _indented(why_text(result.status, result.stop_reason), 2),
     ]
     if result.failure is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.output import result, result_json
 from teamwright.cli.views import EventLines, PlainLines, Silent
-from teamwright.cli.wording import why_text
+from teamwright.cli.wording import status_text, why_text
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,5 @@ async def follow(engine: Engine, run_id: str, after: int, shown: Shown) -> None:
     if shown.json:
         result_json(ended.model_dump(mode="json"), shown.out)
     elif not shown.events:
-        reason = f" ({ended.stop_reason})" if ended.stop_reason else ""
-        lines.append(f"{ended.status}{reason}: {why_text(ended.status, ended.stop_reason)}")
+        lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
         result("\n".join(lines), shown.out)

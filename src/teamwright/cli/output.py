@@ -112,13 +112,13 @@ def never_fail_to_encode() -> None:
             reconfigure(errors="replace")
 
 
-def check_out(out: Path | None) -> None:
+def check_out(out: Path | None, option: str = "--out") -> None:
     """Refuse a file that can't be written before any work is done."""
     if out is None:
         return
     from teamwright.errors import UsageError
 
     if out.is_dir():
-        raise UsageError(f"--out {str(out)!r} is a folder; name a file.")
+        raise UsageError(f"{option} {str(out)!r} is a folder; name a file.")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {str(out)!r}: there is no folder {str(out.parent)!r}; make it first.")
+        raise UsageError(f"{option} {str(out)!r}: there is no folder {str(out.parent)!r}; make it first.")

@@ -85,7 +85,7 @@ def run(
 
     shown = Shown(json, events, quiet, out)
     check_out(out)
-    check_out(record)
+    check_out(record, "--record")
     if continues and task is None and file is None and manifest is not None and not _exists(manifest):
         manifest, task = None, manifest
     request = Request(

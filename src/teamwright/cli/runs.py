@@ -51,7 +51,7 @@ def list_runs(
             say("There are no runs here. Start one with  teamwright run MANIFEST TASK")
         return 0
 
-    return _reading(work)
+    return _with_journal(work)
 
 
 @app.command()
@@ -277,10 +277,10 @@ def prune(
             result(pruned.words(), out)
         return 0
 
-    return _reading(work)
+    return _with_journal(work)
 
 
-def _reading(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
+def _with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
     """Work on the journal alone, which opens much faster than an engine."""
     import anyio
 

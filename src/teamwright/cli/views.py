@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -120,8 +121,6 @@ async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> l
 
 def live_view(journal: Journal, *, quiet: bool) -> View:
     """The view that fits where stderr goes."""
-    import os
-
     if quiet:
         return Silent()
     if sys.stderr.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}:

@@ -124,6 +124,11 @@ def why_text(status: Status, stop_reason: StopReason | None) -> str:
     return WHY.get((status, stop_reason)) or WHY[status, None]
 
 
+def status_text(result: RunResult) -> str:
+    """How a run stands, in two words: its status and what stopped it."""
+    return f"{result.status} ({result.stop_reason})" if result.stop_reason else result.status
+
+
 def answer_word(result: RunResult) -> str:
     """What the output is: an answer only where the team came to its end."""
     whole = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")

@@ -104,7 +104,7 @@ class MemoryJournal:
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """The run's events with a number above `after`, in order."""
+        """The run's events with a number above `after`, in order, but for the kinds `without`."""
         log = self._logs.get(run_id, [])
         found = log[bisect_right(log, after, key=_number) :]
         if without:

@@ -1,6 +1,7 @@
 """The journal in one SQLite file: WAL, `synchronous=FULL`, one writer thread, one connection for reading.
 
-It never blocks the event loop: what is written goes through the writer thread, what is read through a worker thread.
+It never blocks the event loop: what is written goes through the writer thread, what is read through a worker thread,
+and a driver lock is never waited for.
 Several processes may have the file open; a forked child must open a journal of its own.
 """
 
@@ -105,7 +106,7 @@ class SqliteJournal:
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """The run's events with a number above `after`, in order."""
+        """The run's events with a number above `after`, in order, but for the kinds `without`."""
 
         def work(reader: sqlite3.Connection) -> list[Event]:
             found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()

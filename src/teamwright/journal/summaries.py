@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from teamwright.values.events import Event, Fact, RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.results import RunSummary, Status, StopReason
+from teamwright.values.results import RunSummary, Status, StopReason, iso
 
 _TURNS = {"run.started", "run.resumed", "run.paused", "run.ended"}
 
@@ -84,12 +83,8 @@ class Standing:
             team=self.team,
             status=self.status or ("running" if driven else "interrupted"),
             stop_reason=self.stop_reason,
-            started_at="" if self.started is None else _as_text(self.started),
+            started_at="" if self.started is None else iso(self.started),
             seconds=self._elapsed(self.last),
             total_tokens=self.tokens,
             usd=self.usd,
         )
-
-
-def _as_text(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import cast
 
 from pydantic import JsonValue
 
 from teamwright.values.messages import Message
-from teamwright.values.results import RunResult, Status, StopReason
+from teamwright.values.results import RunResult, Status, StopReason, iso
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Usage
 
@@ -61,8 +60,3 @@ def judge(reply: Reply | Failure, usage: Usage) -> Ending:
     status, reason = STOPPED.get(reply.error, ("failed", "error"))
     output = reply.messages[-1].content if reply.messages else None
     return Ending(status, reason, reply.messages, usage, output, warnings=(reply.message,), failure=reply)
-
-
-def iso(time: float) -> str:
-    """A point in time for people and machines: ISO 8601 in UTC."""
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -13,7 +13,8 @@ from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools import TERMINATE, final_response
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.history import RunHistory
-from teamwright.values.events import AgentAsked, AgentCalled, AgentFailed, AgentReplied, AgentReturned, Event
+from teamwright.runtime.replay import Past
+from teamwright.values.events import AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.names import SEPARATOR
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
@@ -24,31 +25,23 @@ OUTPUT_TOOL = "final_result"
 async def script_of(journal: Journal, history: RunHistory) -> Script:
     """The rules, in the order in which the turns ended; a turn of a function or a team makes none."""
     bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
+    past = history.past
     responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
-    members: dict[str, str] = {}
     model_calls: set[str] = set()
     rules: list[Rule] = []
     for event in history.events:
         match event.fact:
-            case AgentAsked(member=member):
-                members[event.key] = member
             case AgentCalled(effect="model"):
                 model_calls.add(event.key)
             case AgentReturned(body=body) if event.key in model_calls:
-                responses[_turn(event, members)].append(from_json(bodies[body]))
+                responses[past.turn_of(event.scope)].append(from_json(bodies[body]))
             case AgentReplied() | AgentFailed() if responses[event.key] or _called(event.key, model_calls):
-                rules.extend(_turn_rules(history, members[event.key], responses.pop(event.key, []), event.fact))
+                rules.extend(
+                    _turn_rules(past, past.asks[event.key].asked.member, responses.pop(event.key, []), event.fact)
+                )
             case _:
                 pass
     return Script(rules=tuple(rules))
-
-
-def _turn(event: Event, members: dict[str, str]) -> str:
-    """The ask in which a call was made."""
-    scope = event.scope
-    while scope not in members and scope:
-        scope = scope.rpartition(SEPARATOR)[0]
-    return scope
 
 
 def _called(turn: str, model_calls: set[str]) -> bool:
@@ -56,7 +49,7 @@ def _called(turn: str, model_calls: set[str]) -> bool:
 
 
 def _turn_rules(
-    history: RunHistory, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
+    past: Past, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
     """The tools that were called on the way, then what the turn came to."""
     for response in responses:
@@ -68,13 +61,13 @@ def _turn_rules(
             # Without a bound, since whoever replays it may try again as often as the real run did.
             yield Rule.model_validate({"agent": member, "error": ending.error})
         return
-    messages = history.past.messages(ending.messages)
+    messages = past.messages(ending.messages)
     text = messages[-1].content if messages else ""
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
-        yield Rule.model_validate({"agent": member, "json": history.past.value(ending.data), "times": 1})
+        yield Rule.model_validate({"agent": member, "json": past.value(ending.data), "times": 1})
     else:
         yield Rule(agent=member, reply=text, times=1)
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from teamwright.agents.function import with_data
 from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.schema import with_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.protocol import Settings, Strategy, Task
 from teamwright.strategies.registry import find_strategy

@@ -14,11 +14,6 @@ class Limits(Value):
     calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
     seconds: float | None = Field(default=None, gt=0, description="time with a driver, not waiting for a person")
 
-    @property
-    def unbounded(self) -> bool:
-        """Whether nothing is bounded here."""
-        return self.tokens is None and self.calls is None and self.seconds is None
-
 
 class RetryPolicy(Value):
     """How often and how patiently a failed call is made again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import JsonValue
@@ -76,3 +77,8 @@ class RunSummary(Value):
     seconds: float = 0.0
     total_tokens: int = 0
     usd: float | None = None
+
+
+def iso(time: float) -> str:
+    """A point in time for people and machines: ISO 8601 in UTC."""
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -25,10 +25,6 @@ class ServerModel(Value):
     )
 
 
-ModelSpec = str | ServerModel
-"""`provider:name`, `local`, `local:/path/to/weights.gguf`, `scripted:file.yaml`, or a server."""
-
-
 class FunctionTool(Value):
     """A Python function, by import path."""
 
@@ -51,9 +47,6 @@ class McpSpec(Value):
     """The tool form `{mcp: {...}}`."""
 
     mcp: McpTool
-
-
-ToolSpec = FunctionTool | McpSpec
 
 
 class AgentSpec(Value):

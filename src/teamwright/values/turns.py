@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from pydantic import JsonValue
@@ -26,16 +27,12 @@ class Turn:
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """By this a turn is recognised on replay; what the engine adds to a turn is no part of it."""
-        known: str | None = self.__dict__.get("known_digest")
-        if known is None:
-            tools = "*" if self.tools is None else ",".join(self.tools)
-            head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
-            known = digest(f"{head} {self.task}")
-            self.__dict__["known_digest"] = known
-        return known
+        """By this a turn is recognised on replay: all that the member is told, but not the turn's number."""
+        tools = "*" if self.tools is None else ",".join(self.tools)
+        head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
+        return digest(f"{head} {self.task}")
 
     @property
     def prompt(self) -> str:

@@ -1,6 +1,6 @@
 """Reads ARK documents (`apiVersion: ark.mckinsey.com/v1alpha1`; Team, Agent, Model, Query) into native terms.
 
-Each field is either translated or named in a warning; none is dropped in silence (R-12).
+Each field is either translated or named in a warning; none is dropped in silence.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from teamwright.agents.tools import TERMINATE
 from teamwright.teams.manifest.ark_model import translated_model
-from teamwright.teams.manifest.declared import TERMINATE, Declaration, Declared, Kind, Query, Reference
+from teamwright.teams.manifest.declared import Declaration, Declared, Kind, Query, Reference
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import section_value

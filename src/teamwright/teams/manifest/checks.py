@@ -8,7 +8,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.teams.manifest.declared import TERMINATE, Declaration, Declared
+from teamwright.agents.tools import TERMINATE
+from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, plain, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH

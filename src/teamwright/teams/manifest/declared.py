@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from teamwright.agents.tools import TERMINATE
 from teamwright.errors import a
 from teamwright.teams.manifest.nodes import Fields, Node, Place, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.values.names import NAME, suggest_name
 
 Kind = Literal["agent", "team", "model", "tool"]
-TERMINATE = "terminate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.scalars import UNPRINTABLE, resolve
+from teamwright.teams.manifest.scalars import TAG, UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
     import yaml
@@ -23,7 +23,6 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_NODES = 200_000
 MAX_CHARACTERS = 4 << 20
-TAG = "tag:yaml.org,2002:"
 COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
