@@ -14,7 +14,7 @@ from typing import Literal
 import anyio
 import pytest
 
-from teamwright.agents import function as module
+from teamwright.agents import threads as module
 from teamwright.agents.function import FunctionAgent, import_path
 from teamwright.agents.protocol import Context
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
@@ -301,8 +301,8 @@ def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
     program = """
 import time
 from teamwright import FunctionAgent, RetryPolicy, run_sync
-from teamwright.agents import function
-function.GRACE = 0.05
+from teamwright.agents import threads
+threads.GRACE = 0.05
 def hang(text: str) -> str:
     time.sleep(600)
     return ""

@@ -41,7 +41,7 @@ def begun() -> Story:
     story = Story()
     story.at(0, "", "", RunStarted(team="t", task="", manifest="", seed=1))
     story.ask(0, "", "t", "t", "team")
-    story.at(0, "t", "event-1", TeamStarted(strategy="sequential", version=1, members=("a", "inner")))
+    story.at(0, "t", "event-1", TeamStarted(strategy="sequential", strategy_version=1, members=("a", "inner")))
     return story
 
 
@@ -80,7 +80,7 @@ def test_teams_nest_and_stay_one_row_over_several_rounds() -> None:
     for number in (1, 2):
         place = f"round-{number}/inner"
         story.ask(number, "t", place, "inner", "team")
-        story.at(number, f"t/{place}", "event-1", TeamStarted(strategy="s", version=1, members=("x",)))
+        story.at(number, f"t/{place}", "event-1", TeamStarted(strategy="s", strategy_version=1, members=("x",)))
         story.ask(number, f"t/{place}", "step-1", "x")
         story.at(number, f"t/{place}", "step-1", AgentReplied())
         story.at(number, "t", place, AgentReplied())

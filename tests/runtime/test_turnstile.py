@@ -112,12 +112,12 @@ async def test_who_is_caught_up_waits_for_the_last_recorded_thing() -> None:
     turnstile.enter_agent(other, "agent")
 
     async def live() -> None:
-        await turnstile.caught_up("agent")
+        await turnstile.caught_up(other, "agent")
         order.append("live")
 
     await asyncio.gather(asyncio.create_task(live()), arriving(turnstile, one, "a", order))
     assert order == ["a", "live"]
-    await turnstile.caught_up("agent")
+    await turnstile.caught_up(other, "agent")
 
 
 async def test_something_withdrawn_is_dropped_and_the_rest_goes_on() -> None:

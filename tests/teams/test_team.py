@@ -62,7 +62,7 @@ async def test_a_teams_start_and_end_are_recorded_in_its_scope() -> None:
     async with Engine("memory") as engine:
         await engine.run(Counting().chain(2), "go", run_id="r")
         facts = [e.fact for e in await engine.journal.read("r") if e.scope == "chain"]
-    assert facts[0] == TeamStarted(strategy="sequential", version=1, members=("a1", "a2"))
+    assert facts[0] == TeamStarted(strategy="sequential", strategy_version=1, members=("a1", "a2"))
     assert facts[-1] == TeamEnded(stop_reason="done", turns=2)
 
 

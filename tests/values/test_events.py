@@ -24,6 +24,12 @@ def test_no_two_kinds_share_a_word() -> None:
     assert len(words) == len(set(words))
 
 
+def test_no_fact_hides_what_the_event_says_of_itself() -> None:
+    head = {"run_id", "number", "time", "domain", "scope", "key", "version"}
+    clashes = {kind.__name__: head & set(kind.model_fields) for kind in KINDS if head & set(kind.model_fields)}
+    assert clashes == {"Custom": {"domain"}}  # the one open kind brings its own
+
+
 def test_an_event_is_one_flat_object_outside() -> None:
     event = Event("r", 3, 1.5, "team/step-1", "request-1", ScopeExpired(seconds=2.0))
     assert event.to_json() == {

@@ -6,23 +6,18 @@ context and is an agent in its own right, whose effects are its own.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from typing import Any, Literal, cast
 
-import anyio
 import anyio.to_process
-import anyio.to_thread
 from pydantic import JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data
+from teamwright.agents.threads import in_thread
 from teamwright.errors import AgentError, UsageError
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
@@ -31,10 +26,6 @@ from teamwright.values.names import check_name
 from teamwright.values.specs import AgentSpec, JsonSchema
 from teamwright.values.turns import Reply, Turn
 
-GRACE = 1.0
-"""How long a synchronous function may take to end once its turn is over."""
-
-LOOK_EVERY = 0.01
 NORMAL = RetryPolicy()
 
 Function = Callable[..., Any]
@@ -131,43 +122,11 @@ class FunctionAgent:
             return await self._function(told)
         if self._isolate == "process":
             return await anyio.to_process.run_sync(self._function, told, cancellable=True)
-        async with anyio.to_thread.current_default_thread_limiter():
-            return await self._in_thread(told, ctx)
 
-    async def _in_thread(self, told: object, ctx: Context) -> object:
-        """A thread can't be stopped: once its turn is over it gets a grace time, and is then left behind, visibly.
+        async def abandoned(grace: float) -> None:
+            await ctx.emit(AgentAbandoned(name=self.name, grace=grace))
 
-        It is a daemon, so that one which never ends does not keep the process alive.
-        """
-        ended = threading.Event()
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
-
-        def tell(answer: object, error: BaseException | None) -> None:
-            if not outcome.done():
-                outcome.set_result((answer, error))
-
-        def work() -> None:
-            try:
-                told_back = self._function(told), None
-            except BaseException as error:  # noqa: BLE001 - raised again where the answer is waited for
-                told_back = None, error
-            ended.set()
-            with suppress(RuntimeError):  # the loop may be gone by now
-                loop.call_soon_threadsafe(tell, *told_back)
-
-        threading.Thread(target=copy_context().run, args=(work,), name=f"agent {self.name}", daemon=True).start()
-        try:
-            answer, error = await outcome
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await _until(ended, GRACE)
-                if not ended.is_set():
-                    await ctx.emit(AgentAbandoned(name=self.name, grace=GRACE))
-            raise
-        if error is not None:
-            raise error
-        return answer
+        return await in_thread(partial(self._function, told), f"agent {self.name}", abandoned)
 
     def _jsonable(self, answer: object) -> JsonValue:
         try:
@@ -211,14 +170,6 @@ def import_path(function: Function) -> str | None:
     if not module or not name or "<" in name or module == "__main__":
         return None
     return f"{module}:{name}"
-
-
-async def _until(event: threading.Event, seconds: float) -> None:
-    """Wait for a thread by looking: another thread to wait with might find no room either."""
-    for _ in range(int(seconds / LOOK_EVERY)):
-        if event.is_set():
-            return
-        await anyio.sleep(LOOK_EVERY)
 
 
 def _text_of(data: JsonValue) -> str:

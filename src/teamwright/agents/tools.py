@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import anyio
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.function import import_path
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.threads import in_thread
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
@@ -138,7 +138,7 @@ class PythonTool:
         if inspect.iscoroutinefunction(_inner(self._function)):
             result = call()
         else:
-            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+            result = await in_thread(call, f"tool {self.name}")
         if inspect.isawaitable(result):
             result = cast("object", await result)
         try:

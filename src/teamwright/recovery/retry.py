@@ -40,4 +40,6 @@ def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentErr
 
 def recorded_error(kind: str, message: str) -> AgentError:
     """The error that a record tells of."""
-    return ERRORS.get(kind, AgentError)(message)
+    error = ERRORS.get(kind, AgentError)(message)
+    error.kind = kind
+    return error

@@ -142,6 +142,7 @@ class RunBranches:
     def _launch(self, branch: RunBranch[object]) -> None:
         assert self._group is not None
         self._running.add(branch)
+        self._at_work(1)
         self._context.run.turnstile.unpark(branch.context.lane)
         self._group.start_soon(self._run, branch)
 
@@ -158,6 +159,7 @@ class RunBranches:
         """
         turnstile = self._context.run.turnstile
         self._running.discard(branch)
+        self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
         if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
@@ -172,6 +174,10 @@ class RunBranches:
             turnstile.unwound()
         turnstile.close_lane(branch.context.lane)
 
+    def _at_work(self, change: int) -> None:
+        if self._context.agent_scope:
+            self._context.run.agents_at_work += change
+
     async def _rejoin(self) -> None:
         """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
         if self._stopped:
@@ -180,11 +186,13 @@ class RunBranches:
 
     async def _wait(self) -> None:
         self._wake = asyncio.get_running_loop().create_future()
+        self._at_work(-1)
         self._context.run.turnstile.park(self._context.lane)
         try:
             await self._wake
         finally:
             self._wake = None
+            self._at_work(1)
             self._context.run.turnstile.unpark(self._context.lane)
 
 

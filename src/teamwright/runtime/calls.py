@@ -10,7 +10,7 @@ import anyio
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.budget.ledger import DEFAULT_OUTPUT, Refusal, Reservation, prompt_tokens
 from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
-from teamwright.recovery.retry import wait_before_retry
+from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.replay import RecordedCall
 from teamwright.values.events import (
     AgentCalled,
@@ -53,7 +53,7 @@ class Calls:
             self._context.spend(returned.usage)
             return returned
         if run.turnstile.replaying:
-            await run.turnstile.caught_up(self._context.agent_scope)
+            await run.turnstile.caught_up(self._context.lane, self._context.agent_scope)
         return await self._make(recorded or RecordedCall(self._effect.request))
 
     async def _make(self, past: RecordedCall) -> Returned:
@@ -62,7 +62,7 @@ class Calls:
         if past.retry_at is not None:
             await anyio.sleep(max(0.0, past.retry_at - run.wall()))
         while True:
-            self._number += 1
+            self._number, self._offset = self._number + 1, 0
             reservation = await self._reserve() if self._context.account or run.pausing else None
             run.calls_out += 1
             try:
@@ -71,7 +71,7 @@ class Calls:
                 failures += 1
                 wait = self._failed(error, reservation, failures)
                 if wait is None:
-                    raise
+                    raise self._as_recorded(error) from None
             finally:
                 run.calls_out -= 1
                 run.call_returned()
@@ -118,6 +118,11 @@ class Calls:
         )
         try:
             await run.recorder.durable(at_once=run.turnstile.lone)
+        except asyncio.CancelledError:
+            if reservation:
+                reservation.give_back()
+            raise
+        try:
             returned = await self._leave(max_output)
         except asyncio.CancelledError:
             self._tally(reservation.tokens if reservation else 0)
@@ -218,6 +223,10 @@ class Calls:
         )
         self._tally(reservation.tokens if reservation and unknown_cost else 0, error.mark)
         return wait
+
+    def _as_recorded(self, error: AgentError) -> AgentError:
+        text = self._context.run.redactor.text(str(error))
+        return error if text == str(error) else recorded_error(error.kind, text)
 
     def _tally(self, tokens: int, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""

@@ -99,7 +99,12 @@ class RunContext:
             self.run.now = self.run.past.times[child.path]
             self.spend(recorded.ending.usage)
             return self._hear(turn, self.run.past.reply(recorded, self.run.recorder.know))
-        ending = await self._take_turn(member, turn, child, place, recorded)
+        inside = bool(self.agent_scope)  # then the agent that asks is waiting, and only the one asked is at work
+        self.run.agents_at_work -= inside
+        try:
+            ending = await self._take_turn(member, turn, child, place, recorded)
+        finally:
+            self.run.agents_at_work += inside
         self.run.turnstile.announce(child.path)
         await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
         return self._hear(turn, ending)
@@ -275,8 +280,10 @@ class RunContext:
             reply = await member.respond(turn, child)
         except (AgentError, LimitReached) as error:
             return self._failure(member, child, error)
-        except (RunError, JournalError):
-            raise
+        except (RunError, JournalError) as error:
+            if error is self.run.error or isinstance(error, DuplicateKey | MisplacedEffect | JournalError):
+                raise
+            return self._failure(member, child, error)
         except asyncio.CancelledError as error:
             if being_cancelled():
                 raise
@@ -385,6 +392,8 @@ class RunContext:
 
     async def _answer_to(self, key: str) -> Answer:
         run = self.run
+        if self.agent_scope:
+            await run.turnstile.caught_up(self.lane, self.agent_scope)
         if key in run.answers:
             return run.answers[key]
         run.questions[key] = asyncio.get_running_loop().create_future()
@@ -421,6 +430,8 @@ class RunContext:
 
     async def _wait_outside(self, seconds: float) -> None:
         """Let time pass while the branch counts as waiting and the run as busy."""
+        if self.agent_scope:
+            await self.run.turnstile.caught_up(self.lane, self.agent_scope)
         self.run.agents_at_work += 1
         self.run.turnstile.park(self.lane)
         try:

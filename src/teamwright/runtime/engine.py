@@ -6,7 +6,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from teamwright.agents.model import Models
 from teamwright.agents.protocol import Agent
 from teamwright.bus import Bus
-from teamwright.errors import NotResumable, RunIsLive, RunNotFound, UsageError
+from teamwright.errors import JournalError, NotResumable, RunIsLive, RunNotFound, UsageError
 from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.closing import cancelled
@@ -49,6 +49,7 @@ class Engine:
         self.models = Models()
         self._wall = wall
         self._live: dict[str, Run] = {}
+        self._handles: dict[str, Handle] = {}
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -107,6 +108,8 @@ class Engine:
             before = await self.history(continues)
             history, origin = before.conversation(), Origin(run_id=continues, number=before.number, how="continue")
         identity = run_id or new_run_id(self._wall())
+        if identity in self._handles:
+            return self._handles[identity]
         run = Run(identity, require_team(team), self.journal, self.bus, self._wall)
         return self._launch(run, Beginning(task, secrets.randbits(48), history, origin))
 
@@ -116,6 +119,8 @@ class Engine:
 
     async def start_resume(self, run_id: str, *, team: Agent | None = None) -> Handle:
         """Resume a run in the background."""
+        if run_id in self._live or self.journal.is_driven(run_id):
+            raise RunIsLive(run_id)
         past = await self._past(run_id)
         if past.ended is not None:
             raise NotResumable(
@@ -228,9 +233,9 @@ class Engine:
                         return
                     continue
                 while run_id in self._live and not present:
+                    arrived = anyio.Event()
                     with anyio.move_on_after(WATCH_EVERY):
                         await arrived.wait()
-                arrived = anyio.Event()
                 while present:
                     item = present.popleft()
                     if isinstance(item, Delta):
@@ -248,12 +253,14 @@ class Engine:
             raise UsageError("The engine is not open; use  async with Engine() as engine:")
         handle = Handle(self, run.run_id, run, beginning)
         self._live[run.run_id] = run
+        self._handles[run.run_id] = handle
         self._tasks.start_soon(handle.drive)
         return handle
 
     def forget(self, run_id: str) -> None:
         """A run is no longer driven here."""
         self._live.pop(run_id, None)
+        self._handles.pop(run_id, None)
 
     async def _tell(self, run_id: str, intervention: Intervention) -> RunResult:
         result = await self.result(run_id)
@@ -273,6 +280,8 @@ class Engine:
         with self.journal.drive(run_id):
             letters = await self.journal.letters(run_id)
             history = await self.history(run_id)
+            if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
+                return await self.result(run_id)
             await self._append(cancelled(history, cancel, letters[-1].id if letters else 0, self._wall()))
         return await self.result(run_id)
 
@@ -312,11 +321,14 @@ class Engine:
         """Bring in what others send to the runs that are driven here."""
         while True:
             await anyio.sleep(WATCH_EVERY)
-            if not self._live or not await self.journal.changed():
-                continue
-            for run_id, run in list(self._live.items()):
-                for letter in await self.journal.letters(run_id, run.letter):
-                    run.take(letter)
+            with suppress(JournalError):  # a journal that is gone is told by whoever writes to it; here we look again
+                if self._live and await self.journal.changed():
+                    await self._bring_letters()
+
+    async def _bring_letters(self) -> None:
+        for run_id, run in list(self._live.items()):
+            for letter in await self.journal.letters(run_id, run.letter):
+                run.take(letter)
 
 
 @dataclass(slots=True)

@@ -93,6 +93,8 @@ class Recorder:
             raise self._error
         if self._journal.instant and not self.held:
             self._ship()
+            if self._error is not None:
+                raise self._error
             if (now := perf_counter()) - self._yielded > YIELD_EVERY:
                 self._yielded = now
                 await asyncio.sleep(0)

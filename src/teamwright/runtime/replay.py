@@ -88,11 +88,12 @@ class RecordedCall:
 class Spending:
     """What was charged within a scope, and which marks its returns carried."""
 
-    __slots__ = ("calls", "marks", "tokens")
+    __slots__ = ("calls", "marks", "scopes", "tokens")
 
     def __init__(self) -> None:
         self.tokens = self.calls = 0
         self.marks: list[str] = []
+        self.scopes: dict[str, tuple[int, int]] = {}
 
 
 @dataclass(slots=True)
@@ -269,6 +270,8 @@ class Past:
         tally = self.open.setdefault(self.turn_of(scope), Spending())
         tally.tokens += tokens
         tally.calls += 1
+        before = tally.scopes.get(scope, (0, 0))
+        tally.scopes[scope] = (before[0] + tokens, before[1] + 1)
         if mark:
             tally.marks.append(mark)
 
@@ -313,7 +316,8 @@ class Past:
             if call.in_doubt:
                 self._tally(key.rpartition(SEPARATOR)[0], call.reserved)
         for scope, tally in self.open.items():
-            self._charge(scope, tally.tokens, tally.calls)
+            for inner, (tokens, calls) in tally.scopes.items():
+                self._charge(inner, tokens, calls)
             for mark in tally.marks:
                 self.marks[self.asks[scope].asked.member, mark] += 1
 

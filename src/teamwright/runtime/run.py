@@ -236,7 +236,7 @@ class Run:
 
     def _check_pause(self) -> None:
         """Set the run down when that was asked for and all calls are back."""
-        if self._state.pausing and not self._state.calls_out:
+        if self._state.pausing and not self._state.calls_out and not self._state.turnstile.replaying:
             self._pause("pause")
 
     def _idle(self) -> None:
@@ -254,6 +254,7 @@ class Run:
 
     def _caught_up(self) -> None:
         self._state.recorder.release()
+        self._check_pause()
         if self._state.cancelled:
             self._state.cancel_scope.cancel()
 

@@ -168,13 +168,14 @@ class Turnstile:
             self.unpark(lane)
             raise
 
-    async def caught_up(self, agent: str) -> None:
+    async def caught_up(self, lane: Lane, agent: str) -> None:
         """Wait until everything that was recorded before has been delivered."""
         if not self._replaying:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._caught_up.append(future)
         self._blocked[agent] += 1
+        self.park(lane)
         self._settle()
         try:
             await future

@@ -63,7 +63,7 @@ class Team:
         await ctx.emit(
             TeamStarted(
                 strategy=self.strategy.name,
-                version=self.strategy.version,
+                strategy_version=self.strategy.version,
                 members=tuple(member.name for member in self.members),
                 share=self.settings.share,
             )

@@ -102,7 +102,7 @@ class TimerFired(Value):
 class TeamStarted(Value):
     kind: Literal["team.started"] = "team.started"
     strategy: str
-    version: int
+    strategy_version: int
     members: tuple[str, ...]
     share: str = "transcript"
 
@@ -281,7 +281,7 @@ class Event(NamedTuple):
         return join_key(self.scope, self.place)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The event as one flat JSON object, as every reader outside gets it."""
+        """The event as one flat JSON object, as every reader outside gets it; a custom event brings its own domain."""
         head: dict[str, JsonValue] = {
             "run_id": self.run_id, "number": self.number, "time": self.time, "domain": self.domain,
             "kind": self.kind, "scope": self.scope, "key": self.key, "version": self.version,
