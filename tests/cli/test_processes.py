@@ -136,7 +136,8 @@ def test_a_live_run_is_followed_and_cancelled_from_another_process(slow: Path) -
     assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "cancelled")
     process.communicate(timeout=20)
     assert process.returncode == 6
-    followed = [json.loads(line) for line in tail.communicate(timeout=20)[0].splitlines()]
+    followed = [json.loads(line) for line in tail.stdout.read().splitlines()]
+    tail.communicate(timeout=20)
     assert followed[-1]["kind"] == "run.ended"
     assert [event["number"] for event in followed] == list(range(2, len(followed) + 2))
 

@@ -23,7 +23,7 @@ from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
-from teamwright.values.specs import AgentSpec, JsonSchema
+from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.turns import Reply, Turn
 
 NORMAL = RetryPolicy()
@@ -78,6 +78,7 @@ class FunctionAgent:
             "output_schema": self._output_schema,
             "timeout": self._timeout,
             "limits": self.limits,
+            "tools": (TERMINATE,) if self.can_terminate else (),
         }
         given = {name: value for name, value in declared.items() if value}
         if self._retry is not NORMAL:

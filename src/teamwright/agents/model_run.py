@@ -26,9 +26,10 @@ from teamwright.agents.model_errors import classify
 from teamwright.agents.model_messages import Sent, from_record, new_text, spent, to_record, told
 from teamwright.agents.model_output import Shape
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
-from teamwright.agents.tools import TERMINATE, Tools, final_response
+from teamwright.agents.tools import Tools, final_response
 from teamwright.errors import AgentError, InvalidOutput, ToolError, UsageError
 from teamwright.values.messages import Message
+from teamwright.values.specs import TERMINATE
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import NOTHING, Usage
 

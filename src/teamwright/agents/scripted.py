@@ -21,14 +21,14 @@ from pydantic_core import to_json
 
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data
-from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, Tools, final_response
+from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
-from teamwright.values.specs import AgentSpec, JsonSchema
+from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 

@@ -25,13 +25,12 @@ from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolEr
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.names import check_name
-from teamwright.values.specs import FunctionTool, McpSpec
+from teamwright.values.specs import TERMINATE, FunctionTool, McpSpec
 from teamwright.values.usage import NOTHING, Usage
 
 if TYPE_CHECKING:
     from teamwright.agents.mcp import McpServer
 
-TERMINATE = "terminate"
 KEY_PARAMETER = "idempotency_key"
 LONGEST_ERROR = 500
 NEVER_AGAIN = RetryPolicy(attempts=0)

@@ -73,7 +73,7 @@ class RunBranches:
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
         self._group: TaskGroup | None = None
-        self._stopped = False
+        self._stopped = self._waits_for_all = False
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
         """Start a branch, or queue it until there is room."""
@@ -124,7 +124,7 @@ class RunBranches:
         if error is None:
             try:
                 while self._running or self._queue:
-                    await self._wait()
+                    await self._wait(for_all=True)
             except BaseException as interruption:  # noqa: BLE001 - raised again when the group is left
                 kind, error, trace = type(interruption), interruption, interruption.__traceback__
         if error is not None:
@@ -167,12 +167,16 @@ class RunBranches:
         if self._queue:
             self._launch(self._queue.popleft())
         stopped_from_outside = not branch.done and not branch.cancelled
-        if not stopped_from_outside and self._wake is not None and not self._wake.done():
-            turnstile.unpark(self._context.lane)
-            self._wake.set_result(None)
+        if not stopped_from_outside and not (self._waits_for_all and (self._running or self._queue)):
+            self._wake_up()
         if branch.cancelled:
             turnstile.unwound()
         turnstile.close_lane(branch.context.lane)
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._context.run.turnstile.unpark(self._context.lane)
+            self._wake.set_result(None)
 
     def _at_work(self, change: int) -> None:
         if self._context.agent_scope:
@@ -184,7 +188,9 @@ class RunBranches:
             self._stopped = False
             await self._context.run.turnstile.rejoin(self._context.lane)
 
-    async def _wait(self) -> None:
+    async def _wait(self, *, for_all: bool = False) -> None:
+        """Wait for the next branch to finish, or for all of them, which wakes this one only once."""
+        self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
         self._at_work(-1)
         self._context.run.turnstile.park(self._context.lane)

@@ -174,7 +174,9 @@ class Calls:
 
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
         context, run = self._context, self._context.run
-        returned = returned._replace(value=run.redactor.value(returned.value))
+        value = run.redactor.value(returned.value)
+        if value is not returned.value:
+            returned = returned._replace(value=value)
         run.recorder.add(
             context.path,
             self._place,

@@ -32,7 +32,7 @@ def cancelled(history: RunHistory, cancel: Cancel, letter: int, now: float) -> B
     if not history.past.cancelled:
         facts.append(("", RunIntervened(intervention=cancel, letter=letter)))
     facts.extend(closing.endings())
-    facts.append(("", closing.run_ended()))
+    facts.append(("", closing.run_ended(cancel.reason or "cancelled")))
     run_id = history.events[0].run_id
     events: list[Event] = []
     for number, (key, fact) in enumerate(facts, start=history.number + 1):
@@ -92,7 +92,7 @@ class _Closing:
                 ),
             )
 
-    def run_ended(self) -> RunEnded:
+    def run_ended(self, why: str) -> RunEnded:
         """The run's own ending, with what the whole team said."""
         said = self._heard[""]
         return RunEnded(
@@ -100,8 +100,8 @@ class _Closing:
             stop_reason="cancelled",
             output=said[-1].body if said else None,
             usage=self._history.usage(),
-            warnings=("cancelled",),
+            warnings=(why,),
             seconds=self._past.driven_since(0.0),
             error="cancelled",
-            message="cancelled",
+            message=why,
         )

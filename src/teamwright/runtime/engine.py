@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from teamwright.agents.model import Models
@@ -104,6 +105,8 @@ class Engine:
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
             return Handle(self, run_id)
         origin = None
+        if continues is not None and history:
+            raise UsageError("A run either continues another or is given a history, not both.")
         if continues is not None:
             before = await self.history(continues)
             history, origin = before.conversation(), Origin(run_id=continues, number=before.number, how="continue")
@@ -132,7 +135,7 @@ class Engine:
         if past.cancelled:
             await self._close(run_id, Cancel())
             return Handle(self, run_id)
-        made = require_team(team) if team is not None else self._team_of(past)
+        made = require_team(team) if team is not None else await self._team_of(past)
         return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, past), None)
 
     async def fork(
@@ -170,7 +173,7 @@ class Engine:
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
-        made = require_team(team) if team is not None else self._team_of(await self._past(run_id))
+        made = require_team(team) if team is not None else await self._team_of(await self._past(run_id))
         told = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._wall(), cut, told, made)
         await self._append(batch)
@@ -297,12 +300,13 @@ class Engine:
         past.bodies = await self.journal.bodies(past.needed_bodies())
         return past
 
-    def _team_of(self, past: Past) -> Team:
+    async def _team_of(self, past: Past) -> Team:
+        """The team of a record; reading its files and importing its functions happens beside the event loop."""
         from teamwright.teams.load import team_from  # with the manifests behind it, which most runs never need
 
         assert past.started is not None
         source = Source.model_validate(past.value(past.started.manifest))
-        return team_from(source, self.models)
+        return await anyio.to_thread.run_sync(team_from, source, self.models)
 
     async def _append(self, batch: Batch) -> None:
         done = anyio.Event()

@@ -49,6 +49,7 @@ class Run:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._past = past or Past()
         self._paused: StopReason | None = None
+        self._cancelled_because = ""
         self._waiting_for: list[str] = []
         self._driving_since = wall()
         self._state = state = RunState(
@@ -90,7 +91,8 @@ class Run:
                 return await self._set_down(self._paused, root)
             if ending is None and state.cancelled:
                 said = tuple(root.said)
-                cancelled = Failure(member=self._team.name, error="cancelled", message="cancelled", messages=said)
+                why = self._cancelled_because or "cancelled"
+                cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
                 ending = judge(cancelled, root.usage)
             if ending is None or state.closing:
                 return await self._left(root)
@@ -228,6 +230,7 @@ class Run:
                 if not state.cancelled:
                     cancel = cancel.model_copy(update={"reason": state.redactor.text(cancel.reason)})
                     state.recorder.add("", "", RunIntervened(intervention=cancel, letter=letter.id))
+                    self._cancelled_because = cancel.reason
                     self._cancel()
             case Pause():
                 state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))

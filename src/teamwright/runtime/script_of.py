@@ -10,12 +10,13 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.scripted import Rule, Script, ToolRule
-from teamwright.agents.tools import TERMINATE, final_response
+from teamwright.agents.tools import final_response
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.replay import Past
 from teamwright.values.events import AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.names import SEPARATOR
+from teamwright.values.specs import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
 OUTPUT_TOOL = "final_result"

@@ -13,7 +13,7 @@ from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools import ToolLike, load_function
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.teams.team import Team
-from teamwright.values.specs import AgentSpec, Manifest, ServerModel
+from teamwright.values.specs import TERMINATE, AgentSpec, Manifest, ServerModel
 
 SCRIPTED = "scripted:"
 
@@ -83,6 +83,7 @@ class Builder:
                 retry=spec.retry,
                 limits=spec.limits,
                 isolate=spec.isolate,
+                can_terminate=TERMINATE in spec.tools,
             )
         model = self._model(spec)
         if spec.scripted is not None:

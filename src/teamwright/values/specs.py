@@ -10,6 +10,9 @@ from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, RetryPolicy
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+TERMINATE = "terminate"
+"""The built-in tool by which a member ends its team."""
+
 Share = Literal["transcript", "output"]
 JsonSchema = dict[str, JsonValue]
 

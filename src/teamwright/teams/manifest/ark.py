@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from teamwright.agents.tools import TERMINATE
 from teamwright.teams.manifest.ark_model import translated_model
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind, Query, Reference
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import section_value
 from teamwright.teams.manifest.shape import Shape
+from teamwright.values.specs import TERMINATE
 
 GROUP = "ark.mckinsey.com"
 VERSION = f"{GROUP}/v1alpha1"

@@ -8,12 +8,12 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools import TERMINATE
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, plain, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.values.names import plain_strategy_name
+from teamwright.values.specs import TERMINATE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
 WEB_ADDRESS = re.compile(r"https?://\S+")

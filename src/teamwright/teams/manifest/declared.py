@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from teamwright.agents.tools import TERMINATE
 from teamwright.errors import a
 from teamwright.teams.manifest.nodes import Fields, Node, Place, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.values.names import NAME, suggest_name
+from teamwright.values.specs import TERMINATE
 
 Kind = Literal["agent", "team", "model", "tool"]
 
