@@ -251,7 +251,11 @@ class RunContext:
             run.agents_at_work += 1
             run.turnstile.enter_agent(self.lane, child.path)
         try:
-            ending = await self._in_time(member, turn, child, recorded)
+            limits: Limits | None = getattr(member, "limits", None)
+            if limits is None or limits.seconds is None:
+                ending = await self._respond(member, turn, child)
+            else:
+                ending = await self._in_time(member, turn, child, recorded, limits.seconds)
         except asyncio.CancelledError:
             if self._being_stopped():
                 self._hear(turn, self._record(place, self._failure(member, child, None), child))
@@ -263,16 +267,14 @@ class RunContext:
         return self._record(place, ending, child)
 
     async def _in_time(
-        self, member: Agent, turn: Turn, child: RunContext, recorded: RecordedAsk | None
+        self, member: Agent, turn: Turn, child: RunContext, recorded: RecordedAsk | None, seconds: float
     ) -> Reply | Failure:
         """The member's answer, or the failure that it took too long."""
-        limits: Limits | None = getattr(member, "limits", None)
-        if limits is None or limits.seconds is None:
+        with Deadline(child, seconds, recorded.time if recorded else None):
             return await self._respond(member, turn, child)
-        with Deadline(child, limits.seconds, recorded.time if recorded else None):
-            return await self._respond(member, turn, child)
+        # Here only if the deadline swallowed the cancellation, that is, when the time was used up.
         await self.run.turnstile.rejoin(self.lane)
-        text = f"{member.name!r} used up its {limits.seconds:g} seconds"
+        text = f"{member.name!r} used up its {seconds:g} seconds"
         return self._failure(member, child, MemberFailed("deadline" if member.kind == "team" else "timeout", text))
 
     async def _respond(self, member: Agent, turn: Turn, child: RunContext) -> Reply | Failure:

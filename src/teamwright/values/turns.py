@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Literal
 
 from pydantic import JsonValue
@@ -27,12 +26,15 @@ class Turn:
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """By this a turn is recognised on replay: all that the member is told, but not the turn's number."""
-        tools = "*" if self.tools is None else ",".join(self.tools)
-        head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
-        return digest(f"{head} {self.task}")
+        known: str | None = self.__dict__.get("known_digest")
+        if known is None:  # kept by hand: a cached_property takes a lock, which costs more than the hash
+            tools = "*" if self.tools is None else ",".join(self.tools)
+            head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
+            known = self.__dict__["known_digest"] = digest(f"{head} {self.task}")
+        return known
 
     @property
     def prompt(self) -> str:
