@@ -8,9 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-import anyio
-from anyio.abc import TaskGroup
-
 from teamwright.errors import TeamwrightError
 
 if TYPE_CHECKING:
@@ -23,12 +20,12 @@ T = TypeVar("T")
 class RunBranch(Generic[T]):
     """One branch, and its result once it has finished."""
 
-    __slots__ = ("_error", "_value", "_work", "cancelled", "context", "done", "name", "scope", "seen")
+    __slots__ = ("_error", "_value", "_work", "begun", "cancelled", "context", "done", "name", "seen", "task")
 
     def __init__(self, name: str, context: RunContext, work: Callable[[Context], Awaitable[T]]) -> None:
         self.name, self.context = name, context
-        self.done = self.cancelled = self.seen = False
-        self.scope: anyio.CancelScope | None = None
+        self.begun = self.done = self.cancelled = self.seen = False
+        self.task: asyncio.Task[None] | None = None
         self._work = work
         self._value: T | None = None
         self._error: Exception | None = None
@@ -44,15 +41,19 @@ class RunBranch(Generic[T]):
 
     async def run(self) -> None:
         """Do the work and keep what comes of it."""
-        with anyio.CancelScope() as self.scope:
-            if self.cancelled:
-                return
-            try:
-                self._value = await self._work(self.context)
-                self.done = True
-            except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
-                self._error = error
-                self.done = True
+        self.begun = True
+        if self.cancelled:
+            return
+        try:
+            self._value = await self._work(self.context)
+        except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
+            self._error = error
+        self.done = True
+
+    def stop(self) -> None:
+        """Cancel the work; before it has begun, it will see that it is cancelled and not begin."""
+        if self.begun and self.task is not None:
+            self.task.cancel()
 
     @property
     def error(self) -> Exception | None:
@@ -72,7 +73,6 @@ class RunBranches:
         self._finished: deque[RunBranch[object]] = deque()
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._group: TaskGroup | None = None
         self._stopped = self._waits_for_all = False
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
@@ -109,42 +109,43 @@ class RunBranches:
                 continue
             branch.cancelled = branch.context.stopping = True
             turnstile.unwind(branch.context.lane)
-            if branch.scope is not None:
-                branch.scope.cancel()
+            branch.stop()
 
     async def __aenter__(self) -> Self:
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        assert self._group is not None
-        if error is None:
-            try:
-                while self._running or self._queue:
-                    await self._wait(for_all=True)
-            except BaseException as interruption:  # noqa: BLE001 - raised again when the group is left
-                kind, error, trace = type(interruption), interruption, interruption.__traceback__
+    ) -> None:
         if error is not None:
             self.cancel()
-        lane = self._context.lane
-        handled = await _leave(self._group, kind, error, trace)
-        self._context.run.turnstile.unpark(lane)
-        if error is None:
-            await self._rejoin()
+        interruption = await self._all_ended()
+        if interruption is not None:
+            raise interruption
+        if error is not None:
+            return
+        await self._rejoin()
         unseen = next((branch.error for branch in self._all if branch.error is not None), None)
-        if error is None and unseen is not None:
+        if unseen is not None:
             raise unseen
-        return handled
+
+    async def _all_ended(self) -> asyncio.CancelledError | None:
+        """Wait for every branch, whatever happens; an interruption stops them and is told when they have ended."""
+        interruption: asyncio.CancelledError | None = None
+        while self._running or self._queue:
+            try:
+                await self._wait(for_all=True)
+            except asyncio.CancelledError as error:
+                if interruption is None:
+                    self.cancel()
+                interruption = error
+        return interruption
 
     def _launch(self, branch: RunBranch[object]) -> None:
-        assert self._group is not None
         self._running.add(branch)
         self._at_work(1)
         self._context.run.turnstile.unpark(branch.context.lane)
-        self._group.start_soon(self._run, branch)
+        branch.task = asyncio.get_running_loop().create_task(self._run(branch), name=branch.context.path)
 
     async def _run(self, branch: RunBranch[object]) -> None:
         try:
@@ -200,15 +201,3 @@ class RunBranches:
             self._wake = None
             self._at_work(1)
             self._context.run.turnstile.unpark(self._context.lane)
-
-
-async def _leave(
-    group: TaskGroup, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-) -> bool | None:
-    """Leave a task group, with a lone error as itself rather than in a group."""
-    try:
-        return await group.__aexit__(kind, error, trace)
-    except BaseExceptionGroup as many:
-        if error is not None and len(many.exceptions) == 1:
-            raise error from None
-        raise
