@@ -81,7 +81,7 @@ class Calls:
     async def _reserve(self) -> Reservation | None:
         context, effect = self._context, self._effect
         if context.run.pausing:
-            await asyncio.get_running_loop().create_future()
+            await context.run.left()
         if context.account is None:
             return None
         try:

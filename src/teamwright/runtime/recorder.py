@@ -114,7 +114,7 @@ class Recorder:
             self._ship()
 
     def drop(self) -> None:
-        """Forget what was held back."""
+        """Forget what the journal has not been given yet."""
         self._events, self._bodies, self._texts = [], {}, {}
 
     def _ship(self) -> None:

@@ -51,10 +51,6 @@ class RunState:
         """Something is wrong with the run itself: stop everything and leave the record as it is."""
         if self.error is None:
             self.error = error
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop driving; nothing more is recorded."""
         self.closing = True
         self.recorder.drop()
         self.cancel_scope.cancel()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 QUIET_HOPS = 8
+"""Turns of the event loop without a word from any branch that count as waiting: more than a lock or event takes."""
 
 
 class Lane:
