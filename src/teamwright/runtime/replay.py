@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.protocol import Returned
 from teamwright.budget.ledger import refusal_text
-from teamwright.errors import JournalCorrupt, LimitReached
+from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.recovery.retry import recorded_error
 from teamwright.values.bulk import collection_paused
 from teamwright.values.events import (
@@ -395,4 +395,4 @@ class Past:
             case BudgetRefused() as fact:
                 raise LimitReached(refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit))
             case None:
-                raise AssertionError("only an effect that has an outcome can be handed back")
+                raise AgentError("the effect has no outcome yet")
