@@ -57,4 +57,4 @@ def test_the_host_of_a_package_registry_is_found() -> None:
 
 
 def test_other_addresses_are_fine() -> None:
-    assert not list(tree.check_text(Path("docs/a.md"), "http://127.0.0.1:8000/v1 and http://host/work/item"))
+    assert not list(tree.check_text(Path("docs/a.md"), "http://127.0.0.1:8000/v1 and http://host/root/item"))
