@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
@@ -203,3 +204,45 @@ async def test_what_branches_said_is_kept_when_time_runs_out() -> None:
     for at in range(2, len(await journal.read("r"))):
         again, _ = await cut_and_resume(team, at, journal)
         assert (again.status, again.messages) == (result.status, result.messages)
+
+
+async def test_branches_are_stopped_in_the_order_of_their_start() -> None:
+    async def hang(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "never"
+
+    async def stop_all(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(len(members)) as branches:
+            for member in members[1:]:
+                branches.start(member.name, asking(member))
+            await ctx.ask(members[0], Turn("x"), key="first")
+            branches.cancel()
+        return says("stopped")
+
+    async def a_little_later(turn: Turn) -> str:
+        await anyio.sleep(0.02)
+        return "done"
+
+    counting = Counting()
+    agents = [counting.agent("first", a_little_later), *(counting.agent(f"m{n:02}", hang) for n in range(30))]
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=agents, strategy=Written(stop_all)), "go", run_id="r")
+        failed = [event.scope for event in await engine.journal.read("r") if event.kind == "agent.failed"]
+    assert failed == [f"t/m{n:02}" for n in range(30)]
+
+
+async def test_a_branch_that_is_cancelled_from_inside_is_an_error_and_hangs_nobody() -> None:
+    async def await_what_was_cancelled(inner: Context) -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    async def strategy(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(1) as branches:
+            branches.start("b", await_what_was_cancelled)
+        return says("done")
+
+    with anyio.fail_after(10):
+        result, _, _ = await run(Written(strategy))
+    assert result.status == "failed"
+    assert "'b' was cancelled from inside" in message_of(result)

@@ -172,29 +172,13 @@ def cancel(
     out: Out = None,
 ) -> int:
     """End a run for good, wherever it is driven."""
-    check_out(out)
-
-    async def work(engine: Engine) -> int:
-        from teamwright.cli.selection import find_run
-
-        found = await find_run(engine.journal, run)
-        return _tell_standing(await engine.cancel(found.id, reason), out, json=json)
-
-    return _with_engine(work)
+    return _change(run, lambda engine, run_id: engine.cancel(run_id, reason), out, json=json)
 
 
 @app.command()
 def pause(run: Run, json: Json = False, out: Out = None) -> int:
     """Let the calls of a live run finish, and set it down; `runs resume` goes on with it."""
-    check_out(out)
-
-    async def work(engine: Engine) -> int:
-        from teamwright.cli.selection import find_run
-
-        found = await find_run(engine.journal, run)
-        return _tell_standing(await engine.pause(found.id), out, json=json)
-
-    return _with_engine(work)
+    return _change(run, lambda engine, run_id: engine.pause(run_id), out, json=json)
 
 
 @app.command()
@@ -298,15 +282,22 @@ def _with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
     return anyio.run(opened)
 
 
-def _tell_standing(standing: RunResult, out: Path | None, *, json: bool) -> int:
-    """Say how a run stands now."""
-    from teamwright.cli.driving import summary
+def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: Path | None, *, json: bool) -> int:
+    """Do something to a run, and say how it stands then."""
+    check_out(out)
 
-    if json:
-        result_json(standing.model_dump(mode="json"), out)
-    else:
-        result(summary(standing), out)
-    return 0
+    async def work(engine: Engine) -> int:
+        from teamwright.cli.driving import summary
+        from teamwright.cli.selection import find_run
+
+        standing = await how(engine, (await find_run(engine.journal, run)).id)
+        if json:
+            result_json(standing.model_dump(mode="json"), out)
+        else:
+            result(summary(standing), out)
+        return 0
+
+    return _with_engine(work)
 
 
 def _with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from teamwright.errors import TeamwrightError
+from teamwright.runtime.calls import being_cancelled
 
 if TYPE_CHECKING:
     from teamwright.agents.protocol import Context
@@ -46,6 +47,11 @@ class RunBranch(Generic[T]):
             return
         try:
             self._value = await self._work(self.context)
+        except asyncio.CancelledError as error:
+            if being_cancelled():
+                raise
+            self._error = RuntimeError(f"the branch {self.name!r} was cancelled from inside")
+            self._error.__cause__ = error
         except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
             self._error = error
         self.done = True
@@ -69,7 +75,7 @@ class RunBranches:
             raise ValueError(f"a limit of {limit} branches would never run anything")
         self._context, self._limit = context, limit
         self._queue: deque[RunBranch[object]] = deque()
-        self._running: set[RunBranch[object]] = set()
+        self._running: dict[RunBranch[object], None] = {}  # in the order of their start, which stopping them keeps
         self._finished: deque[RunBranch[object]] = deque()
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
@@ -142,7 +148,7 @@ class RunBranches:
         return interruption
 
     def _launch(self, branch: RunBranch[object]) -> None:
-        self._running.add(branch)
+        self._running[branch] = None
         self._at_work(1)
         self._context.run.turnstile.unpark(branch.context.lane)
         branch.task = asyncio.get_running_loop().create_task(self._run(branch), name=branch.context.path)
@@ -154,12 +160,9 @@ class RunBranches:
             self._end(branch)
 
     def _end(self, branch: RunBranch[object]) -> None:
-        """A branch has finished: the next one starts, and whoever waits is woken, before anything else happens.
-
-        One that is stopped from outside, together with all the rest here, is handed to nobody.
-        """
+        """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
         turnstile = self._context.run.turnstile
-        self._running.discard(branch)
+        self._running.pop(branch, None)
         self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
@@ -167,8 +170,7 @@ class RunBranches:
             branch.seen = True
         if self._queue:
             self._launch(self._queue.popleft())
-        stopped_from_outside = not branch.done and not branch.cancelled
-        if not stopped_from_outside and not (self._waits_for_all and (self._running or self._queue)):
+        if not (self._waits_for_all and (self._running or self._queue)):
             self._wake_up()
         if branch.cancelled:
             turnstile.unwound()

@@ -357,7 +357,7 @@ class Handle:
         try:
             with self.engine.models.shared():
                 result = await self._run.drive(self._beginning)
-            self._result = result if result.status in FINAL else await self.engine.result(self.run_id)
+            self._result = result or await self.engine.result(self.run_id)
         except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error
         finally:

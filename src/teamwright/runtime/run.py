@@ -16,7 +16,7 @@ from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.context import RunContext
-from teamwright.runtime.endings import Ending, iso, judge
+from teamwright.runtime.endings import Ending, judge
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past
@@ -66,8 +66,8 @@ class Run:
         state.turnstile.when_idle = self._idle
         self.letter = 0
 
-    async def drive(self, beginning: Beginning | None = None) -> RunResult:
-        """Run or resume to the end, a pause or an interruption."""
+    async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
+        """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
         with self._journal.drive(self.run_id):
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
@@ -88,14 +88,14 @@ class Run:
             if state.error is not None:
                 raise state.error
             if self._paused is not None:
-                return await self._set_down(self._paused, root)
+                return await self._set_down(self._paused)
             if ending is None and state.cancelled:
                 said = tuple(root.said)
                 why = self._cancelled_because or "cancelled"
                 cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
                 ending = judge(cancelled, root.usage)
             if ending is None or state.closing:
-                return await self._left(root)
+                return await self._left()
             return await self._end(self._scripts_used_up(ending))
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
@@ -173,32 +173,16 @@ class Run:
         await recorder.durable()
         return ending.result(self.run_id, self._past.started_at, seconds)
 
-    async def _set_down(self, reason: StopReason, root: RunContext) -> RunResult:
+    async def _set_down(self, reason: StopReason) -> None:
         """Leave the run where it is; resuming goes on from here."""
         recorder = self._state.recorder
         recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
         await recorder.durable()
-        return RunResult(
-            run_id=self.run_id,
-            status="paused",
-            stop_reason=reason,
-            usage=root.usage,
-            started_at=iso(self._past.started_at),
-            seconds=self._seconds(),
-        )
 
-    async def _left(self, root: RunContext) -> RunResult:
-        """How the run stands when its driver was told to stop; what was written down so far becomes durable."""
+    async def _left(self) -> None:
+        """The driver was told to stop: what was written down so far becomes durable."""
         if not self._state.recorder.held:
             await self.flush()
-        return RunResult(
-            run_id=self.run_id,
-            status="interrupted",
-            messages=tuple(root.said),
-            usage=root.usage,
-            started_at=iso(self._past.started_at),
-            seconds=self._seconds(),
-        )
 
     def interrupt(self) -> None:
         """Stop driving; the run can be resumed."""
