@@ -5,19 +5,21 @@ A strategy is deterministic: it reaches members, time and chance only through th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar, overload
 
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import UnknownName
+from teamwright.values.frozen import Value
 from teamwright.values.messages import EMPTY, Conversation, History, Message
 from teamwright.values.results import Outcome, StopReason
 from teamwright.values.specs import Share
 from teamwright.values.turns import Failure, Reply, Turn
 
-Members = Sequence[Agent]
+V = TypeVar("V", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,10 @@ class Settings:
     on_max_turns: Literal["stop", "fail"] = "stop"
     options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
+    def read(self, model: type[V]) -> V:
+        """The options as the strategy's own model; they were checked against it when the team was made."""
+        return model.model_validate(self.options)
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -39,8 +45,53 @@ class Task:
     settings: Settings = field(default_factory=Settings)
 
 
+class Members(Sequence[Agent]):
+    """The members of a team in order, and beside them the helpers that its strategy names in its options."""
+
+    __slots__ = ("_by_name", "_members")
+
+    def __init__(self, members: Iterable[Agent], helpers: Iterable[Agent] = ()) -> None:
+        self._members = tuple(members)
+        self._by_name = {agent.name: agent for agent in (*helpers, *self._members)}
+
+    def named(self, name: str) -> Agent:
+        """The member or helper of this name."""
+        if name not in self._by_name:
+            raise UnknownName("member", name, self._by_name)
+        return self._by_name[name]
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all members and helpers."""
+        return self._by_name.keys()
+
+    @overload
+    def __getitem__(self, index: int) -> Agent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Agent]: ...
+    def __getitem__(self, index: int | slice) -> Agent | Sequence[Agent]:
+        return self._members[index]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+
+class Flaw(NamedTuple):
+    """Something wrong with a team's settings; `at` is the path to it within the options, where it is there."""
+
+    text: str
+    at: tuple[str | int, ...] = ()
+
+
+class NoOptions(Value):
+    """The options of a strategy that has none."""
+
+
 class Strategy(Protocol):
-    """One way for members to work together."""
+    """One way for members to work together.
+
+    A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any.
+    """
 
     @property
     def name(self) -> str: ...
@@ -50,13 +101,21 @@ class Strategy(Protocol):
         """Recorded with a run, which resumes only on the version it started with: raise it when the order changes."""
         ...
 
-    def problems(self, settings: Settings, members: Members) -> list[str]:
-        """What is wrong with these settings for these members, in words; asked before anything runs."""
+    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+        """What is wrong with these settings for these members, in words; asked before anything runs.
+
+        Members may be stand-ins here, of whom only name, kind, description and `can_terminate` are known.
+        """
         ...
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Bring the task to an outcome."""
         ...
+
+
+def options_of(strategy: Strategy) -> type[Value] | None:
+    """The class of a strategy's options, if it has one."""
+    return getattr(strategy, "options", None)
 
 
 class Talk:
@@ -72,6 +131,7 @@ class Talk:
         self._said.extend(task.history)
         self._start = len(self._said)
         self._last: Reply | None = None
+        self.warnings: list[str] = []
 
     def turn(self, number: int) -> Turn:
         """What the next member is told."""
@@ -86,6 +146,21 @@ class Talk:
         self._said.extend(reply.messages)
         self._last = reply
 
+    def take(self, reply: Reply | Failure) -> Outcome | None:
+        """Take in what came of an ask; the outcome, if this ends the team."""
+        if isinstance(reply, Failure):
+            if not reply.optional:
+                return self.failed(reply)
+            self.warnings.append(reply.skipped)
+            return None
+        self.add(reply)
+        return self.ended("terminated") if reply.signal == "terminate" else None
+
+    @property
+    def history(self) -> History:
+        """The whole conversation so far, with what the caller brought."""
+        return self._said.history()
+
     @property
     def messages(self) -> tuple[Message, ...]:
         """What was said in this run, without the history that the caller brought."""
@@ -98,9 +173,9 @@ class Talk:
             stop_reason=stop_reason,
             messages=self.messages,
             data=last.data if last else None,
-            warnings=warnings,
+            warnings=(*self.warnings, *warnings),
         )
 
     def failed(self, failure: Failure) -> Outcome:
         """The outcome when a member's failure ends the team; what was said is kept."""
-        return Outcome(stop_reason="error", messages=self.messages, failure=failure)
+        return Outcome(stop_reason="error", messages=self.messages, failure=failure, warnings=tuple(self.warnings))

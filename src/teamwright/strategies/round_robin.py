@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import count
 
 from teamwright.agents.protocol import Context
-from teamwright.strategies.protocol import Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
 from teamwright.strategies.stopping import can_terminate, out_of_turns
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure
 
 
 class RoundRobin:
@@ -16,6 +15,7 @@ class RoundRobin:
 
     name = "round_robin"
     version = 1
+    options = NoOptions
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
         """Without a bound, somebody must be able to end it; and everybody stands in a round once."""
@@ -36,9 +36,6 @@ class RoundRobin:
                 return out_of_turns(talk, task.settings, f"{limit} rounds")
             member = members[place]
             reply = await ctx.ask(member, talk.turn(number + 1), key=f"round-{round_ + 1}/{member.name}")
-            if isinstance(reply, Failure):
-                return talk.failed(reply)
-            talk.add(reply)
-            if reply.signal == "terminate":
-                return talk.ended("terminated")
+            if ended := talk.take(reply):
+                return ended
         raise AssertionError("counting never ends")

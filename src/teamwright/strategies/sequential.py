@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from teamwright.agents.protocol import Context
-from teamwright.strategies.protocol import Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure
 
 
 class Sequential:
@@ -13,6 +12,7 @@ class Sequential:
 
     name = "sequential"
     version = 1
+    options = NoOptions
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
         """Nothing beyond having members can be wrong."""
@@ -23,9 +23,6 @@ class Sequential:
         talk = Talk(task)
         for number, member in enumerate(members, start=1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
-            if isinstance(reply, Failure):
-                return talk.failed(reply)
-            talk.add(reply)
-            if reply.signal == "terminate":
-                return talk.ended("terminated")
+            if ended := talk.take(reply):
+                return ended
         return talk.ended("done")

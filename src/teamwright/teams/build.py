@@ -12,6 +12,8 @@ from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted import Script, ScriptedAgent
 from teamwright.agents.tools import ToolLike, load_function
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
+from teamwright.strategies.options import names_in
+from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.specs import TERMINATE, AgentSpec, Manifest, ServerModel
 
@@ -54,10 +56,13 @@ class Builder:
 
     def _make(self, name: str) -> Agent:
         if spec := self.manifest.teams.get(name):
+            strategy = find_strategy(spec.strategy)
+            helpers = {one.name: None for one in names_in(strategy, spec.options) if one.name not in spec.members}
             return Team(
                 name,
                 members=[self._agent(member) for member in spec.members],
-                strategy=spec.strategy,
+                helpers=[self._agent(helper) for helper in helpers],
+                strategy=strategy,
                 description=spec.description,
                 share=spec.share,
                 max_turns=spec.max_turns,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, cast
 
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.agents.schema import with_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
-from teamwright.strategies.protocol import Settings, Strategy, Task
+from teamwright.strategies.options import flaws
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events import TeamEnded, TeamStarted
+from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits
 from teamwright.values.names import check_name
 from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
@@ -20,7 +22,10 @@ from teamwright.values.turns import Reply, Turn
 
 
 class Team:
-    """Members that work together by a strategy, under common limits."""
+    """Members that work together by a strategy, under common limits.
+
+    `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter.
+    """
 
     kind = "team"
 
@@ -29,6 +34,7 @@ class Team:
         name: str,
         *,
         members: Sequence[Agent],
+        helpers: Sequence[Agent] = (),
         strategy: str | Strategy = "sequential",
         description: str = "",
         share: Share = "transcript",
@@ -36,12 +42,14 @@ class Team:
         on_max_turns: Literal["stop", "fail"] = "stop",
         limits: Limits | None = None,
         output_schema: JsonSchema | None = None,
-        options: dict[str, JsonValue] | None = None,
+        options: Mapping[str, JsonValue] | Value | None = None,
     ) -> None:
         self.name = check_name("team", name)
-        self.members = tuple(members)
+        self.members, self.helpers = tuple(members), tuple(helpers)
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
         self.description, self.limits, self.output_schema = description, limits, output_schema
+        if isinstance(options, Value):
+            options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share, max_turns, on_max_turns, options or {})
         self.secrets: frozenset[str] = frozenset()
         self.declared: Source | None = None
@@ -50,7 +58,8 @@ class Team:
 
     def _check(self) -> None:
         problems = [] if self.members else [f"the team {self.name!r} has no members"]
-        problems += [f"the team {self.name!r}: {text}" for text in self.strategy.problems(self.settings, self.members)]
+        found = flaws(self.strategy, self.settings, Members(self.members, self.helpers))
+        problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found]
         known: dict[str, Agent] = {}
         for agent in self.everyone():
             if known.setdefault(agent.name, agent) is not agent and not self._lone:
@@ -68,7 +77,8 @@ class Team:
                 share=self.settings.share,
             )
         )
-        outcome = await self.strategy.run(Task(turn.task, turn.history, self.settings), self.members, ctx)
+        members = Members(self.members, self.helpers)
+        outcome = await self.strategy.run(Task(turn.task, turn.history, self.settings), members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
             said = f"{failure.member!r} failed: {failure.message}" if failure.member else failure.message
@@ -84,9 +94,9 @@ class Team:
         return reply
 
     def everyone(self) -> Iterator[Agent]:
-        """This team, its members, and theirs."""
+        """This team, its members and helpers, and theirs."""
         yield self
-        for member in self.members:
+        for member in (*self.members, *self.helpers):
             if isinstance(member, Team):
                 yield from member.everyone()
             else:

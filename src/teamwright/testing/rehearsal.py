@@ -18,7 +18,7 @@ from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.protocol import Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.events import Body, Event
 from teamwright.values.messages import Message, digest
@@ -121,7 +121,7 @@ class Watched:
         """Its version."""
         return self.strategy.version
 
-    def problems(self, settings: Settings, members: Members) -> list[str]:
+    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
         """What it says about settings and members."""
         return self.strategy.problems(settings, members)
 

@@ -20,7 +20,7 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.protocol import Settings, Strategy
+from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.rehearsal import HISTORY, RUN_ID, TASK, TEAM, TROUBLE, Log, Player, Plot, Rehearsal, Watched
 from teamwright.values.messages import Message
@@ -52,8 +52,8 @@ async def check_declaration(trial: Rehearsal) -> None:
         raise AssertionError(f"`name` must be a name: {error}") from error
     version = cast("object", strategy.version)
     assert type(version) is int, f"`version` must be an int that grows when the order of asks changes, not {version!r}."
-    found = strategy.problems(trial.settings, trial.members(Plot()))
-    assert found == [], f"problems() refuses the settings it is tried with: {found}; give others to the suite."
+    found = strategy.problems(trial.settings, Members(trial.members(Plot())))
+    assert not found, f"problems() refuses the settings it is tried with: {found}; give others to the suite."
     assert trial.make() is not strategy, "`make` must give a new strategy each time, as a resume in a new process does."
 
 

@@ -10,6 +10,12 @@ from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, RetryPolicy
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
+"""In a strategy's options: the name of an agent or team. One that is no member becomes a helper."""
+
+MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
+"""In a strategy's options: the name of one of the team's members."""
+
 TERMINATE = "terminate"
 """The built-in tool by which a member ends its team."""
 

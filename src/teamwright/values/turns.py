@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from teamwright.values.frozen import Value
 from teamwright.values.messages import EMPTY, History, Message, digest
@@ -25,6 +27,9 @@ class Turn:
     purpose: Purpose = "work"
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
+    output_schema: Mapping[str, JsonValue] | None = None
+    """The shape that the asker would like the reply's data to have. The agent's own schema comes first, and a reply
+    that does not fit is no failure: it comes without data."""
 
     @property
     def digest(self) -> str:
@@ -33,6 +38,8 @@ class Turn:
         if known is None:  # kept by hand: a cached_property takes a lock, which costs more than the hash
             tools = "*" if self.tools is None else ",".join(self.tools)
             head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
+            if self.output_schema is not None:
+                head = digest(head, to_json(self.output_schema).decode())
             known = self.__dict__["known_digest"] = digest(f"{head} {self.task}")
         return known
 
@@ -52,6 +59,12 @@ class Failure(Value):
     error: str
     message: str
     messages: tuple[Message, ...] = ()
+    optional: bool = False
+
+    @property
+    def skipped(self) -> str:
+        """A warning that the team goes on without this member's answer."""
+        return f"{self.member!r} failed and was skipped ({self.error}: {self.message})"
 
 
 class Reply(Value):

@@ -1,0 +1,97 @@
+"""What a team's declaration says to its strategy, held against what the strategy takes.
+
+Manifests and teams made in Python are checked here, by the same rules, for every strategy alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Literal, NamedTuple, cast
+
+from pydantic import JsonValue, ValidationError
+
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.values.frozen import Value
+
+Path = tuple[str | int, ...]
+Schema = Mapping[str, JsonValue]
+
+
+class Named(NamedTuple):
+    """A name that stands in options, and whether it must be a member's or may be any agent's."""
+
+    name: str
+    at: Path
+    kind: Literal["agent", "member"]
+
+
+def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw]:
+    """Everything that is wrong with a team's settings."""
+    found = misfits(strategy, settings.options)
+    if found:
+        return found
+    known = {member.name for member in members}
+    for named in names_in(strategy, settings.options):
+        if named.kind == "member" and named.name not in known:
+            found.append(Flaw(f"{named.name!r} is not a member", named.at))
+        elif named.name not in members.names:
+            found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
+    problems = [] if found else strategy.problems(settings, members)
+    return found + [Flaw(one) if isinstance(one, str) else one for one in problems]
+
+
+def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
+    """How options break the form that their strategy gives them."""
+    model = options_of(strategy)
+    if model is None:
+        return []
+    try:
+        model.model_validate(options)
+    except ValidationError as error:
+        return [
+            Flaw(
+                f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg'].removeprefix('Value error, ')}", one["loc"]
+            )
+            for one in error.errors(include_url=False, include_input=False)
+        ]
+    return []
+
+
+def names_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Named]:
+    """The agents and members that options name, with where."""
+    model = options_of(strategy)
+    if model is None:
+        return []
+    schema = schema_of(model)
+    return list(_names(cast("JsonValue", options), schema, cast("Schema", schema.get("$defs", {})), ()))
+
+
+@cache
+def schema_of(model: type[Value]) -> Schema:
+    """The JSON Schema of a strategy's options, as a manifest spells them."""
+    return cast("Schema", model.model_json_schema(by_alias=True))
+
+
+def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: Path) -> Iterator[Named]:
+    """Walk data and schema side by side. A text and a mapping may have alternatives; only one of them fits."""
+    if "$ref" in schema:
+        target = definitions[str(schema["$ref"]).rpartition("/")[2]]
+        yield from _names(node, cast("Schema", target), definitions, at)
+        return
+    for alternative in cast("Sequence[Schema]", schema.get("anyOf", ())):
+        yield from _names(node, alternative, definitions, at)
+    if isinstance(node, str) and "names" in schema:
+        yield Named(node, at, cast("Literal['agent', 'member']", schema["names"]))
+    elif isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _names(item, cast("Schema", schema.get("items", {})), definitions, (*at, index))
+    elif isinstance(node, dict):
+        known = cast("Mapping[str, Schema]", schema.get("properties", {}))
+        others = schema.get("additionalProperties")
+        if isinstance(naming := schema.get("propertyNames"), dict) and "names" in naming:
+            kind = cast("Literal['agent', 'member']", naming["names"])
+            yield from (Named(key, (*at, key), kind) for key in node)
+        for key, item in node.items():
+            inner = known.get(key, others if isinstance(others, dict) else {})
+            yield from _names(item, cast("Schema", inner), definitions, (*at, key))
