@@ -9,6 +9,7 @@ from teamwright.values.events import (
     AgentReplied,
     AgentReturned,
     Delta,
+    EffectKind,
     Event,
     Fact,
     RunEnded,
@@ -45,8 +46,8 @@ def begun() -> Story:
     return story
 
 
-def called(effect: str = "model", name: str = "m") -> AgentCalled:
-    return AgentCalled.model_validate({"effect": effect, "name": name, "request": ""})
+def called(effect: EffectKind = "model", name: str = "m") -> AgentCalled:
+    return AgentCalled(effect=effect, name=name, request="")
 
 
 def test_members_wait_until_they_are_asked() -> None:

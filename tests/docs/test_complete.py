@@ -11,6 +11,7 @@ import teamwright
 from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.strategies.registry import OWN
+from teamwright.values.frozen import Record
 from teamwright.values.results import RunResult, RunSummary
 from teamwright.values.specs import AgentSpec, ServerModel, TeamSpec
 from teamwright.values.usage import Usage
@@ -21,12 +22,19 @@ def page(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
+def fields(kind: type[Record]) -> tuple[str, ...]:
+    return kind.__struct_fields__
+
+
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
         ("manifests.md", [*AgentSpec.model_fields, *TeamSpec.model_fields]),
         ("scripted.md", [field.alias or name for name, field in Rule.model_fields.items()]),
-        ("cli.md", [*RunResult.model_fields, *RunSummary.model_fields, *Usage.model_fields, "total_tokens"]),
+        (
+            "cli.md",
+            [*RunResult.__struct_fields__, *RunSummary.__struct_fields__, *Usage.__struct_fields__, "total_tokens"],
+        ),
         ("strategies.md", list(OWN)),
         ("python.md", teamwright.__all__),
     ],

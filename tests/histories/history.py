@@ -68,4 +68,4 @@ class History:
 
 def comparable(result: RunResult) -> dict[str, Any]:
     """What a replay must come to."""
-    return result.model_dump(mode="json", exclude={"run_id", "started_at", "seconds"})
+    return {name: value for name, value in result.to_json().items() if name not in {"run_id", "started_at", "seconds"}}

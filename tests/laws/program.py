@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import anyio
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import AgentTimeout
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
@@ -24,7 +24,7 @@ from teamwright.values.turns import Failure, Turn
 Node = Sequence[Any]
 
 
-def program_team(name: str, program: Node, members: Members, **more: Any) -> Team:
+def program_team(name: str, program: Node, members: Sequence[Agent], **more: Any) -> Team:
     """A team that follows a program."""
     return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
 

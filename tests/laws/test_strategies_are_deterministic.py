@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from teamwright.agents.protocol import Attempt, Context, Returned
+from teamwright.agents.protocol import Agent, Attempt, Context, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Talk, Task
@@ -53,7 +55,7 @@ async def test_a_recorded_history_goes_on_from_every_point(name: str) -> None:
         assert len(called) == len(set(called))
 
 
-def changed(members: Members) -> Team:
+def changed(members: Sequence[Agent]) -> Team:
     return Team("chain", members=members, strategy=Backwards())
 
 
@@ -61,7 +63,7 @@ class Backwards(Sequential):
     """The same name and version, another order."""
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        return await super().run(task, members[::-1], ctx)
+        return await super().run(task, Members(members[::-1]), ctx)
 
 
 class OtherKeys(Sequential):
@@ -77,7 +79,7 @@ class OtherKeys(Sequential):
 
 class StopsEarly(Sequential):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        return await super().run(task, members[:1], ctx)
+        return await super().run(task, Members(members[:1]), ctx)
 
 
 class Newer(Sequential):

@@ -19,8 +19,8 @@ from tests.runtime.teams import Counting, Written, says
 
 def comparable(result: RunResult) -> RunResult:
     """A result without what differs between driver and reader: when it was looked at, and a failure's messages."""
-    failure = result.failure.model_copy(update={"messages": ()}) if result.failure else None
-    return result.model_copy(update={"seconds": 0.0, "failure": failure})
+    failure = result.failure.changed(messages=()) if result.failure else None
+    return result.changed(seconds=0.0, failure=failure)
 
 
 async def hang(turn: Turn) -> str:

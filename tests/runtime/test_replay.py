@@ -92,7 +92,7 @@ def test_a_call_without_a_return_is_in_doubt_and_charged_in_full() -> None:
 
 
 def test_every_attempt_in_doubt_stays_charged() -> None:
-    again = CALLED.model_copy(update={"attempt": 2, "in_doubt": True})
+    again = CALLED.changed(attempt=2, in_doubt=True)
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", again))
     found.charge_open_turns()
     assert (found.spent["t"].tokens, found.spent["t"].calls) == (400, 2)

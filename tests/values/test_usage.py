@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from msgspec import json
 
 from teamwright.values.usage import NOTHING, Usage
 
@@ -24,14 +24,15 @@ def test_adding_is_associative_and_nothing_is_neutral(one: Usage, two: Usage, th
 
 @given(usages)
 def test_usage_is_the_same_after_a_round_trip(usage: Usage) -> None:
-    assert Usage.model_validate(usage.model_dump(round_trip=True)) == usage
-    assert hash(Usage.model_validate(usage.model_dump(round_trip=True))) == hash(usage)
+    again = json.decode(json.encode(usage), type=Usage)
+    assert again == usage
+    assert hash(again) == hash(usage)
 
 
 def test_the_total_is_input_and_output() -> None:
     usage = Usage(input_tokens=3, output_tokens=4, cached_tokens=2, reasoning_tokens=1)
     assert usage.total_tokens == 7
-    assert usage.model_dump()["total_tokens"] == 7
+    assert usage.to_json()["total_tokens"] == 7
 
 
 def test_unknown_money_does_not_hide_known_money() -> None:
@@ -40,7 +41,7 @@ def test_unknown_money_does_not_hide_known_money() -> None:
 
 
 def test_nothing_costs_less_than_nothing() -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValueError, match="can't be negative"):
         Usage(input_tokens=-1)
 
 

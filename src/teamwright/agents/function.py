@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any, Literal, cast
 
 import anyio.to_process
+from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check_input, with_data
+from teamwright.agents.schema import check_input, with_data, with_welcome_data
+from teamwright.agents.standing import check_standing
 from teamwright.agents.threads import in_thread
 from teamwright.errors import AgentError, UsageError
 from teamwright.values.events import AgentAbandoned
@@ -53,10 +55,13 @@ class FunctionAgent:
         limits: Limits | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool = False,
+        optional: bool = False,
+        critical: bool = False,
     ) -> None:
         self.name = check_name("agent", name)
         self.description, self.capabilities, self.limits = description, capabilities, limits
-        self.can_terminate = can_terminate
+        self.can_terminate, self.optional, self.critical = can_terminate, optional, critical
+        check_standing(name, optional=optional, critical=critical)
         self._function, self._retry, self._timeout = function, retry or NORMAL, timeout
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema, self._output_schema = input_schema, output_schema
@@ -79,6 +84,8 @@ class FunctionAgent:
             "timeout": self._timeout,
             "limits": self.limits,
             "tools": (TERMINATE,) if self.can_terminate else (),
+            "optional": self.optional,
+            "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
         if self._retry is not NORMAL:
@@ -95,7 +102,7 @@ class FunctionAgent:
             answering = self._function(turn, ctx)
             if not inspect.isawaitable(answering):
                 raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
-            return self._reply(await cast("Awaitable[object]", answering))
+            return self._reply(await cast("Awaitable[object]", answering), turn)
         effect = Effect(
             kind="function",
             name=self.name,
@@ -105,7 +112,7 @@ class FunctionAgent:
             timeout=self._timeout,
         )
         returned = await ctx.effect("call", effect)
-        return self._reply(returned.value, truncated=returned.truncated)
+        return self._reply(returned.value, turn, truncated=returned.truncated)
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn
@@ -114,7 +121,7 @@ class FunctionAgent:
         except SystemExit as error:  # a function that ends the program ends its turn, and not everybody else's
             raise AgentError(f"SystemExit: {error.code}") from error
         if isinstance(answer, Reply):
-            said = answer.model_dump(mode="json", exclude_defaults=True, round_trip=True)
+            said = cast("JsonValue", to_builtins(answer))
             return Returned({"$reply": said}, answer.usage)
         return Returned(answer if isinstance(answer, str) else self._jsonable(answer))
 
@@ -131,27 +138,25 @@ class FunctionAgent:
 
     def _jsonable(self, answer: object) -> JsonValue:
         try:
-            return to_jsonable_python(answer)
-        except ValueError as error:
+            return to_jsonable_python(answer, fallback=to_builtins)
+        except (TypeError, ValueError) as error:
             text = f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON ({error})"
             raise AgentError(text) from error
 
-    def _reply(self, answer: object, *, truncated: bool = False) -> Reply:
+    def _reply(self, answer: object, turn: Turn, *, truncated: bool = False) -> Reply:
         match answer:
             case Reply():
                 reply = answer
             case {"$reply": object() as said}:
-                reply = Reply.model_validate(said)
+                reply = convert(said, Reply)
             case str():
                 reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
             case object():
                 data = self._jsonable(answer)
                 reply = Reply(messages=(Message(name=self.name, content=_text_of(data)),), data=data)
-        return (
-            reply
-            if self._output_schema is None
-            else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
-        )
+        if self._output_schema is None:
+            return with_welcome_data(reply, turn.output_schema)
+        return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
 def _parameters(function: Function, name: str) -> list[inspect.Parameter]:

@@ -60,7 +60,23 @@ def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
         except ValueError as error:
             raise InvalidOutput(f"{what} must be JSON, and is not ({error}).") from error
     check(schema, data, what)
-    return reply.model_copy(update={"data": data})
+    return reply.changed(data=data)
+
+
+def with_welcome_data(reply: Reply, schema: Schema | None) -> Reply:
+    """The reply with the data that its asker would like, where its text is JSON that fits; else as it is."""
+    data = None if schema is None or reply.data is not None else fitting(reply.text, schema)
+    return reply if data is None else reply.changed(data=data)
+
+
+def fitting(text: str, schema: Schema) -> JsonValue:
+    """What a text holds as JSON, where that fits the schema; else `None`."""
+    try:
+        data = cast("JsonValue", from_json(text))
+        check(schema, data, "The text")
+    except (ValueError, InvalidOutput):
+        return None
+    return data
 
 
 def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> None:

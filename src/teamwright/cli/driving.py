@@ -119,7 +119,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
     with suppress(ClosedOutput):
         if shown.json:
-            result_json(ended.model_dump(mode="json"), shown.out)
+            result_json(ended.to_json(), shown.out)
         elif ended.output and (shown.out is not None or not shown.events):
             if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
                 say(f"{answer_word(ended)}\n")

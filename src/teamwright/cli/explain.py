@@ -78,10 +78,10 @@ class Account:
             "why": why_text(self.result.status, self.result.stop_reason),
             "events": self.last.number,
             "story": [entry.to_json() for entry in self.entries],
-            "questions": {key: question.model_dump(mode="json") for key, question in self.questions.items()},
+            "questions": {key: question.to_json() for key, question in self.questions.items()},
             "next": list(next_steps(self.result, self.questions)),
         }
-        return self.result.model_dump(mode="json") | told
+        return self.result.to_json() | told
 
 
 def account_of(history: RunHistory, result: RunResult) -> Account:

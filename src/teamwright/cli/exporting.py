@@ -31,7 +31,7 @@ async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
     texts = await engine.journal.bodies({body for event in history.events for body in references(event)})
     return {
         "format": FORMAT,
-        "result": ended.model_dump(mode="json"),
+        "result": ended.to_json(),
         "task": history.task,
         "manifest": history.past.value(history.started.manifest),
         "events": [event.to_json() for event in history.events],

@@ -31,7 +31,7 @@ async def follow(engine: Engine, run_id: str, after: int, shown: Shown) -> None:
         await view.take(item)
     ended = await engine.result(run_id)
     if shown.json:
-        result_json(ended.model_dump(mode="json"), shown.out)
+        result_json(ended.to_json(), shown.out)
     elif not shown.events:
         lines.append(f"{status_text(ended)}: {why_text(ended.status, ended.stop_reason)}")
         result("\n".join(lines), shown.out)

@@ -44,7 +44,7 @@ def list_runs(
         every = await journal.runs(None if wanted or not limit else limit)
         runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
         if json:
-            result_json([run.model_dump(mode="json") for run in runs], out)
+            result_json([run.to_json() for run in runs], out)
         elif runs:
             result(table(runs), out)
         else:
@@ -292,7 +292,7 @@ def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: P
 
         standing = await how(engine, (await find_run(engine.journal, run)).id)
         if json:
-            result_json(standing.model_dump(mode="json"), out)
+            result_json(standing.to_json(), out)
         else:
             result(summary(standing), out)
         return 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from teamwright.values.events import Event, Fact, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import AgentReturned, Event, Fact, RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 
-_TURNS = {"run.started", "run.resumed", "run.paused", "run.ended"}
+_TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
 
 
 @dataclass(slots=True)
@@ -36,11 +36,11 @@ class Standing:
         fact, time = event.fact, event.time
         if self.since is None:
             self.since = time
-        if fact.kind == "agent.returned":
+        if isinstance(fact, AgentReturned):
             self.tokens += fact.usage.total_tokens
             if fact.usage.usd is not None:
                 self.usd = (self.usd or 0.0) + fact.usage.usd
-        elif fact.kind in _TURNS:
+        elif isinstance(fact, _TURNS):
             self.turned = True
             self._turn(fact, time)
         self.last, self.number = time, event.number

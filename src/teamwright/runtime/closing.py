@@ -77,7 +77,7 @@ class _Closing:
             scope, _ = self._places[key]
             said = tuple(self._heard[key])
             if ask.is_team and scope:
-                said = tuple(ref.model_copy(update={"name": ask.asked.member}) for ref in said)
+                said = tuple(ref.changed(name=ask.asked.member) for ref in said)
             self._heard[self._past.turn_of(scope)].extend(said)
             spent = self._past.open.get(key)
             yield (

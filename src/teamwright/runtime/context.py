@@ -129,7 +129,7 @@ class RunContext:
             self.run.now = self.run.past.times[full]
             return self.run.past.answers[full]
         if not self._noted("person.asked", place):
-            asked = question.model_copy(update={"text": self.run.redactor.text(question.text)})
+            asked = question.changed(text=self.run.redactor.text(question.text))
             self.run.recorder.add(self.path, place, PersonAsked(question=asked))
         answer = await self._answer_to(full)
         event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
@@ -297,10 +297,10 @@ class RunContext:
             changes["usage"] = child.usage
         if reply.data is not None or reply.warnings or not self.run.recorder.knows(reply.messages):
             changes |= self._without_secrets(reply)
-        reply = reply.model_copy(update=changes) if changes else reply
+        reply = reply.changed(**changes) if changes else reply
         if member.kind != "team" or not self.path:
             return reply
-        return reply.model_copy(update={"messages": self._as_said_by(member, reply.messages)})
+        return reply.changed(messages=self._as_said_by(member, reply.messages))
 
     def _without_secrets(self, reply: Reply) -> dict[str, object]:
         """What to change in a reply that did not come from an effect, whose values are clean."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.errors import UsageError, nearest
@@ -198,10 +199,10 @@ class RunHistory:
             "strategies": team.strategies(),
             "team": team.name,
         }
-        begun = self.started.model_copy(update=update)
+        begun = self.started.changed(**update)
         shared = [e for e in self.events if e.number <= last and not self._open_on_a_fork(e)]
         facts = [Event(run_id, 1, now, "", "", begun)]
-        facts += [e._replace(run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
+        facts += [replace(e, run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
         return Batch(facts, bodies)
 
     def _open_on_a_fork(self, event: Event) -> bool:

@@ -103,7 +103,7 @@ class Run:
         self._state.seed = beginning.seed
         redactor = self._state.redactor
         task = redactor.text(beginning.task)
-        history = [one.model_copy(update={"content": redactor.text(one.content)}) for one in beginning.history]
+        history = [one.changed(content=redactor.text(one.content)) for one in beginning.history]
         event = recorder.add(
             "",
             "",
@@ -207,12 +207,12 @@ class Run:
         match letter.intervention:
             case Answered(key=key, answer=given):
                 text, data = state.redactor.text(given.text), state.redactor.value(given.data)
-                state.answers[key] = answer = given.model_copy(update={"text": text, "data": data})
+                state.answers[key] = answer = given.changed(text=text, data=data)
                 if (waiting := state.questions.get(key)) and not waiting.done():
                     waiting.set_result(answer)
             case Cancel() as cancel:
                 if not state.cancelled:
-                    cancel = cancel.model_copy(update={"reason": state.redactor.text(cancel.reason)})
+                    cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
                     state.recorder.add("", "", RunIntervened(intervention=cancel, letter=letter.id))
                     self._cancelled_because = cancel.reason
                     self._cancel()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, JsonValue
+from msgspec import convert
+from msgspec.structs import fields
 
 from teamwright.values.events import Fact
+from teamwright.values.frozen import JsonValue, Record
 
-M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", bound=Record)
 
 _PLAIN: dict[object, object] = {
     str: "a\x00b\n\u2028é🎭",
@@ -22,20 +24,20 @@ _PLAIN: dict[object, object] = {
 
 def a_fact_of_each_kind() -> list[Fact]:
     """The facts, in the order of the union."""
-    kinds = cast("tuple[type[Fact], ...]", get_args(get_args(Fact)[0]))
-    return [_model(kind) for kind in kinds]
+    kinds = cast("tuple[type[Fact], ...]", get_args(Fact))
+    return [_record(kind) for kind in kinds]
 
 
-def _model(kind: type[M]) -> M:
-    return kind.model_validate({name: _value(field.annotation) for name, field in kind.model_fields.items()})
+def _record(kind: type[R]) -> R:
+    return convert({field.name: _value(field.type) for field in fields(kind)}, kind)
 
 
 def _value(annotation: object) -> object:
     """Some value of a type; of several types or literals the last, which is the default least often."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return _model(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return _record(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _value(arguments[0])

@@ -5,11 +5,11 @@ A fact says what happened; the `Event` around it says to which run, when, where,
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, cast
 
-from pydantic import Field, JsonValue
+from msgspec import Struct
 
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.names import join_key
 from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.results import Status, StopReason
@@ -24,7 +24,7 @@ Body = str
 """The content hash of a body that the journal keeps."""
 
 
-class MessageRef(Value):
+class MessageRef(Record, frozen=True):
     """A message as the journal keeps it: its text is a body."""
 
     name: str
@@ -32,7 +32,7 @@ class MessageRef(Value):
     role: Literal["user"] | None = None
 
 
-class Origin(Value):
+class Origin(Record, frozen=True):
     """Where a forked or continued run came from."""
 
     run_id: str
@@ -40,8 +40,8 @@ class Origin(Value):
     how: Literal["fork", "continue"]
 
 
-class RunStarted(Value):
-    kind: Literal["run.started"] = "run.started"
+class RunStarted(Record, frozen=True):
+    kind: ClassVar = "run.started"
     team: str
     task: Body
     manifest: Body
@@ -51,27 +51,27 @@ class RunStarted(Value):
     history: tuple[MessageRef, ...] = ()
 
 
-class RunResumed(Value):
-    kind: Literal["run.resumed"] = "run.resumed"
+class RunResumed(Record, frozen=True):
+    kind: ClassVar = "run.resumed"
     driver: str = ""
 
 
-class RunPaused(Value):
-    kind: Literal["run.paused"] = "run.paused"
+class RunPaused(Record, frozen=True):
+    kind: ClassVar = "run.paused"
     stop_reason: StopReason
     waiting_for: tuple[str, ...] = ()
 
 
-class RunIntervened(Value):
+class RunIntervened(Record, frozen=True):
     """Something that a person sent was taken, at this point."""
 
-    kind: Literal["run.intervened"] = "run.intervened"
+    kind: ClassVar = "run.intervened"
     intervention: Intervention
     letter: int
 
 
-class RunEnded(Value):
-    kind: Literal["run.ended"] = "run.ended"
+class RunEnded(Record, frozen=True):
+    kind: ClassVar = "run.ended"
     status: Status
     stop_reason: StopReason
     output: Body | None = None
@@ -83,40 +83,96 @@ class RunEnded(Value):
     message: str | None = None
 
 
-class ScopeExpired(Value):
+class ScopeExpired(Record, frozen=True):
     """A scope's time was used up; whatever runs inside it is stopped."""
 
-    kind: Literal["run.expired"] = "run.expired"
+    kind: ClassVar = "run.expired"
     seconds: float
 
 
-class TimerSet(Value):
-    kind: Literal["run.timer_set"] = "run.timer_set"
+class TimerSet(Record, frozen=True):
+    kind: ClassVar = "run.timer_set"
     seconds: float
 
 
-class TimerFired(Value):
-    kind: Literal["run.timer_fired"] = "run.timer_fired"
+class TimerFired(Record, frozen=True):
+    kind: ClassVar = "run.timer_fired"
 
 
-class TeamStarted(Value):
-    kind: Literal["team.started"] = "team.started"
+class TeamStarted(Record, frozen=True):
+    kind: ClassVar = "team.started"
     strategy: str
     strategy_version: int
     members: tuple[str, ...]
     share: str = "transcript"
 
 
-class TeamEnded(Value):
-    kind: Literal["team.ended"] = "team.ended"
+class TeamEnded(Record, frozen=True):
+    kind: ClassVar = "team.ended"
     stop_reason: StopReason
     turns: int = 0
 
 
-class AgentAsked(Value):
+class TeamDecided(Record, frozen=True):
+    """An orchestrator decided what comes next; `to` are those it delegated to, in order."""
+
+    kind: ClassVar = "team.decided"
+    by: str
+    action: Literal["delegate", "synthesize", "clarify"]
+    iteration: int
+    to: tuple[str, ...] = ()
+
+
+class TeamToldBack(Record, frozen=True):
+    """A member's answer could not be used, so it was told why and asked once more."""
+
+    kind: ClassVar = "team.told_back"
+    member: str
+    problem: str
+
+
+class TeamEmitted(Record, frozen=True):
+    """An event within a reactive team: `event` is its id there, `cause` the one it follows from, `to` who reacts."""
+
+    kind: ClassVar = "team.emitted"
+    event: str
+    type: str
+    depth: int
+    by: str = ""
+    cause: str = ""
+    to: tuple[str, ...] = ()
+
+
+class TeamBounded(Record, frozen=True):
+    """A limit of a reactive team was reached: this event, and those like it from now on, are not taken.
+
+    `chain` holds the types of the events that led to it, the nearest last.
+    """
+
+    kind: ClassVar = "team.bounded"
+    limit: Literal["max_events", "max_depth"]
+    most: int
+    type: str
+    by: str
+    chain: tuple[str, ...] = ()
+
+
+class StepSkipped(Record, frozen=True):
+    """A step is not worked on: its condition does not hold, all it needs was skipped, or it stands on a failed step.
+
+    `because` are the steps that it needs and for which it is skipped.
+    """
+
+    kind: ClassVar = "step.skipped"
+    step: str
+    reason: Literal["condition", "needs", "failure"]
+    because: tuple[str, ...] = ()
+
+
+class AgentAsked(Record, frozen=True):
     """An ask began. `length` and `digest` say what the member was told, without a copy."""
 
-    kind: Literal["agent.asked"] = "agent.asked"
+    kind: ClassVar = "agent.asked"
     member: str
     member_kind: str
     turn: int
@@ -126,7 +182,7 @@ class AgentAsked(Value):
     purpose: Purpose = "work"
 
 
-class Tally(Value):
+class Tally(Record, frozen=True):
     """What the effects inside one agent's turn came to, so that its ending stands for them all.
 
     `charged` is what the budget was charged where that differs from the tokens used.
@@ -137,8 +193,8 @@ class Tally(Value):
     marks: tuple[str, ...] = ()
 
 
-class AgentReplied(Value):
-    kind: Literal["agent.replied"] = "agent.replied"
+class AgentReplied(Record, frozen=True):
+    kind: ClassVar = "agent.replied"
     messages: tuple[MessageRef, ...] = ()
     data: Body | None = None
     usage: Usage = NOTHING
@@ -149,10 +205,10 @@ class AgentReplied(Value):
     tally: Tally | None = None
 
 
-class AgentFailed(Value):
+class AgentFailed(Record, frozen=True):
     """An ask ended without an answer; `cancelled` endings follow from a decision that is recorded elsewhere."""
 
-    kind: Literal["agent.failed"] = "agent.failed"
+    kind: ClassVar = "agent.failed"
     member: str
     error: str
     message: str
@@ -161,18 +217,18 @@ class AgentFailed(Value):
     tally: Tally | None = None
 
 
-class AgentAbandoned(Value):
+class AgentAbandoned(Record, frozen=True):
     """A synchronous function did not stop in time and was left behind."""
 
-    kind: Literal["agent.abandoned"] = "agent.abandoned"
+    kind: ClassVar = "agent.abandoned"
     name: str
     grace: float
 
 
-class AgentCalled(Value):
+class AgentCalled(Record, frozen=True):
     """An effect is about to leave. Without a matching return it is in doubt."""
 
-    kind: Literal["agent.called"] = "agent.called"
+    kind: ClassVar = "agent.called"
     effect: EffectKind
     name: str
     request: str
@@ -182,8 +238,8 @@ class AgentCalled(Value):
     in_doubt: bool = False
 
 
-class AgentReturned(Value):
-    kind: Literal["agent.returned"] = "agent.returned"
+class AgentReturned(Record, frozen=True):
+    kind: ClassVar = "agent.returned"
     body: Body
     attempt: int = 1
     usage: Usage = NOTHING
@@ -191,10 +247,10 @@ class AgentReturned(Value):
     truncated: bool = False
 
 
-class AgentCallFailed(Value):
+class AgentCallFailed(Record, frozen=True):
     """An effect failed; it is made again after `retry_in` seconds, or is given up."""
 
-    kind: Literal["agent.call_failed"] = "agent.call_failed"
+    kind: ClassVar = "agent.call_failed"
     error: str
     message: str
     attempt: int = 1
@@ -203,10 +259,10 @@ class AgentCallFailed(Value):
     mark: str | None = None
 
 
-class BudgetRefused(Value):
+class BudgetRefused(Record, frozen=True):
     """A call did not fit what is left at `level`."""
 
-    kind: Literal["budget.refused"] = "budget.refused"
+    kind: ClassVar = "budget.refused"
     level: str
     what: Literal["tokens", "calls"]
     needed: int
@@ -214,47 +270,47 @@ class BudgetRefused(Value):
     limit: int
 
 
-class BudgetExceeded(Value):
+class BudgetExceeded(Record, frozen=True):
     """A provider reported more than was reserved."""
 
-    kind: Literal["budget.exceeded"] = "budget.exceeded"
+    kind: ClassVar = "budget.exceeded"
     level: str
     reserved: int
     spent: int
     over: int
 
 
-class PersonAsked(Value):
-    kind: Literal["person.asked"] = "person.asked"
+class PersonAsked(Record, frozen=True):
+    kind: ClassVar = "person.asked"
     question: Question
 
 
-class PersonAnswered(Value):
-    kind: Literal["person.answered"] = "person.answered"
+class PersonAnswered(Record, frozen=True):
+    kind: ClassVar = "person.answered"
     answer: Answer
 
 
-class Custom(Value):
+class Custom(Record, frozen=True):
     """The one open kind, for third parties."""
 
-    kind: Literal["custom"] = "custom"
+    kind: ClassVar = "custom"
     domain: str
     name: str
     data: JsonValue = None
 
 
-Fact = Annotated[
+Fact = (
     RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
-    | TeamStarted | TeamEnded
+    | TeamStarted | TeamEnded | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | BudgetRefused | BudgetExceeded
     | PersonAsked | PersonAnswered
-    | Custom,
-    Field(discriminator="kind"),
-]  # fmt: skip
+    | Custom
+)  # fmt: skip
 
 
-class Event(NamedTuple):
+class Event(Struct, frozen=True, gc=False):
     """A numbered fact. `scope` is the path it happened in and `place` its name there."""
 
     run_id: str
@@ -286,10 +342,10 @@ class Event(NamedTuple):
             "run_id": self.run_id, "number": self.number, "time": self.time, "domain": self.domain,
             "kind": self.kind, "scope": self.scope, "key": self.key, "version": self.version,
         }  # fmt: skip
-        return head | self.fact.model_dump(mode="json", exclude={"kind"})
+        return head | self.fact.to_json()
 
 
-class Delta(Value):
+class Delta(Record, frozen=True):
     """A piece of a reply as it is being written: no event, never stored, superseded by the recorded reply."""
 
     run_id: str

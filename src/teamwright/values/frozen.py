@@ -1,11 +1,53 @@
-"""The one model class that all boundary values share: frozen, closed, built on first use."""
+"""The two classes that all values share, frozen and closed.
+
+A `Value` is written by people (manifests, options, limits), so it checks itself and says what is wrong. A `Record` is
+made by the thousand (messages, replies, facts): light as a tuple, and checked where it comes in from outside.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from msgspec import Struct, structs
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+else:
+    JsonValue = Any  # what a record may hold in such a field has been checked where it came from
 
 
 class Value(BaseModel):
-    """A frozen value that refuses unknown fields."""
+    """A value that refuses unknown fields, built on first use."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A value that is written down; what is at its default is left out of the journal.
+
+    The garbage collector does not look at records, since none ever holds what holds it.
+    """
+
+    def changed(self, **fields: object) -> Self:
+        """The same with other values in these fields."""
+        return structs.replace(self, **fields)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data."""
+        fields = {name: plain(getattr(self, name)) for name in self.__struct_fields__}
+        kind = self.__struct_config__.tag
+        return {"kind": kind, **fields} if kind else fields
+
+
+def plain(value: object) -> JsonValue:
+    """A value of a record's field as JSON data."""
+    match value:
+        case Record():
+            return value.to_json()
+        case list() | tuple():
+            return [plain(item) for item in cast("list[Any]", value)]
+        case dict():
+            return {key: plain(item) for key, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return cast("JsonValue", value)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal, overload
 
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import Record
 
 Role = Literal["user", "assistant"]
 DIGEST_BYTES = 20
@@ -19,7 +19,7 @@ def digest(text: str, *more: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 
-class Message(Value):
+class Message(Record, frozen=True):
     """One thing that somebody said."""
 
     name: str

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import ClassVar
 
-from pydantic import Field, JsonValue
-
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import JsonValue, Record
 
 
-class Question(Value):
+class Question(Record, frozen=True):
     """What a person is asked; `choices` bounds the answer when given."""
 
     text: str
@@ -17,7 +15,7 @@ class Question(Value):
     to: str = ""
 
 
-class Answer(Value):
+class Answer(Record, frozen=True):
     """What the person said."""
 
     text: str
@@ -25,27 +23,27 @@ class Answer(Value):
     by: str = ""
 
 
-class Answered(Value):
+class Answered(Record, frozen=True, tag_field="kind", tag="answer"):
     """An answer on its way to the question with this key."""
 
-    kind: Literal["answer"] = "answer"
+    kind: ClassVar = "answer"
     key: str
     answer: Answer
 
 
-class Cancel(Value):
+class Cancel(Record, frozen=True, tag_field="kind", tag="cancel"):
     """End the run for good."""
 
-    kind: Literal["cancel"] = "cancel"
+    kind: ClassVar = "cancel"
     reason: str = ""
     by: str = ""
 
 
-class Pause(Value):
+class Pause(Record, frozen=True, tag_field="kind", tag="pause"):
     """Let calls under way finish, start no further ones, and set the run down."""
 
-    kind: Literal["pause"] = "pause"
+    kind: ClassVar = "pause"
     by: str = ""
 
 
-Intervention = Annotated[Answered | Cancel | Pause, Field(discriminator="kind")]
+Intervention = Answered | Cancel | Pause

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import JsonValue
-
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import Message
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
@@ -21,7 +19,7 @@ StopReason = Literal[
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
 
 
-class Outcome(Value):
+class Outcome(Record, frozen=True):
     """What a strategy came to; the last message is the answer."""
 
     stop_reason: StopReason = "done"
@@ -31,7 +29,7 @@ class Outcome(Value):
     warnings: tuple[str, ...] = ()
 
 
-class RunResult(Value):
+class RunResult(Record, frozen=True):
     """What a run came to."""
 
     run_id: str
@@ -66,7 +64,7 @@ class RunResult(Value):
                 return 130
 
 
-class RunSummary(Value):
+class RunSummary(Record, frozen=True):
     """A run as a line in a list."""
 
     id: str

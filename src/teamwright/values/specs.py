@@ -19,6 +19,9 @@ MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
 TERMINATE = "terminate"
 """The built-in tool by which a member ends its team."""
 
+OPTIONAL = "a failure of this member is skipped, with a warning"
+CRITICAL = "a failure of this member pauses the run"
+
 Share = Literal["transcript", "output"]
 JsonSchema = dict[str, JsonValue]
 
@@ -78,6 +81,8 @@ class AgentSpec(Value):
     retry: RetryPolicy = RetryPolicy()
     limits: Limits | None = None
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+    optional: bool = Field(default=False, description=OPTIONAL)
+    critical: bool = Field(default=False, description=CRITICAL)
 
 
 class TeamSpec(Value):
@@ -91,7 +96,11 @@ class TeamSpec(Value):
     on_max_turns: Literal["stop", "fail"] = "stop"
     limits: Limits | None = None
     output_schema: JsonSchema | None = Field(default=None, description="the team's answer must fit it")
-    options: dict[str, JsonValue] = Field(default={}, description="settings of a third-party strategy")
+    options: dict[str, JsonValue] = Field(
+        default={}, description="what the strategy takes; the same as a block that is named like the strategy"
+    )
+    optional: bool = Field(default=False, description=OPTIONAL)
+    critical: bool = Field(default=False, description=CRITICAL)
 
 
 class Manifest(Value):

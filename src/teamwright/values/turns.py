@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
 from teamwright.values.usage import NOTHING, Usage
 
@@ -52,7 +51,7 @@ class Turn:
         return f"{told}\n\n{self.task}"
 
 
-class Failure(Value):
+class Failure(Record, frozen=True):
     """Why a member gave no answer. Its text is for people and records, never for another member."""
 
     member: str
@@ -67,7 +66,7 @@ class Failure(Value):
         return f"{self.member!r} failed and was skipped ({self.error}: {self.message})"
 
 
-class Reply(Value):
+class Reply(Record, frozen=True):
     """What a member said."""
 
     messages: tuple[Message, ...] = ()

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from typing_extensions import override
 
-from pydantic import Field, computed_field
-
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import JsonValue, Record
 
 
-class Usage(Value):
+class Usage(Record, frozen=True):
     """Tokens, requests and money; adds up."""
 
-    requests: int = Field(default=0, ge=0)
-    input_tokens: int = Field(default=0, ge=0)
-    output_tokens: int = Field(default=0, ge=0)
-    cached_tokens: int = Field(default=0, ge=0)
-    reasoning_tokens: int = Field(default=0, ge=0)
-    tool_calls: int = Field(default=0, ge=0)
-    usd: float | None = Field(default=None, ge=0)
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    tool_calls: int = 0
+    usd: float | None = None
 
-    @computed_field
-    @cached_property
+    def __post_init__(self) -> None:
+        counts = (
+            self.requests, self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens,
+            self.tool_calls, self.usd or 0.0,
+        )  # fmt: skip
+        if min(counts) < 0:
+            raise ValueError(f"what was used can't be negative: {self!r}")
+
+    @property
     def total_tokens(self) -> int:
         """Input and output; cached and reasoning tokens are parts of these."""
         return self.input_tokens + self.output_tokens
 
-    def __eq__(self, other: object) -> bool:
-        """Every record compares its usage with the default, and the model's own comparison takes five times longer."""
-        return self is other or (
-            type(other) is Usage
-            and self.input_tokens == other.input_tokens
-            and self.output_tokens == other.output_tokens
-            and self.requests == other.requests
-            and self.cached_tokens == other.cached_tokens
-            and self.reasoning_tokens == other.reasoning_tokens
-            and self.tool_calls == other.tool_calls
-            and self.usd == other.usd
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.input_tokens, self.output_tokens, self.requests))
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data, with the total."""
+        return super().to_json() | {"total_tokens": self.total_tokens}
 
     def __add__(self, other: Usage) -> Usage:
         if other is NOTHING:

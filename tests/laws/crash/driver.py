@@ -92,4 +92,4 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
 
 def comparable(result: RunResult) -> dict[str, Any]:
     """What a resumed run has in common with an uninterrupted one: everything but times."""
-    return result.model_dump(mode="json", exclude={"started_at", "seconds"})
+    return {name: value for name, value in result.to_json().items() if name not in {"started_at", "seconds"}}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from msgspec.structs import replace
 
 from teamwright.errors import FencedOut, RunIsLive
 from teamwright.journal.protocol import Batch
@@ -133,7 +134,7 @@ async def test_an_event_number_that_exists_is_refused_whole(tmp_path: Path) -> N
             await engine.run(SCENARIOS["sequential"].team(server.call_url), "task", run_id=RUN_ID)
             events = await engine.journal.read(RUN_ID)
             answers: list[BaseException | None] = []
-            late = [events[-1]._replace(number=events[-1].number + 1), events[3]]
+            late = [replace(events[-1], number=events[-1].number + 1), events[3]]
             with engine.journal.drive(RUN_ID):
                 engine.journal.append(Batch(late, {}), answers.append)
                 await engine.journal.find(RUN_ID)
