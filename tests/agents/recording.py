@@ -35,7 +35,7 @@ class Recording:
     async def _make(self, key: str, effect: Effect) -> None:
         self.made.append(key)
         cap = self.max_output or effect.max_output
-        attempt = Attempt("run", 1, f"run/{key}", cap, lambda _: 0, self.deltas.append)
+        attempt = Attempt("run", 1, key, cap, lambda _: 0, self.deltas.append)
         try:
             self.results[key] = await effect.call(attempt)
         except AgentError as error:

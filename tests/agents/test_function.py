@@ -395,3 +395,17 @@ def test_the_declaration_says_what_was_set() -> None:  # P-01
     )
     assert (spec.timeout, spec.retry, spec.limits, spec.isolate) == (2.0, AT_ONCE, Limits(calls=1), "process")
     assert FunctionAgent("a", lambda turn: "x").spec.function is None
+
+
+@pytest.mark.parametrize(
+    ("said", "data"),
+    [('{"n": 1}', {"n": 1}), ('{"m": 1}', None), ("one", None), ({"m": 1}, {"m": 1}), (Reply.of("a", "[1]"), None)],
+)
+async def test_data_that_the_asker_would_like_is_read_from_the_answer(said: object, data: object) -> None:
+    turn = Turn("go", output_schema=NUMBER)
+    assert (await FunctionAgent("a", lambda turn: said).respond(turn, Recording().ctx)).data == data
+
+    async def with_context(turn: Turn, ctx: Context) -> object:
+        return said
+
+    assert (await FunctionAgent("a", with_context).respond(turn, Recording().ctx)).data == data

@@ -6,8 +6,9 @@ import sys
 import pytest
 from pydantic import BaseModel
 
-from teamwright.agents.schema import as_schema, check, check_input
+from teamwright.agents.schema import as_schema, check, check_input, with_welcome_data
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
+from teamwright.values.turns import Reply
 
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
@@ -57,3 +58,18 @@ def test_a_schema_in_an_older_draft_is_read_as_that_draft() -> None:
 def test_the_library_is_imported_at_the_first_check() -> None:
     program = "import sys, teamwright.agents.schema; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [('{"age": 3}', {"age": 3}), ('{"age": "three"}', None), ("three", None), ("", None), ("{" * 5000, None)],
+)
+def test_data_that_is_welcome_is_read_where_it_fits(text: str, data: object) -> None:
+    assert with_welcome_data(Reply.of("a", text), PERSON).data == data
+
+
+def test_data_that_is_there_stays() -> None:
+    reply = Reply.of("a", '{"age": 3}', data=[1])
+    assert with_welcome_data(reply, PERSON) is reply
+    unasked = Reply.of("a", '{"age": 3}')
+    assert with_welcome_data(unasked, None) is unasked

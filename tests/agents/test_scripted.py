@@ -254,7 +254,7 @@ async def test_a_crash_does_not_change_the_verdict_on_a_strict_script(enough: bo
     assert whole.status == ("completed" if enough else "failed")
     assert (read.status, read.failure, read.messages) == (
         whole.status,
-        whole.failure.model_copy(update={"messages": ()}) if whole.failure else None,
+        whole.failure.changed(messages=()) if whole.failure else None,
         whole.messages,
     )
     for at in range(2, len(await journal.read("r"))):
@@ -341,3 +341,24 @@ async def test_cancelling_in_the_middle_uses_no_rule_up() -> None:
         handle.interrupt()
         assert (await handle.result()).status == "interrupted"
         assert (await engine.resume("r", team=team)).output == "mine"
+
+
+@pytest.mark.parametrize(
+    ("rule", "data"),
+    [
+        ({"json": {"n": 1}}, {"n": 1}),
+        ({"json": {"m": 1}}, {"m": 1}),
+        ({"reply": '{"n": 1}'}, {"n": 1}),
+        ({"reply": '{"m": 1}'}, None),
+        ({"reply": "one"}, None),
+    ],
+)
+async def test_data_that_the_asker_would_like_is_read_from_the_reply(rule: dict[str, Any], data: object) -> None:
+    reply = await ScriptedAgent("a", rules(rule)).respond(Turn("go", output_schema=NUMBER), Recording().ctx)
+    assert reply.data == data
+
+
+async def test_the_schema_of_the_agent_comes_before_the_askers() -> None:
+    agent = ScriptedAgent("a", rules({"reply": '{"n": 1}'}), output_schema={"type": "object", "required": ["m"]})
+    with pytest.raises(InvalidOutput):
+        await agent.respond(Turn("go", output_schema=NUMBER), Recording().ctx)

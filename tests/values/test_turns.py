@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from teamwright.values.messages import History, Message
 from teamwright.values.turns import Failure, Reply, Turn

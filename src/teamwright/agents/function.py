@@ -29,6 +29,7 @@ from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.turns import Reply, Turn
 
 NORMAL = RetryPolicy()
+BARE = AgentSpec()
 
 Function = Callable[..., Any]
 
@@ -92,7 +93,7 @@ class FunctionAgent:
             given["retry"] = self._retry
         if self._isolate != "thread":
             given["isolate"] = self._isolate
-        return AgentSpec.model_validate(given)
+        return AgentSpec.model_validate(given) if given else BARE
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Call the function and make a reply of what it returns."""

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.values.events import EffectKind, Fact
 from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
@@ -25,8 +26,9 @@ T_co = TypeVar("T_co", covariant=True)
 class Agent(Protocol):
     """Anything that answers: a model, a function, a script, a person, a team.
 
-    Where it has them, `limits` bound each of its turns, `can_terminate` says that it may end a team, `capabilities` are
-    what it is found by, and from `spec` it is made again on a resume.
+    Where it has them, `limits` bound each of its turns, `can_terminate` says that it may end a team, `optional` that a
+    failure of it is skipped and `critical` that one pauses the run, `capabilities` are what it is found by, and from
+    `spec` it is made again on a resume.
     """
 
     @property
@@ -143,16 +145,21 @@ class Effect(NamedTuple):
 class Attempt(NamedTuple):
     """What the engine hands to a call.
 
-    `idempotency_key` is the same for every attempt of one effect. `used(mark)` counts the recorded outcomes of
-    this member's calls that carry the mark. `delta` shows a piece of the reply to whoever watches.
+    `used(mark)` counts the recorded outcomes of this member's calls that carry the mark. `delta` shows a piece of the
+    reply to whoever watches.
     """
 
     run_id: str
     number: int
-    idempotency_key: str
+    key: str
     max_output: int | None
     used: Callable[[str], int]
     delta: Callable[[str], None]
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of one effect, and for no other."""
+        return digest(self.run_id, self.key)
 
 
 class Returned(NamedTuple):

@@ -35,6 +35,8 @@ class Database:
     def __init__(self, path: Path, busy_timeout: float) -> None:
         """Open the file, creating it or bringing it up to date."""
         self.name = str(path)
+        self._patience = busy_timeout
+        self._waits = True
         try:
             (path.parent / "locks").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -55,6 +57,12 @@ class Database:
         opened.callback(connection.close)
         connection.execute("PRAGMA synchronous = FULL")
         return connection
+
+    def wait_for_others(self, waits: bool) -> None:
+        """Whether a commit waits for another process that is writing, or is refused at once."""
+        if waits != self._waits:
+            self._waits = waits
+            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._patience) if waits else 0}")
 
     def close(self) -> None:
         """Close both; the last process to do so folds the write-ahead log into the file."""
@@ -96,6 +104,11 @@ class Database:
         return JournalUnavailable(
             f"The journal {self.name!r} can't be used now ({error}): {advice}; what was recorded before is safe."
         )
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether somebody else is writing."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager

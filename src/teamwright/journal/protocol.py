@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from teamwright.values.events import Body, Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one commit adds: events in order, and the bodies they refer to, as JSON text by content hash."""
+class Batch(NamedTuple):
+    """What one commit adds: events in order, and the bodies they refer to, as JSON text by content hash.
+
+    `alone` says that its run has nothing else to do until this is durable.
+    """
 
     events: Sequence[Event]
     bodies: Mapping[Body, str]
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ Committed = Callable[[BaseException | None], None]
 class Writing(Protocol):
     """The driver's side.
 
-    `append` returns at once; batches become durable in the order given, each whole or not at all, and `done` is called
+    `append` never waits; batches become durable in the order given, each whole or not at all, and `done` is called
     after that. An event whose (run, number) exists already is `FencedOut`, and nothing of its batch is kept. After a
     batch that failed, its run is refused with the same error until it is driven anew. A body is stored once however
     often it is referred to.

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalError, JournalUnavailable
-from teamwright.journal.database import Database, transaction
+from teamwright.journal.database import Database, is_locked, transaction
 from teamwright.journal.locks import DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.refusals import fenced_out, missing_bodies
@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 _CHUNK = 500
 _UNSAVED = 100
+_SMALL = 50
 _STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
 _SET_RUN = f"UPDATE runs SET ({_STANDING}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
@@ -70,7 +71,7 @@ class SqliteJournal:
         """Create the file or bring it up to date."""
         self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
         self._failed, self._kept, self._seen = {}, {}, None
-        self._running = Writer(f"journal {self._path.name}", self._commit_group)
+        self._running = Writer(f"journal {self._path.name}", self._commit_group, self._commit_here)
 
     async def close(self) -> None:
         """Wait for what is under way, then let go of everything."""
@@ -83,7 +84,7 @@ class SqliteJournal:
                 await anyio.to_thread.run_sync(database.close, limiter=self._reading)
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch for the writer thread."""
+        """Queue a batch for the writer thread, or commit it here when nobody is kept waiting by that."""
         self._writer.append(batch, done)
 
     @contextmanager
@@ -191,8 +192,20 @@ class SqliteJournal:
         self._seen = await self._look(lambda _: self._database.changes())
         return seen != self._seen
 
+    def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
+        """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
+        if len(self._driven) > 1 or len(batch.events) > _SMALL:
+            return None
+        self._database.wait_for_others(False)
+        try:
+            self._commit([batch])
+        except sqlite3.Error as error:
+            return None if is_locked(error) else self._commit_group([batch])
+        return (None,)
+
     def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
         """Make a group durable and say what became of each batch. One that can't be kept fails alone."""
+        self._database.wait_for_others(True)
         if not any(map(self._refusal, batches)):
             try:
                 self._commit(batches)

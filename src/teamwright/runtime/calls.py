@@ -151,7 +151,7 @@ class Calls:
         attempt = Attempt(
             run_id=self._context.run.run_id,
             number=self._number,
-            idempotency_key=digest(self._context.run.run_id, self._key),
+            key=self._key,
             max_output=max_output,
             used=self._used,
             delta=self._show,

@@ -89,24 +89,25 @@ class RunContext:
             await self.run.left()
         digest = turn.digest
         place, recorded = self._match_ask(self.claim(key), member, turn, digest)
-        child = self._child(join_key(self.path, place), member, composite=member.kind == "team")
+        full = join_key(self.path, place)
         if recorded is None:
             self.run.recorder.add(self.path, place, self._asked(member, turn, digest))
         elif recorded.stopped:
             await self._until_stopped(recorded)
         elif recorded.ending is not None:
-            await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
-            self.run.now = self.run.past.times[child.path]
+            await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
+            self.run.now = self.run.past.times[full]
             self.spend(recorded.ending.usage)
             return self._hear(turn, self.run.past.reply(recorded, self.run.recorder.know))
+        child = self._child(full, member, composite=member.kind == "team")
         inside = bool(self.agent_scope)  # then the agent that asks is waiting, and only the one asked is at work
         self.run.agents_at_work -= inside
         try:
             ending = await self._take_turn(member, turn, child, place, recorded)
         finally:
             self.run.agents_at_work += inside
-        self.run.turnstile.announce(child.path)
-        await self.run.turnstile.arrive(self.lane, child.path, self.agent_scope)
+        self.run.turnstile.announce(full)
+        await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
         return self._hear(turn, ending)
 
     async def effect(self, key: str, effect: Effect) -> Returned:

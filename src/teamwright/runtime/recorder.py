@@ -17,7 +17,7 @@ from teamwright.values.events import Body, Event, Fact, MessageRef
 from teamwright.values.messages import Message, digest
 
 YIELD_EVERY = 0.001
-"""With a journal that never makes anybody wait, how long a run may keep the event loop to itself."""
+"""Where the journal makes nobody wait, how long a run may keep the event loop to itself."""
 
 
 class Recorder:
@@ -54,7 +54,7 @@ class Recorder:
         self._events.append(event)
         if not self._shipping and not self.held:
             self._shipping = True
-            asyncio.get_running_loop().call_soon(self._ship)
+            asyncio.get_running_loop().call_soon(self._ship_late)
         return event
 
     def keep(self, value: JsonValue) -> Body:
@@ -95,17 +95,26 @@ class Recorder:
             self._ship()
             if self._error is not None:
                 raise self._error
-            if (now := perf_counter()) - self._yielded > YIELD_EVERY:
-                self._yielded = now
-                await asyncio.sleep(0)
+            await self._let_others()
             return
         if self._durable >= self.number:
             return
         if at_once:
-            self._ship()
+            self._ship(alone=True)
+            if self._error is not None:
+                raise self._error
+            if self._durable >= self.number:
+                await self._let_others()
+                return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((self.number, future))
         await future
+
+    async def _let_others(self) -> None:
+        """Give way to the rest of the program now and then, although there was nothing to wait for."""
+        if (now := perf_counter()) - self._yielded > YIELD_EVERY:
+            self._yielded = now
+            await asyncio.sleep(0)
 
     def release(self) -> None:
         """Hand over what was held back."""
@@ -117,11 +126,15 @@ class Recorder:
         """Forget what the journal has not been given yet."""
         self._events, self._bodies, self._texts = [], {}, {}
 
-    def _ship(self) -> None:
+    def _ship_late(self) -> None:
+        """Hand over what nobody waited for in this go of the event loop."""
         self._shipping = False
+        self._ship()
+
+    def _ship(self, *, alone: bool = False) -> None:
         if not self._events or self.held or self._error is not None:
             return
-        batch = Batch(self._events, self._bodies)
+        batch = Batch(self._events, self._bodies, alone)
         self._events, self._bodies = [], {}
         self._journal.append(batch, lambda error: self._committed(batch, error))
 

@@ -156,6 +156,12 @@ class TeamBounded(Record, frozen=True):
     by: str
     chain: tuple[str, ...] = ()
 
+    @property
+    def course(self) -> str:
+        """The chain in words; one that comes back to where it began is a loop."""
+        loop = len(self.chain) > 1 and self.chain[0] == self.chain[-1]
+        return f"in the {'loop' if loop else 'chain'} {' → '.join(self.chain)}"
+
 
 class StepSkipped(Record, frozen=True):
     """A step is not worked on: its condition does not hold, all it needs was skipped, or it stands on a failed step.
@@ -167,6 +173,15 @@ class StepSkipped(Record, frozen=True):
     step: str
     reason: Literal["condition", "needs", "failure"]
     because: tuple[str, ...] = ()
+
+
+class TeamGoalReached(Record, frozen=True):
+    """A reply brought a reactive team to its goal; what waited was dropped, and who was at work was stopped."""
+
+    kind: ClassVar = "team.goal_reached"
+    by: str
+    waiting: int = 0
+    at_work: int = 0
 
 
 class AgentAsked(Record, frozen=True):
@@ -302,6 +317,7 @@ class Custom(Record, frozen=True):
 Fact = (
     RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
     | TeamStarted | TeamEnded | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | TeamGoalReached
     | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | BudgetRefused | BudgetExceeded

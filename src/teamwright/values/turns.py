@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
+from msgspec import Struct
 from pydantic_core import to_json
 
 from teamwright.values.frozen import JsonValue, Record
@@ -16,12 +16,11 @@ Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True, dict=True):
     """What a member is told. The task stands last; the history before it is never changed by anybody."""
 
     task: str
-    history: History = field(default=EMPTY)
+    history: History = EMPTY
     number: int = 1
     purpose: Purpose = "work"
     tools: tuple[str, ...] | None = None
@@ -33,13 +32,14 @@ class Turn:
     @property
     def digest(self) -> str:
         """By this a turn is recognised on replay: all that the member is told, but not the turn's number."""
-        known: str | None = self.__dict__.get("known_digest")
+        kept = cast("dict[str, str]", self.__dict__)
+        known = kept.get("digest")
         if known is None:  # kept by hand: a cached_property takes a lock, which costs more than the hash
             tools = "*" if self.tools is None else ",".join(self.tools)
             head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
             if self.output_schema is not None:
                 head = digest(head, to_json(self.output_schema).decode())
-            known = self.__dict__["known_digest"] = digest(f"{head} {self.task}")
+            known = kept["digest"] = digest(f"{head} {self.task}")
         return known
 
     @property
