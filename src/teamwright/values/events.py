@@ -113,6 +113,26 @@ class TeamEnded(Record, frozen=True):
     turns: int = 0
 
 
+class TeamSelected(Record, frozen=True):
+    """Who speaks next: `by` whom it was chosen, `how` the answer was read, and why it fell back, if it did."""
+
+    kind: ClassVar = "team.selected"
+    member: str
+    turn: int
+    how: Literal["structured", "exact", "case", "mention", "only", "fallback"]
+    by: str = ""
+    reason: str = ""
+
+
+class TeamRouted(Record, frozen=True):
+    """The way that was taken from one member to the next, and its condition."""
+
+    kind: ClassVar = "team.routed"
+    source: str
+    to: str
+    when: str | None = None
+
+
 class TeamDecided(Record, frozen=True):
     """An orchestrator decided what comes next; `to` are those it delegated to, in order."""
 

@@ -82,6 +82,14 @@ class Reply(Record, frozen=True):
         """The last thing said, which is the answer."""
         return self.messages[-1].content if self.messages else ""
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether it holds what it should: nothing checks a record when an agent makes one."""
+        for one in self.messages:
+            if one.__class__ is not Message or one.content.__class__ is not str or one.name.__class__ is not str:
+                return False
+        return self.messages.__class__ is tuple
+
     @classmethod
     def of(cls, name: str, content: str, **more: object) -> Reply:
         """A reply of one message."""

@@ -1,0 +1,231 @@
+"""One ask: found in the record, or taken by the member, and recorded with exactly one ending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from teamwright.agents.protocol import Agent
+from teamwright.errors import (
+    AgentError,
+    DuplicateKey,
+    JournalError,
+    LimitReached,
+    MemberFailed,
+    MisplacedEffect,
+    RunError,
+)
+from teamwright.runtime.calls import being_cancelled
+from teamwright.runtime.deadline import Deadline
+from teamwright.runtime.replay import RecordedAsk
+from teamwright.values.events import AgentAsked, AgentFailed, AgentReplied
+from teamwright.values.limits import Limits
+from teamwright.values.messages import Message
+from teamwright.values.names import join_key, with_attempt
+from teamwright.values.turns import Failure, Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context import RunContext
+
+
+class Ask:
+    """One member's turn, as the scope that asks sees it. `key` is claimed already."""
+
+    __slots__ = ("_context", "_key", "_member", "_turn")
+
+    def __init__(self, context: RunContext, member: Agent, turn: Turn, key: str) -> None:
+        self._context, self._member, self._turn, self._key = context, member, turn, key
+
+    async def ending(self) -> Reply | Failure:
+        """The recorded ending, in its place in the order of the journal, or a new one."""
+        context, run = self._context, self._context.run
+        place, recorded = self._match()
+        full = join_key(context.path, place)
+        if recorded is None:
+            run.recorder.add(context.path, place, self._asked())
+        elif recorded.stopped:
+            await self._until_stopped(recorded)
+        elif recorded.ending is not None:
+            await run.turnstile.arrive(context.lane, full, context.agent_scope)
+            run.now = run.past.times[full]
+            context.spend(recorded.ending.usage)
+            return self._hear(run.past.reply(recorded, run.recorder.know))
+        child = context.child(full, self._member)
+        inside = bool(context.agent_scope)  # then the agent that asks is waiting, and only the one asked is at work
+        run.agents_at_work -= inside
+        try:
+            ending = await self._take_turn(child, place, recorded)
+        finally:
+            run.agents_at_work += inside
+        run.turnstile.announce(full)
+        await run.turnstile.arrive(context.lane, full, context.agent_scope)
+        return self._hear(ending)
+
+    def _match(self) -> tuple[str, RecordedAsk | None]:
+        """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
+        path, key, run = self._context.path, self._key, self._context.run
+        member, digest, attempt = self._member.name, self._turn.digest, 1
+        while recorded := run.past.asks.get(join_key(path, with_attempt(key, attempt))):
+            if recorded.asked.member == member and recorded.asked.digest == digest:
+                return with_attempt(key, attempt), recorded
+            run.disagree(
+                join_key(path, key),
+                f"that {recorded.asked.member!r} was asked at {join_key(path, key)!r} with the turn"
+                f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
+                f"asks {member!r} there with the turn {digest[:8]}, after {len(self._turn.history)} messages",
+            )
+            run.past.give_way(join_key(path, with_attempt(key, attempt)))
+            attempt += 1
+        return with_attempt(key, attempt), None
+
+    def _asked(self) -> AgentAsked:
+        turn = self._turn
+        return AgentAsked(
+            member=self._member.name,
+            member_kind=self._member.kind,
+            turn=turn.number,
+            task=self._context.run.recorder.keep(turn.task),
+            length=len(turn.history),
+            digest=turn.digest,
+            purpose=turn.purpose,
+        )
+
+    async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Reply | Failure:
+        """Let the member answer and record the ending: exactly one, whatever happens."""
+        context, run, alone = self._context, self._context.run, self._member.kind != "team"
+        if alone:
+            run.agents_at_work += 1
+            run.turnstile.enter_agent(context.lane, child.path)
+        try:
+            limits: Limits | None = getattr(self._member, "limits", None)
+            if limits is None or limits.seconds is None:
+                ending = await self._respond(child)
+            else:
+                ending = await self._in_time(child, recorded, limits.seconds)
+        except asyncio.CancelledError:
+            if context.being_stopped:
+                self._hear(self._record(place, self._failure(child, None), child))
+            raise
+        finally:
+            if alone:
+                run.agents_at_work -= 1
+                run.turnstile.leave_agent(child.path)
+        return self._record(place, ending, child)
+
+    async def _in_time(self, child: RunContext, recorded: RecordedAsk | None, seconds: float) -> Reply | Failure:
+        """The member's answer, or the failure that it took too long."""
+        with Deadline(child, seconds, recorded.time if recorded else None):
+            return await self._respond(child)
+        # Here only if the deadline swallowed the cancellation, that is, when the time was used up.
+        await child.run.turnstile.rejoin(child.lane)
+        text = f"{self._member.name!r} used up its {seconds:g} seconds"
+        return self._failure(child, MemberFailed("deadline" if self._member.kind == "team" else "timeout", text))
+
+    async def _respond(self, child: RunContext) -> Reply | Failure:
+        try:
+            reply = await self._member.respond(self._turn, child)
+            if reply.__class__ is not Reply or not reply.well_formed:
+                raise AgentError(f"{self._member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
+        except (AgentError, LimitReached) as error:
+            return self._failure(child, error)
+        except (RunError, JournalError) as error:
+            if error is child.run.error or isinstance(error, DuplicateKey | MisplacedEffect | JournalError):
+                raise
+            return self._failure(child, error)
+        except asyncio.CancelledError as error:
+            if being_cancelled():
+                raise
+            return self._failure(child, AgentError(f"was cancelled from inside ({type(error).__name__})"))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
+            return self._failure(child, error)
+        return self._clean(reply, child)
+
+    def _clean(self, reply: Reply, child: RunContext) -> Reply:
+        """The reply with what its turn has used, without secrets, and under the name of who was asked."""
+        changes: dict[str, object] = {}
+        if reply.usage is not child.usage:
+            changes["usage"] = child.usage
+        if reply.data is not None or reply.warnings or not child.run.recorder.knows(reply.messages):
+            changes |= self._without_secrets(reply)
+        reply = reply.changed(**changes) if changes else reply
+        if self._member.kind != "team" or not self._context.path:
+            return reply
+        return reply.changed(messages=self._as_said_by_member(reply.messages))
+
+    def _without_secrets(self, reply: Reply) -> dict[str, object]:
+        """What to change in a reply that did not come from an effect, whose values are clean."""
+        redactor = self._context.run.redactor
+        return {
+            "messages": tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages),
+            "data": redactor.value(reply.data),
+            "warnings": tuple(map(redactor.text, reply.warnings)),
+        }
+
+    def _failure(self, child: RunContext, error: BaseException | None) -> Failure:
+        partial = error.messages if isinstance(error, MemberFailed) else None
+        said = self._as_said_by_member(child.said if partial is None else cast("tuple[Message, ...]", partial))
+        redact = child.run.redactor.text
+        match error:
+            case None:
+                kind, message = "cancelled", "stopped by others"
+            case LimitReached():
+                kind, message = "budget", str(error)
+            case AgentError():
+                kind, message = error.kind, redact(str(error))
+            case _:
+                kind, message = "crash", redact(f"{type(error).__name__}: {error}")
+        return Failure(member=self._member.name, error=kind, message=message, messages=said)
+
+    def _as_said_by_member(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """What a nested team says appears under the team's name; the whole run's messages keep their own."""
+        if self._member.kind != "team" or not self._context.path:
+            return tuple(messages)
+        return tuple(message.changed(name=self._member.name) for message in messages)
+
+    def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Reply | Failure:
+        run = child.run
+        if run.closing:
+            return ending
+        if isinstance(ending, Failure):
+            fact = AgentFailed(
+                member=ending.member,
+                error=ending.error,
+                message=ending.message,
+                usage=child.usage,
+                messages=run.recorder.keep_messages(ending.messages),
+                tally=child.tally(),
+            )
+        else:
+            fact = AgentReplied(
+                messages=run.recorder.keep_messages(ending.messages),
+                data=None if ending.data is None else run.recorder.keep(ending.data),
+                usage=ending.usage,
+                signal=ending.signal,
+                stop_reason=ending.stop_reason,
+                truncated=ending.truncated,
+                warnings=ending.warnings,
+                tally=child.tally(),
+            )
+        run.now = run.recorder.add(self._context.path, place, fact).time
+        return ending
+
+    def _hear(self, ending: Reply | Failure) -> Reply | Failure:
+        """What was said counts as the scope's partial result from the moment it is heard."""
+        if self._turn.purpose == "work":
+            self._context.said.extend(ending.messages)
+        if isinstance(ending, Failure) and getattr(self._member, "optional", False):
+            return ending.changed(optional=True)
+        return ending
+
+    async def _until_stopped(self, recorded: RecordedAsk) -> None:
+        """Replay of an ask that was cut short: it waits for the same decision to stop it again."""
+        assert recorded.ending is not None
+        context, run = self._context, self._context.run
+        run.turnstile.park(context.lane)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            run.turnstile.unpark(context.lane)
+            context.said.extend(run.past.messages(recorded.ending.messages))
+            context.spend(recorded.ending.usage)
