@@ -30,6 +30,8 @@ TeamwrightError
     ├── InvalidOutput             does not fit the agent's output schema
     ├── ToolError                 a tool failed; a model is told so and may go on
     ├── MemberFailed              a team gave up because of a member
+    ├── StaleWrite                a shared value was changed by others meanwhile
+    ├── ExpressionFailed          a condition or a template can't be read or worked out
     └── ScriptMismatch            a scripted model has no rule for this
 """
 
@@ -250,6 +252,23 @@ class MemberFailed(AgentError):
         self.kind = kind
         self.messages = messages
         super().__init__(message)
+
+
+class ExpressionFailed(AgentError):
+    """A condition or a template of a strategy's options can't be read, or can't be worked out for these values."""
+
+    kind = "expression"
+
+
+class StaleWrite(AgentError):
+    """A write to the workspace was based on a version that no longer stands there; nothing was written."""
+
+    kind = "conflict"
+
+    def __init__(self, name: str, based_on: int, version: int, by: str) -> None:
+        self.name, self.based_on, self.version, self.by = name, based_on, version, by
+        stands = f"is at version {version}, written by {by!r}" if version else "does not exist"
+        super().__init__(f"{name!r} {stands}, and the write was based on version {based_on}; read it again and retry")
 
 
 class ScriptMismatch(AgentError):

@@ -75,7 +75,7 @@ def test_what_reached_the_strategy_is_due_in_journal_order() -> None:
         ("t", "s", AgentReplied()),
     )
     assert found.due == ["t/q", "t/sleep-1", "t/part" + EXPIRED, "t/s"]
-    assert found.times["t/q"] == 104.0
+    assert found.arrivals["t/q"].time == 104.0
 
 
 def test_an_ask_that_was_stopped_by_others_is_not_due() -> None:

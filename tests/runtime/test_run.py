@@ -228,19 +228,21 @@ async def test_a_run_that_nobody_drives_can_be_cancelled_without_its_team() -> N
 
 
 async def test_two_engines_share_one_file_and_a_run_has_one_driver(tmp_path: Path) -> None:
-    reached, release = anyio.Event(), anyio.Event()
+    reached, release = [anyio.Event(), anyio.Event()], anyio.Event()
 
-    async def slow(turn: Turn) -> str:
-        reached.set()
-        await release.wait()
-        return "x"
+    def made(number: int = 0) -> Team:
+        async def slow(turn: Turn) -> str:
+            reached[number].set()
+            await release.wait()
+            return "x"
 
-    def made() -> Team:
         return Team("t", members=[Counting().agent("a", slow), Counting().agent("b")])
 
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as other:
-        mine, theirs = await one.start(made(), "go", run_id="mine"), await other.start(made(), "go", run_id="theirs")
-        await reached.wait()
+        mine = await one.start(made(0), "go", run_id="mine")
+        theirs = await other.start(made(1), "go", run_id="theirs")
+        for each in reached:
+            await each.wait()
         with pytest.raises(RunIsLive):
             await other.resume("mine", team=made())
         again = await other.start(made(), "go", run_id="mine")

@@ -21,7 +21,7 @@ from teamwright.values.people import Answer
 def state(past: Past | None = None) -> RunState:
     recorder = Recorder(MemoryJournal(), "r", 0, lambda: 0.0, lambda events: None, lambda error: None)
     turnstile = Turnstile([], lambda key, waiting: None, lambda: None)
-    return RunState("r", 1, past or Past(), recorder, turnstile, Redactor(), Bus(), lambda: 0.0)
+    return RunState("r", 1, past or Past(), recorder, turnstile, Redactor(), Bus(), lambda: 0.0, MemoryJournal().bodies)
 
 
 async def test_an_account_is_made_only_where_there_is_a_limit() -> None:

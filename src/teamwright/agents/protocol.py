@@ -17,6 +17,7 @@ from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.workspace import Artifact, Held
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -50,6 +51,9 @@ class Context(Protocol):
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def workspace(self) -> Workspace: ...
+
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn; a member that fails is a value, not an exception."""
         ...
@@ -72,6 +76,40 @@ class Context(Protocol):
 
     async def emit(self, fact: Fact) -> None:
         """Record something worth knowing; nothing ever flows back."""
+        ...
+
+
+class Workspace(Protocol):
+    """What a run shares: values with versions, results, and artifacts that are stored once.
+
+    A strategy sees all that has reached the run; an agent sees what there was when its turn began, and its own writes.
+    """
+
+    @property
+    def task(self) -> str:
+        """What the run was asked to do."""
+        ...
+
+    def names(self) -> list[str]: ...
+
+    def get(self, name: str) -> Held | None:
+        """A value with its version, or nothing."""
+        ...
+
+    def result(self, key: str) -> Reply | Failure | None:
+        """What came of an earlier ask of this team, by its key."""
+        ...
+
+    async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
+        """Write a value and return its new version; raises `StaleWrite` unless `version` is what stands there."""
+        ...
+
+    async def keep(self, content: str | bytes, *, name: str = "", media_type: str | None = None) -> Artifact:
+        """Store something large once, and return a pointer to it."""
+        ...
+
+    async def open(self, artifact: Artifact | str) -> str | bytes:
+        """The content behind a pointer; for agents only."""
         ...
 
 

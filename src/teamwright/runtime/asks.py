@@ -19,7 +19,7 @@ from teamwright.errors import (
 from teamwright.runtime.calls import being_cancelled
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.replay import RecordedAsk
-from teamwright.values.events import AgentAsked, AgentFailed, AgentReplied
+from teamwright.values.events import AgentAsked, AgentFailed, AgentReplied, Event
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import join_key, with_attempt
@@ -27,6 +27,10 @@ from teamwright.values.turns import Failure, Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
+
+
+Ended = tuple[Reply | Failure, Event | None]
+"""How a turn ended, and the event that says so; there is none when the run is being left."""
 
 
 class Ask:
@@ -42,25 +46,23 @@ class Ask:
         context, run = self._context, self._context.run
         place, recorded = self._match()
         full = join_key(context.path, place)
-        if recorded is None:
-            run.recorder.add(context.path, place, self._asked())
-        elif recorded.stopped:
+        if recorded is not None and recorded.stopped:
             await self._until_stopped(recorded)
-        elif recorded.ending is not None:
+        if recorded is not None and recorded.ending is not None:
             await run.turnstile.arrive(context.lane, full, context.agent_scope)
-            run.now = run.past.times[full]
             context.spend(recorded.ending.usage)
-            return self._hear(run.past.reply(recorded, run.recorder.know))
+            return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
         child = context.child(full, self._member)
+        child.began = recorded.number if recorded else run.recorder.add(context.path, place, self._asked()).number
         inside = bool(context.agent_scope)  # then the agent that asks is waiting, and only the one asked is at work
         run.agents_at_work -= inside
         try:
-            ending = await self._take_turn(child, place, recorded)
+            ending, event = await self._take_turn(child, place, recorded)
         finally:
             run.agents_at_work += inside
         run.turnstile.announce(full)
         await run.turnstile.arrive(context.lane, full, context.agent_scope)
-        return self._hear(ending)
+        return self._hear(full, ending, event)
 
     def _match(self) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
@@ -91,7 +93,7 @@ class Ask:
             purpose=turn.purpose,
         )
 
-    async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Reply | Failure:
+    async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Ended:
         """Let the member answer and record the ending: exactly one, whatever happens."""
         context, run, alone = self._context, self._context.run, self._member.kind != "team"
         if alone:
@@ -105,7 +107,7 @@ class Ask:
                 ending = await self._in_time(child, recorded, limits.seconds)
         except asyncio.CancelledError:
             if context.being_stopped:
-                self._hear(self._record(place, self._failure(child, None), child))
+                self._say(self._record(place, self._failure(child, None), child)[0])
             raise
         finally:
             if alone:
@@ -183,40 +185,54 @@ class Ask:
             return tuple(messages)
         return tuple(message.changed(name=self._member.name) for message in messages)
 
-    def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Reply | Failure:
+    def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Ended:
         run = child.run
         if run.closing:
-            return ending
+            return ending, None
+        if isinstance(ending, Reply) and ending.context_updates:
+            refused = child.workspace.merge(ending.context_updates)
+            ending = ending.changed(context_updates={}, warnings=(*ending.warnings, *refused))
+        event = run.recorder.add(self._context.path, place, self._fact(ending, child))
+        return ending, event
+
+    def _fact(self, ending: Reply | Failure, child: RunContext) -> AgentReplied | AgentFailed:
+        recorder = child.run.recorder
         if isinstance(ending, Failure):
-            fact = AgentFailed(
+            return AgentFailed(
                 member=ending.member,
                 error=ending.error,
                 message=ending.message,
                 usage=child.usage,
-                messages=run.recorder.keep_messages(ending.messages),
+                messages=recorder.keep_messages(ending.messages),
                 tally=child.tally(),
             )
-        else:
-            fact = AgentReplied(
-                messages=run.recorder.keep_messages(ending.messages),
-                data=None if ending.data is None else run.recorder.keep(ending.data),
-                usage=ending.usage,
-                signal=ending.signal,
-                stop_reason=ending.stop_reason,
-                truncated=ending.truncated,
-                warnings=ending.warnings,
-                tally=child.tally(),
-            )
-        run.now = run.recorder.add(self._context.path, place, fact).time
-        return ending
+        return AgentReplied(
+            messages=recorder.keep_messages(ending.messages),
+            data=None if ending.data is None else recorder.keep(ending.data),
+            usage=ending.usage,
+            signal=ending.signal,
+            stop_reason=ending.stop_reason,
+            truncated=ending.truncated,
+            warnings=ending.warnings,
+            artifacts=ending.artifacts,
+            tally=child.tally(),
+        )
 
-    def _hear(self, ending: Reply | Failure) -> Reply | Failure:
-        """What was said counts as the scope's partial result from the moment it is heard."""
-        if self._turn.purpose == "work":
-            self._context.said.extend(ending.messages)
+    def _hear(self, full: str, ending: Reply | Failure, event: Event | None) -> Reply | Failure:
+        """The ending has reached whoever asked."""
+        run = self._context.run
+        if event is not None:
+            run.arrived(event)
+            run.heard[full] = (event.number, ending)
+        self._say(ending)
         if isinstance(ending, Failure) and getattr(self._member, "optional", False):
             return ending.changed(optional=True)
         return ending
+
+    def _say(self, ending: Reply | Failure) -> None:
+        """What was said counts as the scope's partial result from the moment it is heard."""
+        if self._turn.purpose == "work":
+            self._context.said.extend(ending.messages)
 
     async def _until_stopped(self, recorded: RecordedAsk) -> None:
         """Replay of an ask that was cut short: it waits for the same decision to stop it again."""

@@ -23,11 +23,13 @@ from teamwright.runtime.clock import ScopeClock
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.state import RunState
 from teamwright.runtime.turnstile import Lane
+from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
     Custom,
     Fact,
     PersonAnswered,
     PersonAsked,
+    RunLogged,
     Tally,
     TimerFired,
     TimerSet,
@@ -67,6 +69,8 @@ class RunContext:
         self._claimed: set[str] = set()
         self._emitted = 0
         self._clock: ScopeClock | None = None
+        self._workspace: RunWorkspace | None = None
+        self.began = 0
 
     @property
     def clock(self) -> Clock:
@@ -74,6 +78,20 @@ class RunContext:
         if self._clock is None:
             self._clock = ScopeClock(self.run.seed, self.path, lambda: self.run.now, self._sleep)
         return self._clock
+
+    @property
+    def workspace(self) -> RunWorkspace:
+        """What the run shares, as this scope sees it."""
+        if self._workspace is None:
+            self._workspace = RunWorkspace(self, self._horizon())
+        return self._workspace
+
+    def _horizon(self) -> Horizon:
+        if not self.agent_scope:
+            return self.run.horizon
+        if self._parent is not None and self.path != self.agent_scope:
+            return self._parent.workspace.horizon
+        return Horizon(self.began)
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
@@ -98,7 +116,7 @@ class RunContext:
         full = join_key(self.path, place)
         if full in self.run.past.answers:
             await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-            self.run.now = self.run.past.times[full]
+            self.run.arrived(self.run.past.arrivals[full])
             return self.run.past.answers[full]
         if not self._noted("person.asked", place):
             asked = question.changed(text=self.run.redactor.text(question.text))
@@ -107,7 +125,7 @@ class RunContext:
         event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
         self.run.turnstile.announce(full)
         await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-        self.run.now = event.time
+        self.run.arrived(event)
         return answer
 
     @asynccontextmanager
@@ -140,7 +158,9 @@ class RunContext:
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):
             if isinstance(fact, Custom):
-                fact = Custom(domain=fact.domain, name=fact.name, data=self.run.redactor.value(fact.data))
+                fact = fact.changed(data=self.run.redactor.value(fact.data))
+            elif isinstance(fact, RunLogged):
+                fact = fact.changed(text=self.run.redactor.text(fact.text))
             self.run.recorder.add(self.path, place, fact)
 
     def branch(self, name: str, lane: Lane) -> RunContext:
@@ -227,7 +247,7 @@ class RunContext:
         past = self.run.past
         if full in past.fired:
             await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-            self.run.now = past.times[full]
+            self.run.arrived(past.arrivals[full])
             return
         if full not in past.timers:
             self.run.recorder.add(self.path, place, TimerSet(seconds=seconds))
@@ -236,7 +256,7 @@ class RunContext:
         event = self.run.recorder.add(self.path, place, TimerFired())
         self.run.turnstile.announce(full)
         await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-        self.run.now = event.time
+        self.run.arrived(event)
 
     async def _wait_outside(self, seconds: float) -> None:
         """Let time pass while the branch counts as waiting and the run as busy."""

@@ -39,11 +39,14 @@ from teamwright.values.events import (
     ScopeExpired,
     TimerFired,
     TimerSet,
+    WorkspaceConflicted,
+    WorkspaceWritten,
 )
 from teamwright.values.messages import Message
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer
 from teamwright.values.turns import Failure, Reply
+from teamwright.workspace.store import Store
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
@@ -120,7 +123,8 @@ class Past:
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
     drives: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
-    times: dict[str, float] = field(default_factory=dict[str, float])
+    arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
+    writes: dict[str, Event] = field(default_factory=dict[str, Event])
     _due: dict[str, str] = field(default_factory=dict[str, str])
     _linked: set[str] = field(default_factory=set[str])
     _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -206,18 +210,18 @@ class Past:
 
     def _answered(self, event: Event, fact: PersonAnswered) -> None:
         self.answers[event.key] = fact.answer
-        self._schedule(event.scope, event.key, event.time)
+        self._schedule(event, event.key)
 
     def _timer_set(self, event: Event, fact: TimerSet) -> None:
         self.timers[event.key] = event.time + fact.seconds
 
     def _timer_fired(self, event: Event, fact: TimerFired) -> None:
         self.fired.add(event.key)
-        self._schedule(event.scope, event.key, event.time)
+        self._schedule(event, event.key)
 
     def _expired(self, event: Event, fact: ScopeExpired) -> None:
         self.expired.add(event.key)
-        self._schedule(event.scope, event.key + EXPIRED, event.time)
+        self._schedule(event, event.key + EXPIRED)
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         key = event.key
@@ -227,7 +231,10 @@ class Past:
         self.open.pop(key, None)
         self._count(event.scope, ask, 1)
         if not ask.stopped:
-            self._schedule(event.scope, key, event.time)
+            self._schedule(event, key)
+
+    def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
+        self.writes[event.key] = event
 
     _handlers: ClassVar[dict[type[object], Callable[[Past, Event, Any], None]]] = {
         RunStarted: _started,
@@ -246,6 +253,8 @@ class Past:
         TimerSet: _timer_set,
         TimerFired: _timer_fired,
         ScopeExpired: _expired,
+        WorkspaceWritten: _written,
+        WorkspaceConflicted: _written,
     }
     """How each kind of fact is read; one that is not here is only noted."""
 
@@ -290,9 +299,10 @@ class Past:
                 return
             scope = scope.rpartition(SEPARATOR)[0]
 
-    def _schedule(self, scope: str, key: str, time: float) -> None:
+    def _schedule(self, event: Event, key: str) -> None:
+        scope = event.scope
         self._due[key] = scope
-        self.times[key] = time
+        self.arrivals[key] = event
         self._inside[scope].append(key)
         while scope and scope not in self._linked:
             self._linked.add(scope)
@@ -340,9 +350,18 @@ class Past:
                 if isinstance(ask.ending, AgentReplied) and ask.ending.data:
                     found.add(ask.ending.data)
         found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
+        found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
         if self.started:
             found.update((self.started.task, self.started.manifest, *(ref.body for ref in self.started.history)))
         return found
+
+    def shared(self) -> Store:
+        """The workspace as it was left."""
+        store = Store()
+        for event in self.writes.values():
+            if isinstance(fact := event.fact, WorkspaceWritten):
+                store.write(fact.name, self.value(fact.body), by=fact.by, number=event.number)
+        return store
 
     def value(self, body: Body) -> JsonValue:
         """What a body says."""
@@ -374,6 +393,7 @@ class Past:
                     stop_reason=said.stop_reason,
                     truncated=said.truncated,
                     warnings=said.warnings,
+                    artifacts=said.artifacts,
                 )
             case AgentFailed() as failed:
                 return Failure(

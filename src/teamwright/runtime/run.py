@@ -61,6 +61,8 @@ class Run:
             redactor=Redactor(team.secrets),
             bus=bus,
             wall=wall,
+            read_bodies=journal.bodies,
+            store=self._past.shared(),
             call_returned=self._check_pause,
         )
         state.turnstile.when_idle = self._idle
@@ -119,6 +121,7 @@ class Run:
         )
         # As recorded, so that a resumed run begins at the same instant.
         self._past.started_at = self._state.now = event.time
+        self._state.task = task
         self._past.drives.append((event.time, event.time))
         return task, History.of(history)
 
@@ -138,7 +141,8 @@ class Run:
         self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
-        return str(self._past.value(started.task)), History.of(self._past.messages(started.history))
+        state.task = str(self._past.value(started.task))
+        return state.task, History.of(self._past.messages(started.history))
 
     def _scripts_used_up(self, ending: Ending) -> Ending:
         """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
 import anyio
@@ -16,8 +16,12 @@ from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past, Spending
 from teamwright.runtime.turnstile import Turnstile
+from teamwright.runtime.workspace import Horizon
+from teamwright.values.events import Body, Event
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer
+from teamwright.values.turns import Failure, Reply
+from teamwright.workspace.store import Store
 
 
 @dataclass(slots=True)
@@ -32,6 +36,7 @@ class RunState:
     redactor: Redactor
     bus: Bus
     wall: Callable[[], float]
+    read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
     ledger: Ledger = field(default_factory=Ledger)
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None
@@ -41,11 +46,20 @@ class RunState:
     agents_at_work: int = 0
     calls_out: int = 0
     now: float = 0.0
+    task: str = ""
+    horizon: Horizon = field(default_factory=Horizon)
+    store: Store = field(default_factory=Store)
+    heard: dict[str, tuple[int, Reply | Failure]] = field(default_factory=dict[str, tuple[int, "Reply | Failure"]])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
     questions: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
     call_returned: Callable[[], None] = lambda: None
+
+    def arrived(self, event: Event) -> None:
+        """Something has reached the run: from here on it is past, in time and in what can be seen."""
+        self.now = event.time
+        self.horizon.number = max(self.horizon.number, event.number)
 
     def abort(self, error: TeamwrightError) -> None:
         """Something is wrong with the run itself: stop everything and leave the record as it is."""

@@ -90,7 +90,8 @@ class NoOptions(Value):
 class Strategy(Protocol):
     """One way for members to work together.
 
-    A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any.
+    A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any. Where it
+    lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing.
     """
 
     @property
@@ -145,6 +146,8 @@ class Talk:
         """Take in what a member said."""
         self._said.extend(reply.messages)
         self._last = reply
+        if reply.stop_reason != "max_turns":  # a nested team that has had its turns has ended well
+            self.warnings.extend(reply.warnings)
 
     def take(self, reply: Reply | Failure) -> Outcome | None:
         """Take in what came of an ask; the outcome, if this ends the team."""

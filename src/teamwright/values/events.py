@@ -15,6 +15,7 @@ from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns import Purpose, Signal
 from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.workspace import Artifact
 
 SCHEMA_VERSION = 1
 
@@ -125,11 +126,11 @@ class TeamSelected(Record, frozen=True):
 
 
 class TeamRouted(Record, frozen=True):
-    """The way that was taken from one member to the next, and its condition."""
+    """The way that was taken from one member to the next, and its condition; to nobody, where no way was open."""
 
     kind: ClassVar = "team.routed"
     source: str
-    to: str
+    to: str | None = None
     when: str | None = None
 
 
@@ -237,6 +238,7 @@ class AgentReplied(Record, frozen=True):
     stop_reason: str | None = None
     truncated: bool = False
     warnings: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
 
 
@@ -294,6 +296,51 @@ class AgentCallFailed(Record, frozen=True):
     mark: str | None = None
 
 
+class RunLogged(Record, frozen=True):
+    """A line for whoever looks at the run."""
+
+    kind: ClassVar = "run.logged"
+    text: str
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class RunMeasured(Record, frozen=True):
+    """A figure about the run; figures of one name add up."""
+
+    kind: ClassVar = "run.measured"
+    name: str
+    value: float
+
+
+class WorkspaceWritten(Record, frozen=True):
+    """A shared value has a new version, counted from one."""
+
+    kind: ClassVar = "workspace.written"
+    name: str
+    revision: int
+    body: Body
+    by: str
+
+
+class WorkspaceConflicted(Record, frozen=True):
+    """A write was refused since the value is at another revision than it was based on; `by` wrote that one."""
+
+    kind: ClassVar = "workspace.conflicted"
+    name: str
+    based_on: int
+    revision: int
+    body: Body
+    by: str
+
+
+class WorkspaceKept(Record, frozen=True):
+    """Something large was stored."""
+
+    kind: ClassVar = "workspace.kept"
+    artifact: Artifact
+    by: str
+
+
 class BudgetRefused(Record, frozen=True):
     """A call did not fit what is left at `level`."""
 
@@ -336,12 +383,14 @@ class Custom(Record, frozen=True):
 
 Fact = (
     RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
-    | TeamStarted | TeamEnded | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | TeamStarted | TeamEnded | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached
     | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | BudgetRefused | BudgetExceeded
     | PersonAsked | PersonAnswered
+    | RunLogged | RunMeasured
+    | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
     | Custom
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
 from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.workspace import Artifact
 
 Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
@@ -67,7 +68,11 @@ class Failure(Record, frozen=True):
 
 
 class Reply(Record, frozen=True):
-    """What a member said."""
+    """What a member said.
+
+    `context_updates` are values for the workspace. One that others have changed since the turn began is not taken
+    over, which the record and the result tell.
+    """
 
     messages: tuple[Message, ...] = ()
     data: JsonValue = None
@@ -76,6 +81,8 @@ class Reply(Record, frozen=True):
     stop_reason: str | None = None
     truncated: bool = False
     warnings: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    context_updates: dict[str, JsonValue] = {}
 
     @property
     def text(self) -> str:
