@@ -10,13 +10,16 @@ from pydantic import BaseModel, ConfigDict
 
 from bench.contenders import CONTENDERS
 
-Kind = Literal["turns", "database", "import", "resume", "floor"]
-Shape = Literal["chain", "fan_out"]
+Kind = Literal["turns", "database", "import", "resume", "makespan", "floor"]
+Shape = Literal["chain", "fan_out", "wide", "diamond", "layered"]
 Store = Literal["memory", "sqlite"]
 
 SHAPES: tuple[Shape, ...] = ("chain", "fan_out")
+GRAPHS: tuple[Shape, ...] = ("wide", "diamond", "layered")
 STORES: tuple[Store, ...] = ("memory", "sqlite")
-UNITS: dict[Kind, str] = {"turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "floor": "µs"}
+UNITS: dict[Kind, str] = {
+    "turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "makespan": "s", "floor": "µs",
+}  # fmt: skip
 
 SIZES = (200, 1000)
 RESUMED_STEPS = 10_000
@@ -69,7 +72,7 @@ def _cases(sizes: Sequence[int], resumed: int) -> Iterator[Case]:
     for name in (FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL):
         yield Case(kind="floor", subject=name)
     for store in STORES:
-        for shape in SHAPES:
+        for shape in (*SHAPES, *GRAPHS):
             for size in sizes:
                 for name, contender in CONTENDERS.items():
                     if (store, shape) in contender.takes:
@@ -79,5 +82,8 @@ def _cases(sizes: Sequence[int], resumed: int) -> Iterator[Case]:
         if ("sqlite", "chain") in contender.takes:
             yield Case(kind="database", subject=name, store="sqlite")
     yield Case(kind="resume", subject="teamwright", size=resumed, store="sqlite")
+    for name, contender in CONTENDERS.items():
+        if ("memory", "layered") in contender.takes:
+            yield Case(kind="makespan", subject=name)
     for statement in IMPORTS:
         yield Case(kind="import", subject=statement)

@@ -9,10 +9,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 from bench.cases import DATABASE_RUNS, Case
-from bench.contenders import CONTENDERS, Measured
+from bench.contenders import CONTENDERS, Measured, MeasuredGraph
 from bench.offline import refuse_network
+from bench.workload import graph, uneven
 
 WARM_UP_TURNS = 20
 # Short runs are repeated within the process, so that one hiccup does not become the figure.
@@ -35,6 +37,11 @@ async def value(case: Case, folder: Path) -> float:
             from bench import resume
 
             return await resume.seconds(case.size, folder)
+        case "makespan":
+            measured = cast("MeasuredGraph", CONTENDERS[case.subject].load())
+            await measured.dag(graph("layered", WARM_UP_TURNS), None)
+            steps, delays = uneven()
+            return await measured.dag(steps, None, delays)
         case "import":
             raise ValueError("an import is measured by a bare interpreter, see bench.imports")
 
@@ -65,8 +72,14 @@ async def _bytes(case: Case, folder: Path) -> float:
 
 
 async def _once(measured: Measured, case: Case, database: Path) -> float:
-    run = measured.chain if case.shape == "chain" else measured.fan_out
-    return await run(case.size, database if case.store == "sqlite" else None)
+    file = database if case.store == "sqlite" else None
+    match case.shape:
+        case "chain":
+            return await measured.chain(case.size, file)
+        case "fan_out":
+            return await measured.fan_out(case.size, file)
+        case _:
+            return await cast("MeasuredGraph", measured).dag(graph(case.shape, case.size), file)
 
 
 def main() -> None:

@@ -1,17 +1,23 @@
 """Who is measured. A contender's module is imported only by the process that measures it."""
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
-EVERYTHING = frozenset({("memory", "chain"), ("memory", "fan_out"), ("sqlite", "chain"), ("sqlite", "fan_out")})
+from bench.workload import GRAPHS, Steps
+
+EVERYTHING = frozenset((store, shape) for store in ("memory", "sqlite") for shape in ("chain", "fan_out", *GRAPHS))
 IN_MEMORY = frozenset({("memory", "chain"), ("memory", "fan_out")})
 DURABLE = frozenset({("sqlite", "chain"), ("sqlite", "fan_out")})
 
 
 class Measured(Protocol):
-    """One way of using one framework; both methods return the seconds of the run, without building and opening."""
+    """One way of using one framework; its methods return the seconds of the run, without building and opening.
+
+    Who takes part in graphs also has `dag`.
+    """
 
     async def chain(self, turns: int, database: Path | None) -> float:
         """Run `turns` turns one after the other; each member can see what was said before it."""
@@ -19,6 +25,14 @@ class Measured(Protocol):
 
     async def fan_out(self, members: int, database: Path | None) -> float:
         """Ask `members` members side by side and gather their replies in order."""
+        ...
+
+
+class MeasuredGraph(Measured, Protocol):
+    """A framework that runs graphs of steps."""
+
+    async def dag(self, steps: Steps, database: Path | None, delays: Mapping[str, float] | None = None) -> float:
+        """Run each step after those it needs; it waits for its delay, if it has one, and answers."""
         ...
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from xml.sax.saxutils import escape
 
-from bench.cases import IMPORTS, SHAPES, STORES
+from bench.cases import GRAPHS, IMPORTS, SHAPES, STORES, Shape
 from bench.contenders import CONTENDERS
 from bench.report import SHAPE_TITLES, STORE_TITLES
 from bench.samples import Report
@@ -73,8 +73,15 @@ def svg(report: Report) -> str:
 
 
 def _panels(report: Report) -> Iterator[Panel]:
+    for shapes in (SHAPES, GRAPHS):
+        yield from _turn_panels(report, shapes)
+    yield Panel("Database after 2200 turns of 500 characters", "MB", list(_database_bars(report)))
+    yield Panel("Import, fresh interpreter", "ms", list(_import_bars(report)))
+
+
+def _turn_panels(report: Report, shapes: Sequence[Shape]) -> Iterator[Panel]:
     for store in STORES:
-        for shape in SHAPES:
+        for shape in shapes:
             title = f"{SHAPE_TITLES[shape].capitalize()}, {STORE_TITLES[store]}"
             bars = [
                 Bar(contender.label if size == report.sizes[0] else "", str(size), cost, f"{cost:,.0f}", name == OURS)
@@ -83,8 +90,6 @@ def _panels(report: Report) -> Iterator[Panel]:
                 if (cost := report.turn_cost(name, store, shape, size)) is not None
             ]
             yield Panel(title, "number of turns, µs per turn", bars)
-    yield Panel("Database after 2200 turns of 500 characters", "MB", list(_database_bars(report)))
-    yield Panel("Import, fresh interpreter", "ms", list(_import_bars(report)))
 
 
 def _database_bars(report: Report) -> Iterator[Bar]:

@@ -2,23 +2,45 @@
 
 from collections.abc import Sequence
 
-from bench.cases import FLOOR_FULL, FLOOR_NORMAL, FLOOR_TASK, IMPORTS, OUR_IMPORT, SHAPES, STORES, Shape, Store
+from bench.cases import (
+    FLOOR_FULL,
+    FLOOR_NORMAL,
+    FLOOR_TASK,
+    GRAPHS,
+    IMPORTS,
+    OUR_IMPORT,
+    SHAPES,
+    STORES,
+    Shape,
+    Store,
+)
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 from bench.targets import OURS, Target, quotient, targets
+from bench.workload import UNEVEN_CRITICAL_PATH
 
 Row = Sequence[str]
 NOTHING = "–"
 # As wide as a ratio, so that figures without one stand under those that have one.
 NO_RATIO = " " * 8
 STORE_TITLES: dict[Store, str] = {"memory": "in memory", "sqlite": "SQLite, durable"}
-SHAPE_TITLES: dict[Shape, str] = {"chain": "chain", "fan_out": "fan-out"}
+SHAPE_TITLES: dict[Shape, str] = {
+    "chain": "chain", "fan_out": "fan-out", "wide": "wide", "diamond": "diamonds", "layered": "layers",
+}  # fmt: skip
 
 
 def text(report: Report) -> str:
     """The whole report."""
-    parts = [_heading(report), *(_turns(report, store) for store in STORES), _database(report), _others(report)]
-    parts += [_floor(report), _targets(targets(report)), _fewer(report), _errors(report)]
+    parts = [_heading(report), *(_turns(report, store, SHAPES) for store in STORES)]
+    parts += [*(_turns(report, store, GRAPHS) for store in STORES), _makespan(report)]
+    parts += [
+        _database(report),
+        _others(report),
+        _floor(report),
+        _targets(targets(report)),
+        _fewer(report),
+        _errors(report),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -32,15 +54,27 @@ def _heading(report: Report) -> str:
     )
 
 
-def _turns(report: Report, store: Store) -> str:
-    columns: list[tuple[Shape, int]] = [(shape, size) for shape in SHAPES for size in report.sizes]
+def _turns(report: Report, store: Store, shapes: Sequence[Shape]) -> str:
+    columns: list[tuple[Shape, int]] = [(shape, size) for shape in shapes for size in report.sizes]
     rows: list[Row] = [(STORE_TITLES[store], *(f"{SHAPE_TITLES[shape]} {size}{NO_RATIO}" for shape, size in columns))]
     for name, contender in CONTENDERS.items():
         costs = [report.turn_cost(name, store, shape, size) for shape, size in columns]
         ours = [report.turn_cost(OURS, store, shape, size) for shape, size in columns]
         if any(cost is not None for cost in costs):
             rows.append((contender.label, *(_with_ratio(*pair, "µs") for pair in zip(costs, ours, strict=True))))
-    return "µs per turn\n" + _table(rows) if len(rows) > 1 else ""
+    title = "µs per turn" if shapes == SHAPES else "µs per step of a graph"
+    return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
+
+
+def _makespan(report: Report) -> str:
+    ours = report.best("makespan", OURS)
+    rows: list[Row] = [("its longest path", f"{UNEVEN_CRITICAL_PATH * 1e3:,.0f} ms{NO_RATIO}")]
+    for name, contender in CONTENDERS.items():
+        seconds = report.best("makespan", name)
+        if seconds is not None:
+            rows.append((contender.label, _with_ratio(seconds * 1e3, None if ours is None else ours * 1e3, "ms")))
+    title = "a graph of two lines of steps, where a slow step of one stands beside a quick one of the other"
+    return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
 
 
 def _database(report: Report) -> str:

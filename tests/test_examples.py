@@ -9,6 +9,15 @@ import pytest
 from teamwright import Engine, load_team
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]
+TRANSFORMATION = [
+    "code-analyzer", "dependency-analyzer", "security-scanner", "transformation-planner", "code-generator",
+    "test-generator", "code-reviewer", "validator",
+]  # fmt: skip
+
+YARD = ["surveyor", "carpenter", "surveyor", "carpenter", "purser", "foreman"]
+COMPLAINTS = ["triage", "baker", "writer", "editor", "writer", "editor", "post"]
+CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "testing", "lead"]
 
 
 @pytest.mark.parametrize(
@@ -16,6 +25,15 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
     [
         ("sequential", "done", ["reporter", "analyst", "writer"], "warned a day ahead."),
         ("round_robin", "terminated", ["author", "critic", "chair"] * 2, "loses nothing."),
+        ("selector", "terminated", YARD, "costs 960."),
+        ("graph", "done", COMPLAINTS, "the one after that too."),
+        ("fan_out", "done", ["translator"] * 3 + ["typesetter"], "el viernes por reparaciones."),
+        ("dag", "done", ["forecaster", "groundskeeper", "tentmaker", "mayor"], "carried in by hand."),
+        ("refactoring", "done", REFACTORING, "the sum has a test."),
+        ("hierarchical", "done", ["weather", "engineer", "tides", "harbour_master"], "while there is water."),
+        ("reactive", "done", ["watchman", "window", "gardener", "diarist"], "so I watered by hand."),
+        ("code_review", "done", CODE_REVIEW, "== []"),
+        ("transformation", "done", TRANSFORMATION, "the change of the nightly job."),
     ],
 )
 async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers: list[str], last_words: str) -> None:
@@ -25,17 +43,44 @@ async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers:
     assert (result.status, result.stop_reason) == ("completed", stop_reason)
     assert [message.name for message in result.messages] == speakers
     assert result.output is not None
-    assert result.output.endswith(last_words)
+    assert result.output.strip().endswith(last_words)
 
 
-@pytest.mark.parametrize("name", ["sequential", "round_robin"])
-async def test_the_ark_samples_run_unchanged_with_agents_from_a_second_file(name: str) -> None:
+async def test_the_improvement_network_mends_what_it_can_and_says_what_it_cannot() -> None:
+    folder = EXAMPLES / "improvement"
+    async with Engine("memory") as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text())
+    assert (result.status, result.stop_reason) == ("completed", "done")
+    assert sorted({message.name for message in result.messages}) == [
+        "auto-fixer", "code-watcher", "intake", "mentor", "on-call", "reporter", "tester",
+    ]  # fmt: skip
+    assert [message.name for message in result.messages].count("auto-fixer") == 2
+    assert result.data == {"last_analysis": {"file": "shop/search.py", "issues": 2}, "pending_fixes": 0}
+    assert result.output is not None
+    assert result.output.endswith("for its owner to decide.")
+
+
+@pytest.mark.parametrize(
+    ("files", "speakers", "stop_reason"),
+    [
+        (["sequential"], ["inquiry-router", "account-helper", "loan-advisor"], "done"),
+        (["round_robin"], ["agent-a", "agent-b", "agent-c"] * 3, "max_turns"),
+        (["selector"], ["researcher", "analyst", "writer"], "terminated"),
+        (["graph"], ["researcher", "analyzer", "reviewer", "writer"], "done"),
+        (["nested", "graph"], ["graph-team", "graph-team", "graph-team", "graph-team", "agent-c"], "done"),
+    ],
+)
+async def test_the_ark_samples_run_unchanged_with_agents_from_a_second_file(
+    files: list[str], speakers: list[str], stop_reason: str
+) -> None:
     ark = EXAMPLES / "ark"
-    team = load_team(ark / f"{name}.yaml", ark / "agents.yaml", model=f"scripted:{ark / 'replies.yaml'}")
+    paths = [ark / f"{name}.yaml" for name in [*files, "agents"]]
+    team = load_team(*paths, team=f"{files[0].replace('_', '')}-team", model=f"scripted:{ark / 'replies.yaml'}")
+    assert not team.warnings
     async with Engine("memory") as engine:
         result = await engine.run(team, "What shall we call the new reading room?")
-    assert result.status == "completed"
-    assert result.messages
+    assert (result.status, result.stop_reason) == ("completed", stop_reason)
+    assert [message.name for message in result.messages] == speakers
 
 
 async def test_the_banking_demo_runs_unchanged() -> None:
@@ -50,3 +95,16 @@ async def test_the_banking_demo_runs_unchanged() -> None:  # R-12
 def test_the_first_team_is_made_for_the_embedded_model() -> None:
     team = load_team(EXAMPLES / "first_team")
     assert [member.name for member in team.members] == ["historian", "sceptic", "editor"]
+
+
+async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_fails_spoils_nothing() -> None:  # P-04
+    folder = EXAMPLES / "annotation"
+    team = load_team(folder)
+    async with Engine("memory") as engine:
+        result = await engine.run(team, (folder / "task.txt").read_text())
+    assert team.settings.options["limit"] == 5
+    assert (result.status, result.stop_reason) == ("degraded", "done")
+    assert [message.name for message in result.messages] == ["type-inference"] * 6 + ["type-aggregator"]
+    assert [warning.split(":")[1] for warning in result.warnings] == [" chunk-5"]
+    assert result.output is not None
+    assert result.output.endswith("# not annotated: legacy.py")

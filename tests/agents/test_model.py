@@ -28,7 +28,7 @@ from teamwright.errors import (
 )
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.messages import History, Message
+from teamwright.values.messages import History, Message, digest
 from teamwright.values.specs import ServerModel
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording
@@ -176,7 +176,7 @@ async def test_a_tool_call_is_an_effect_with_an_idempotency_key() -> None:
         offered, told = server.requests[0].body["tools"], server.requests[1].messages[-1]
     assert list(record.effects) == ["request-1", "tool-c1", "request-2"]
     assert (record.effects["tool-c1"].kind, record.effects["tool-c1"].name) == ("tool", "charge")
-    assert keys == ["run/tool-c1"]
+    assert keys == [digest("run", "tool-c1")]
     assert "idempotency_key" not in json.dumps(offered)
     assert (told.role, told.content) == ("tool", "charged 5")
     assert (reply.text, reply.usage.requests, reply.usage.tool_calls) == ("Done.", 2, 1)

@@ -21,6 +21,7 @@ from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, final_response
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.messages import digest
 from teamwright.values.specs import FunctionTool, McpSpec, McpTool, ServerModel
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording
@@ -248,7 +249,7 @@ async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) ->
             await tools.use("add", {"a": "x"}, key="tool-3")
     started, called = noted(notes)
     assert started == "started"
-    assert called == {"tool": "add", "key": "run/tool-1"}
+    assert called == {"tool": "add", "key": digest("run", "tool-1")}
     assert list(record.results) == ["tools-arithmetic", "tool-1"]
 
 

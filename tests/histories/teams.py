@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import partial
+
+from pydantic import JsonValue
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
@@ -83,6 +87,92 @@ def _program(answer: Answer) -> Team:
     )
 
 
+def _selector(answer: Answer) -> Team:
+    """A choice that is read in prose, one that is not understood, and edges that leave one, two or nobody."""
+    ways = ["a>b", "a>c", "b>a", "b>done", "c>b"]
+    options: dict[str, JsonValue] = {
+        "agent": "chair",
+        "edges": [dict(zip(("from", "to"), way.split(">"), strict=True)) for way in ways],
+    }
+
+    async def choose(turn: Turn, ctx: Context) -> str:
+        await ctx.effect("request", Effect("model", "m", digest(turn.prompt), partial(_answered, answer, "chair")))
+        return {1: "I would take a first", 2: "b or c", 4: "C", 6: "done"}.get(turn.number, "nobody")
+
+    members = [member(name, answer) for name in ("a", "b", "c", "done")]
+    helpers = [FunctionAgent("chair", choose)]
+    return Team("chosen", members=members, helpers=helpers, strategy="selector", max_turns=9, options=options)
+
+
+def _graph(answer: Answer) -> Team:
+    """A loop that a condition ends, a transform, and a failure that an edge handles."""
+    edges: list[JsonValue] = [
+        {"from": "a", "to": "b", "when": "state.turns.a < 3", "transform": "Object to: {{ text }}"},
+        {"from": "a", "to": "trouble"},
+        {"from": "b", "to": "a"},
+        {"from": "trouble", "to": "c", "when": "error == 'refused'"},
+    ]
+    members = [member(name, answer) for name in ("a", "b", "c", "trouble")]
+    return Team("ways", members=members, strategy="graph", max_turns=9, options={"edges": edges})
+
+
+def _fan_out(answer: Answer) -> Team:
+    """Chunks for two workers and one that fails; the second takes its time."""
+    members = [member("a", answer), member("b", answer, patience=200), member("trouble", answer)]
+    options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three", "four"], "limit": 2, "aggregator": "z"}
+    options["on_failure"] = "collect"
+    return Team("fan-out", members=members, helpers=[member("z", answer)], strategy="fan_out", options=options)
+
+
+def _dag(answer: Answer) -> Team:
+    """A branch that is taken, one that is skipped, and a slow step beside them."""
+    steps: list[JsonValue] = [
+        {"id": "a"},
+        {"id": "b"},
+        {"id": "c", "needs": ["a"], "when": "'opinion' in outputs.a", "task": "Object to: {{ outputs.a }}"},
+        {"id": "never", "agent": "c", "needs": ["a"], "when": "'fact' in outputs.a"},
+        {"id": "d", "needs": ["c", "never", "b"]},
+    ]
+    members = [member(name, answer, patience=200 if name == "b" else 0) for name in "abcd"]
+    return Team("dag", members=members, strategy="dag", options={"steps": steps, "max_parallel": 3})
+
+
+def _hierarchical(answer: Answer) -> Team:
+    """A decision that is told back, a specialist that fails, and one that is slower than who comes after it."""
+    work = [{"specialist": name, "task": f"look at {name}"} for name in ("a", "trouble", "b")]
+    decisions = ["let me think", {"action": "delegate", "delegations": work}, {"action": "delegate", **work[2]}]
+    decisions.append({"action": "synthesize", "synthesis": "both are good"})
+
+    async def decide(turn: Turn, ctx: Context) -> str:
+        call = partial(_answered, answer, "lead")
+        await ctx.effect("request", Effect("model", "m", digest(turn.prompt), call))
+        again = turn.number > 1 or "could not be used" in turn.task
+        return json.dumps(decisions[turn.number - 1 + again])
+
+    members = [member("a", answer, patience=200), member("b", answer), member("trouble", answer)]
+    options: dict[str, JsonValue] = {"orchestrator": "lead", "on_failure": "collect"}
+    return Team(
+        "office", members=members, helpers=[FunctionAgent("lead", decide)], strategy="hierarchical", options=options
+    )
+
+
+async def _answered(answer: Answer, name: str, attempt: Attempt) -> Returned:
+    return answer(name, attempt)
+
+
+def _reactive(answer: Answer) -> Team:
+    """Two who react at once, a failure that somebody handles, and a loop that a limit ends."""
+
+    def row(name: str, on: str, *emits: str, when: str | None = None) -> JsonValue:
+        return {"member": name, "on": on, "emits": [{"type": kind} for kind in emits], "when": when}
+
+    rows = [row("a", "workflow.started", "x"), row("b", "x", "y", when="depth < 2"), row("c", "x", "z")]
+    rows += [row("trouble", "z"), row("a", "agent.error", "x"), row("c", "y")]
+    members = [member(name, answer, patience=500 if name == "b" else 0) for name in ("a", "b", "c", "trouble")]
+    options: dict[str, JsonValue] = {"subscriptions": rows, "max_depth": 6, "state": {"n": 0}}
+    return Team("network", members=members, strategy="reactive", options=options)
+
+
 TEAMS: dict[str, Callable[[Answer], Team]] = {
     "sequential": _sequential,
     "pipeline": _pipeline,
@@ -91,4 +181,10 @@ TEAMS: dict[str, Callable[[Answer], Team]] = {
     "failing": _failing,
     "debate": _debate,
     "program": _program,
+    "selector": _selector,
+    "graph": _graph,
+    "hierarchical": _hierarchical,
+    "reactive": _reactive,
+    "fan_out": _fan_out,
+    "dag": _dag,
 }

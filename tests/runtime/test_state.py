@@ -12,10 +12,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past, Spending
-from teamwright.runtime.state import RunState
+from teamwright.runtime.state import RunState, Waiting
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.values.limits import Limits
-from teamwright.values.people import Answer
+from teamwright.values.people import Answer, Question
 
 
 def state(past: Past | None = None) -> RunState:
@@ -74,7 +74,7 @@ async def test_only_open_questions_with_nothing_else_going_on_wait_for_people() 
     run = state()
     assert not run.waits_for_people
     question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    run.questions["t/q"] = question
+    run.questions["t/q"] = Waiting(Question(text="?"), question)
     assert run.waits_for_people
     run.agents_at_work = 1
     assert not run.waits_for_people

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from itertools import count
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from teamwright.agents.protocol import Context, Effect, Returned
+from teamwright.strategies.dag import Dag
+from teamwright.strategies.fan_out import FanOut
+from teamwright.strategies.graph import Graph
+from teamwright.strategies.hierarchical import Hierarchical
 from teamwright.strategies.protocol import Members, Settings, Strategy, Talk, Task
+from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.round_robin import RoundRobin
+from teamwright.strategies.selector import Selector
 from teamwright.strategies.sequential import Sequential
+from teamwright.testing.rehearsal import TASK
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.values.messages import Message
 from teamwright.values.results import Outcome
@@ -44,9 +53,165 @@ class TestRoundRobinAsAPipeline(StrategyConformance):
         return RoundRobin()
 
 
+class TestSelector(StrategyConformance):
+    """A helper chooses: the last who may speak, by name."""
+
+    settings = Settings(max_turns=3, options={"agent": "moderator"})
+
+    def make(self) -> Strategy:
+        return Selector()
+
+    def lines(self, member: str, turn: Turn) -> str | None:
+        return turn.task.split(", ")[-1] if turn.purpose == "coordinate" else None
+
+
+class TestSelectorAsAPipeline(TestSelector):
+    settings = Settings(share="output", max_turns=3, options={"agent": "moderator", "prompt": "{{ participants }}"})
+
+
+class TestSelectorWithEdges(TestSelector):
+    """The first member chooses, where the edges leave it a choice; nobody may follow the last."""
+
+    settings = Settings(
+        max_turns=4,
+        options={
+            "agent": "member-1",
+            "prompt": "{{.History}} {{.Participants}}",
+            "edges": [
+                {"from": "member-1", "to": "member-2"},
+                {"from": "member-1", "to": "member-3", "when": "state.turn < 3"},
+                {"from": "member-2", "to": "member-1"},
+            ],
+        },
+    )
+
+    def lines(self, member: str, turn: Turn) -> str | None:
+        return "nonsense" if turn.purpose == "coordinate" else None
+
+
+EDGES: list[JsonValue] = [
+    {"from": "member-1", "to": "member-2", "when": "state.turns['member-1'] == 1"},
+    {"from": "member-1", "to": "member-3", "when": "'answers' in text"},
+    {"from": "member-2", "to": "member-1"},
+]
+
+
+class TestGraph(StrategyConformance):
+    settings = Settings(max_turns=9, options={"edges": EDGES})
+
+    def make(self) -> Strategy:
+        return Graph()
+
+
+class TestGraphAsAPipeline(TestGraph):
+    settings = Settings(share="output", max_turns=9, options={"edges": EDGES})
+
+
+class TestGraphThatHandlesFailures(TestGraph):
+    settings = Settings(
+        max_turns=9,
+        options={
+            "edges": [*EDGES, *({"from": f"member-{n}", "to": "member-3", "when": "error is string"} for n in (1, 2))]
+        },
+    )
+
+
+class TestFanOut(StrategyConformance):
+    settings = Settings(options={"chunks": ["x", {"y": 1}, "x", "z"], "limit": 2, "aggregator": "member-3"})
+
+    def make(self) -> Strategy:
+        return FanOut()
+
+
+class TestFanOutAsAPipeline(TestFanOut):
+    settings = Settings(share="output", options={"chunks": ["x", "y", "z"], "on_failure": "collect"})
+
+
+class TestFanOutThatStopsAtAFailure(TestFanOut):
+    settings = Settings(options={"chunks": ["x", "y", "z"], "limit": 2, "cancel_others": True})
+
+
+class TestFanOutWithASplitter(TestFanOut):
+    settings = Settings(options={"splitter": "member-2", "aggregator": "member-3", "on_failure": "skip"})
+
+    def lines(self, member: str, turn: Turn) -> str | None:
+        return '{"chunks": ["x", "y", "z"]}' if member == "member-2" else None
+
+
+STEPS: list[JsonValue] = [
+    {"id": "first", "agent": "member-1"},
+    {"id": "second", "agent": "member-2"},
+    {"id": "never", "agent": "member-2", "when": "task == ''"},
+    {"id": "third", "agent": "member-3", "needs": ["first", "never"]},
+    {"id": "last", "agent": "member-3", "needs": ["third", "second"]},
+]
+
+
+class TestDag(StrategyConformance):
+    settings = Settings(options={"steps": STEPS})
+
+    def make(self) -> Strategy:
+        return Dag()
+
+
+class TestDagAsAPipeline(TestDag):
+    settings = Settings(share="output", options={"steps": STEPS, "max_parallel": 2, "on_failure": "collect"})
+
+
+class TestDagThatStopsAtAFailure(TestDag):
+    settings = Settings(options={"steps": STEPS, "cancel_others": True})
+
+
+class TestDagThatSkipsFailures(TestDag):
+    settings = Settings(options={"steps": STEPS, "max_parallel": 1, "on_failure": "skip"})
+
+
 class TestDebate(StrategyConformance):
     def make(self) -> Strategy:
         return Debate()
+
+
+class TestHierarchical(StrategyConformance):
+    """The last member leads: it delegates to both others at once, and then sums up."""
+
+    settings = Settings(options={"orchestrator": "member-3"})
+
+    def make(self) -> Strategy:
+        return Hierarchical()
+
+    def lines(self, member: str, turn: Turn) -> str | None:
+        if turn.purpose != "coordinate":
+            return None
+        if "answers" in turn.prompt:
+            return json.dumps({"action": "synthesize", "synthesis": f"summed up at {turn.digest[:8]}"})
+        work = [{"specialist": name, "task": TASK} for name in ("member-1", "member-2")]
+        return json.dumps({"action": "delegate", "delegations": work})
+
+
+class TestHierarchicalAsAPipeline(TestHierarchical):
+    settings = Settings(share="output", options={"orchestrator": "member-3", "limit": 1})
+
+
+class TestReactive(StrategyConformance):
+    """The first sets off the others, who work at once; the last also reacts to what the second said."""
+
+    settings = Settings(
+        options={
+            "subscriptions": [
+                {"member": "member-1", "on": "workflow.started", "emits": [{"type": "begun"}]},
+                {"member": "member-2", "on": "begun", "emits": [{"type": "half"}, {"type": "unheard"}]},
+                {"member": "member-3", "on": "begun"},
+                {"member": "member-3", "on": "half"},
+            ]
+        }
+    )
+
+    def make(self) -> Strategy:
+        return Reactive()
+
+
+class TestReactiveAsAPipeline(TestReactive):
+    settings = Settings(share="output", options={**TestReactive.settings.options, "limit": 1})
 
 
 class Plain:
@@ -76,7 +241,7 @@ class Plain:
 class Random(Plain):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         shuffled = sorted(members, key=lambda member: random.random())
-        return await super().run(task, shuffled, ctx)
+        return await super().run(task, Members(shuffled), ctx)
 
 
 NUMBERS = count(1)
@@ -104,7 +269,7 @@ class ChangesHistory(Plain):
 class ReturnsEverything(Plain):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         outcome = await super().run(task, members, ctx)
-        return outcome.model_copy(update={"messages": (*task.history, *outcome.messages)})
+        return outcome.changed(messages=(*task.history, *outcome.messages))
 
 
 class HidesTheTask(Plain):
@@ -120,14 +285,14 @@ class OneKeyForAll(Plain):
 class GoesOnAfterTheEnd(Plain):
     async def ask(self, number: int, member: object, talk: Talk, ctx: Context) -> Reply | Failure:
         reply = await super().ask(number, member, talk, ctx)
-        return reply if isinstance(reply, Failure) else reply.model_copy(update={"signal": None})
+        return reply if isinstance(reply, Failure) else reply.changed(signal=None)
 
 
 class SpeaksForOthers(Plain):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         outcome = await super().run(task, members, ctx)
-        said = tuple(message.model_copy(update={"name": "plain"}) for message in outcome.messages)
-        return outcome.model_copy(update={"messages": said})
+        said = tuple(message.changed(name="plain") for message in outcome.messages)
+        return outcome.changed(messages=said)
 
 
 class TouchesTheWorld(Plain):

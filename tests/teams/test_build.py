@@ -34,26 +34,43 @@ def test_each_agent_is_built_once_by_name() -> None:
     assert inner.members[0] is outer.members[1] is outer.members[2]
 
 
+@pytest.mark.usefixtures("third_parties")
 def test_a_team_gets_all_that_is_declared() -> None:
     declared = manifest(
-        agents={"a": {"function": FUNCTION}},
+        agents={"a": {"function": FUNCTION}, "h": {"function": FUNCTION}},
         teams={
             "t": {
-                "description": "d", "strategy": "round-robin", "members": ["a"], "share": "output", "max_turns": 2,
+                "description": "d", "strategy": "relay-race", "members": ["a"], "share": "output", "max_turns": 2,
                 "on_max_turns": "fail", "limits": {"calls": 3}, "output_schema": {"type": "object"},
-                "options": {"x": 1},
+                "options": {"legs": [], "coaches": ["h", "a", "h"]}, "optional": True,
             }
         },
     )  # fmt: skip
     team = Builder(declared).team()
-    assert team.spec == declared.teams["t"].model_copy(update={"strategy": "round_robin"})
+    assert team.spec == declared.teams["t"].model_copy(update={"strategy": "relay_race"})
+    assert [helper.name for helper in team.helpers] == ["h"]
+
+
+@pytest.mark.usefixtures("third_parties")
+def test_a_team_that_helps_another_is_not_the_one_meant() -> None:
+    declared = manifest(
+        agents={"a": {"function": FUNCTION}},
+        teams={
+            "coach": {"members": ["a"]},
+            "race": {"members": ["a"], "strategy": "relay_race", "options": {"legs": [], "coaches": ["coach"]}},
+        },
+    )
+    team = Builder(declared).team()
+    assert team.name == "race"
+    assert team.helpers[0].kind == "team"
+    assert team.source.manifest.teams.keys() == {"race", "coach"}
 
 
 def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     common: dict[str, Any] = {
         "description": "d", "capabilities": ["c"], "input_schema": {"type": "object"},
         "output_schema": {"type": "object"},
-        "timeout": 3.0, "retry": {"attempts": 1, "backoff": 0.0}, "limits": {"calls": 3},
+        "timeout": 3.0, "retry": {"attempts": 1, "backoff": 0.0}, "limits": {"calls": 3}, "critical": True,
     }  # fmt: skip
     declared = manifest(
         models={"main": {"url": "http://127.0.0.1:1/v1", "name": "tiny"}},
@@ -76,7 +93,7 @@ def test_an_agent_gets_all_that_is_declared() -> None:  # P-01
     assert model.model == ServerModel(url="http://127.0.0.1:1/v1", name="tiny")
     assert (model.temperature, model.max_tokens, model.timeout, model.instructions) == (0.0, 9, 3.0, "i")
     assert model.retry == RetryPolicy(attempts=1, backoff=0.0)
-    assert model.can_terminate
+    assert (model.can_terminate, model.critical, model.optional) == (True, True, False)
     assert function.spec.model_dump(exclude_defaults=True) == declared.agents["f"].model_dump(exclude_defaults=True)
 
 
@@ -125,7 +142,7 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
             "m": {
                 "model": "main", "tools": ["terminate", FUNCTION], "input_schema": schema, "output_schema": schema,
                 "max_tokens": 7, "timeout": 2.0, "retry": {"attempts": 0}, "limits": {"calls": 2},
-                "capabilities": ["c"],
+                "capabilities": ["c"], "optional": True,
             }
         },
     )  # fmt: skip
@@ -136,6 +153,7 @@ def test_a_script_takes_the_place_of_a_model_with_all_else_as_declared(tmp_path:
     assert (spec.tools, spec.input_schema, spec.output_schema) == (("terminate", FUNCTION), schema, schema)
     assert (spec.max_tokens, spec.timeout, spec.retry.attempts, spec.limits) == (7, 2.0, 0, Limits(calls=2))
     assert agent.can_terminate
+    assert (agent.optional, spec.optional) == (True, True)
 
 
 def test_replacing_models_leaves_functions_alone() -> None:

@@ -9,6 +9,7 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.errors import ManifestError
 from teamwright.teams.load import read_manifest, source_of, source_with, team_from
+from teamwright.values.specs import Source
 
 MANIFEST = """
 agents:
@@ -100,3 +101,18 @@ async def test_a_run_is_resumed_from_its_record_alone(folder: Path) -> None:
     async with Engine(folder / "j.db") as engine:
         result = await engine.resume("r")
     assert (result.status, result.data) == ("completed", {"n": 1})
+
+
+@pytest.mark.usefixtures("third_parties")
+def test_a_model_in_options_is_in_the_record_as_an_agent(folder: Path) -> None:  # R-04
+    (folder / "race.yaml").write_text(
+        "models: {primary: local}\n"
+        "agents: {a: {model: primary}}\n"
+        "teams: {t: {members: [a], strategy: relay-race, relay-race: {legs: [], model: primary}}}"
+    )
+    team = load_team(folder / "race.yaml")
+    assert [helper.name for helper in team.helpers] == ["t-relay_race"]
+    recorded = Source.model_validate_json(team.source.model_dump_json())
+    again = team_from(recorded)
+    assert [helper.name for helper in again.helpers] == ["t-relay_race"]
+    assert again.settings == team.settings

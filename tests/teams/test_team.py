@@ -13,6 +13,7 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
 from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.specs import JsonSchema
+from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Counting, Written, says
 
@@ -176,3 +177,17 @@ def test_a_lone_agent_runs_as_a_team_of_one() -> None:
 def test_what_is_no_agent_is_refused(thing: Any) -> None:
     with pytest.raises(UsageError, match="neither a team nor an agent"):
         require_team(thing)
+
+
+async def test_data_that_the_asker_would_like_is_read_from_a_teams_answer() -> None:
+    inner = Team("inner", members=[Counting().agent("a", '{"n": 1}')])
+    asked: list[Reply | Failure] = []
+
+    async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
+        asked.append(await ctx.ask(members[0], Turn("go", output_schema=NUMBER), key="ask"))
+        return says("done")
+
+    async with Engine("memory") as engine:
+        await engine.run(Team("outer", members=[inner], strategy=Written(ask)), "go")
+    assert isinstance(asked[0], Reply)
+    assert asked[0].data == {"n": 1}

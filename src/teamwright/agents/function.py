@@ -16,19 +16,18 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import to_json, to_jsonable_python
 
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data, with_welcome_data
-from teamwright.agents.standing import check_standing
+from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.threads import in_thread
 from teamwright.errors import AgentError, UsageError
 from teamwright.values.events import AgentAbandoned
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.turns import Reply, Turn
 
-NORMAL = RetryPolicy()
 BARE = AgentSpec()
 
 Function = Callable[..., Any]
@@ -53,6 +52,8 @@ class FunctionAgent:
         output_schema: JsonSchema | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
         limits: Limits | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool = False,
@@ -62,8 +63,9 @@ class FunctionAgent:
         self.name = check_name("agent", name)
         self.description, self.capabilities, self.limits = description, capabilities, limits
         self.can_terminate, self.optional, self.critical = can_terminate, optional, critical
+        self.fallback, self.too_long = fallback, too_long
         check_standing(name, optional=optional, critical=critical)
-        self._function, self._retry, self._timeout = function, retry or NORMAL, timeout
+        self._function, self._retry, self._timeout = function, retry or USUAL, timeout
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema, self._output_schema = input_schema, output_schema
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -85,11 +87,13 @@ class FunctionAgent:
             "timeout": self._timeout,
             "limits": self.limits,
             "tools": (TERMINATE,) if self.can_terminate else (),
+            "fallback": fallback_spec(self.name, self.fallback),
+            "too_long": self.too_long,
             "optional": self.optional,
             "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
-        if self._retry is not NORMAL:
+        if self._retry is not USUAL:
             given["retry"] = self._retry
         if self._isolate != "thread":
             given["isolate"] = self._isolate

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from pydantic import BaseModel
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.protocol import Agent, Context
 from teamwright.agents.schema import Schema, as_schema, check_input
+from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike
 from teamwright.errors import MissingExtra, UsageError
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.names import check_name
 from teamwright.values.specs import AgentSpec, ServerModel
 from teamwright.values.turns import Reply, Turn
@@ -108,7 +109,11 @@ class ModelAgent:
         max_tokens: int | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
         limits: Limits | None = None,
+        optional: bool = False,
+        critical: bool = False,
         models: Models | None = None,
     ) -> None:
         self.name = check_name("agent", name)
@@ -121,8 +126,10 @@ class ModelAgent:
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
-        self.retry = retry or RetryPolicy()
-        self.limits = limits
+        self.retry = retry or USUAL
+        self.limits, self.optional, self.critical = limits, optional, critical
+        self.fallback, self.too_long = fallback, too_long
+        check_standing(name, optional=optional, critical=critical)
         self.toolbox = Toolbox(tools)
         self._models = models
 
@@ -145,9 +152,17 @@ class ModelAgent:
             "max_tokens": self.max_tokens,
             "timeout": self.timeout,
             "limits": self.limits,
+            "fallback": fallback_spec(self.name, self.fallback),
+            "too_long": self.too_long,
+            "optional": self.optional,
+            "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
-        return AgentSpec.model_validate(given | {"temperature": self.temperature, "retry": self.retry})
+        if self.temperature is not None:
+            given["temperature"] = self.temperature
+        if self.retry is not USUAL:
+            given["retry"] = self.retry
+        return AgentSpec.model_validate(given)
 
     def __repr__(self) -> str:
         model = self.model if isinstance(self.model, str) else f"{self.model.name} at {self.model.url}"

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
-from pydantic_ai import ModelRetry, NativeOutput, StructuredDict
+from pydantic_ai import ModelRetry, NativeOutput, PromptedOutput, StructuredDict
+from pydantic_core import from_json
 
+from teamwright.agents.model_clients import ModelClient
 from teamwright.agents.schema import check
 from teamwright.errors import InvalidOutput
 
@@ -16,26 +18,44 @@ WRAPPED = "value"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The answer that an agent must give. What is no object travels wrapped in one, as models give nothing else."""
+    """The answer that an agent must give, or one that is only `welcome`: then anything else will do as well.
+
+    What is no object travels wrapped in one, as models give nothing else.
+    """
 
     agent: str
     schema: dict[str, JsonValue]
     model: type[BaseModel] | None = None
+    welcome: bool = False
 
     @property
     def wrapped(self) -> bool:
         """Whether the schema describes something other than an object."""
         return self.schema.get("type") != "object"
 
-    def output_type(self, native: bool) -> Any:
-        """The output type for pydantic-ai: the provider's own JSON mode, or what its profile prefers."""
-        schema = self.schema
-        if self.wrapped:
-            inner = {key: value for key, value in schema.items() if key != "$defs"}
-            definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-            schema = {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **definitions}
-        shape = StructuredDict(cast("dict[str, Any]", schema), name="answer")
-        return NativeOutput(shape) if native else shape
+    def output_type(self, client: ModelClient) -> Any:
+        """The output type for pydantic-ai: the provider's own JSON mode, or what its profile prefers.
+
+        It is plain text where data is welcome and the model has no way to give it.
+        """
+        shape = StructuredDict(cast("dict[str, Any]", self._sent), name="answer")
+        profile = client.model.profile
+        if client.native_output:
+            return NativeOutput(shape)
+        if profile.get("supports_tools", True) or not self.welcome:
+            return shape
+        if profile.get("supports_json_schema_output"):
+            return NativeOutput(shape)
+        return PromptedOutput(shape) if profile.get("supports_json_object_output") else str
+
+    @property
+    def _sent(self) -> dict[str, JsonValue]:
+        """The schema as the model is told it."""
+        if not self.wrapped:
+            return self.schema
+        inner = {key: value for key, value in self.schema.items() if key != "$defs"}
+        definitions = {"$defs": self.schema["$defs"]} if "$defs" in self.schema else {}
+        return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **definitions}
 
     def read(self, output: JsonValue) -> JsonValue:
         """The answer itself, or `InvalidOutput` that says how it breaks the schema."""
@@ -46,6 +66,25 @@ class Shape:
             output = output[WRAPPED]
         self.check(output)
         return output
+
+    def found_in(self, text: str) -> JsonValue:
+        """The answer that a text holds as JSON, where it fits; else `None`."""
+        try:
+            data = cast("JsonValue", from_json(text))
+            self.check(data)
+        except (ValueError, InvalidOutput):
+            return None
+        return data
+
+    def settled_by(self, text: str) -> bool:
+        """Whether a text is the answer: where data is only welcome any words are, and JSON if it fits."""
+        if not self.welcome or not text:
+            return False
+        try:
+            from_json(text)
+        except ValueError:
+            return True
+        return not self.wrapped and self.found_in(text) is not None
 
     def check(self, data: JsonValue) -> None:
         """Hold data against the schema, and against the rules of the model class where one was given."""

@@ -42,25 +42,30 @@ TOOL_RETRIES = 3
 ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
-class Terminated(Exception):
-    """The model called `terminate`; carries the response in which it did."""
+class Settled(Exception):
+    """The turn is over before pydantic-ai would end it: the model called `terminate`, or its words will do."""
 
-    def __init__(self, response: ModelResponse, arguments: object) -> None:
-        self.response, self.arguments = response, arguments
-        super().__init__(TERMINATE)
+    def __init__(self, content: str, signal: Signal | None = None) -> None:
+        self.content: str = content
+        self.signal: Signal | None = signal
+        super().__init__(content)
 
 
 class RecordedModel(WrapperModel):
     """A model whose every request is one effect of the turn, named by its number."""
 
-    def __init__(self, agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools) -> None:
+    def __init__(
+        self, agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools, shape: Shape | None
+    ) -> None:
         super().__init__(client.model)
         self._agent, self._ctx, self._source, self._tools = agent, ctx, client, tools
+        self._shape = shape
         self._max_output = agent.max_tokens or turn.max_output
         self._call_ids: set[str] = set()
         self._requests = 0
         self._spent: Usage = NOTHING
         self.truncated = False
+        self.said = ""
 
     @property
     def spent(self) -> Usage:
@@ -91,10 +96,19 @@ class RecordedModel(WrapperModel):
         self._spent += returned.usage
         self.truncated = returned.truncated
         response = from_record(returned.value, self._requests, self._call_ids)
-        for part in response.parts:
-            if self._tools.may_terminate and isinstance(part, ToolCallPart) and part.tool_name == TERMINATE:
-                raise Terminated(response, part.args)
+        self._settle(response)
         return response
+
+    def _settle(self, response: ModelResponse) -> None:
+        """End the turn where nothing that the model could still say would add to it."""
+        text = _text(response)
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        for call in calls:
+            if self._tools.may_terminate and call.tool_name == TERMINATE:
+                raise Settled(final_response(call.args) or text, "terminate")
+        self.said = text or (calls[-1].args_as_json_str() if calls else "")
+        if self._shape is not None and not calls and self._shape.settled_by(text):
+            raise Settled(text)
 
     async def _call(
         self,
@@ -159,8 +173,8 @@ class RecordedTools(AbstractToolset[None]):
 
 async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools) -> Reply:
     """Let pydantic-ai run its loop for one turn, and read its answer."""
-    model = RecordedModel(agent, turn, ctx, client, tools)
-    shape = Shape(agent.name, agent.output_schema, agent.output_type) if agent.output_schema is not None else None
+    shape = _shape(agent, turn)
+    model = RecordedModel(agent, turn, ctx, client, tools, shape)
     try:
         result = await _runner(agent, model, client, tools, shape).run(
             turn.task,
@@ -168,24 +182,34 @@ async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelCl
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
             infer_name=False,
         )
-    except Terminated as ending:
-        content = final_response(ending.arguments) or _text(ending.response)
-        return _reply(agent, model, content, _data_in(content, shape), "terminate")
+    except Settled as ending:
+        return _reply(agent, model, ending.content, shape and shape.found_in(ending.content), ending.signal)
     except UsageLimitExceeded as error:
         raise InvalidOutput(f"{agent.name!r} made {MOST_REQUESTS} requests and still had no answer.") from error
     except AgentRunError as error:
-        raise classify(error, client.name) from error
+        failure = classify(error, client.name)
+        if shape is not None and shape.welcome and isinstance(failure, InvalidOutput) and model.said:
+            return _reply(agent, model, model.said, shape.found_in(model.said))
+        raise failure from error
     except UserError as error:
         raise UsageError(f"The agent {agent.name!r} can't be run like this: {error}") from error
-    if shape is None:
-        return _reply(agent, model, str(result.output))
+    if shape is None or isinstance(result.output, str):
+        return _reply(agent, model, str(result.output), shape and shape.found_in(str(result.output)))
     data = shape.read(cast("JsonValue", result.output))
     return _reply(agent, model, json.dumps(data, ensure_ascii=False), data)
+
+
+def _shape(agent: ModelAgent, turn: Turn) -> Shape | None:
+    """The shape of the answer: what the agent declares, else what the asker would like."""
+    if agent.output_schema is not None:
+        return Shape(agent.name, agent.output_schema, agent.output_type)
+    return None if turn.output_schema is None else Shape(agent.name, dict(turn.output_schema), welcome=True)
 
 
 def _runner(
     agent: ModelAgent, model: RecordedModel, client: ModelClient, tools: Tools, shape: Shape | None
 ) -> Agent[None, Any]:
+    output = str if shape is None else shape.output_type(client)
     settings = ModelSettings()
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
@@ -194,14 +218,14 @@ def _runner(
     runner: Agent[None, Any] = Agent(
         model,
         deps_type=type(None),
-        output_type=str if shape is None else shape.output_type(client.native_output),
+        output_type=output,
         instructions=agent.instructions or None,
         name=agent.name,
         model_settings=settings,
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
         toolsets=[RecordedTools(tools)] if tools.offers else None,
     )
-    if shape is not None:
+    if shape is not None and output is not str:
         runner.output_validator(shape.validate)
     return runner
 
@@ -215,15 +239,3 @@ def _reply(
 
 def _text(response: ModelResponse) -> str:
     return "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
-
-
-def _data_in(content: str, shape: Shape | None) -> JsonValue:
-    """Structured data in a final response, where it is some that fits: terminating asks for nothing."""
-    if shape is None:
-        return None
-    try:
-        data = cast("JsonValue", json.loads(content))
-        shape.check(data)
-    except (ValueError, InvalidOutput):
-        return None
-    return data

@@ -20,16 +20,17 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check_input, with_data
+from teamwright.agents.schema import check_input, with_data, with_welcome_data
+from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
 from teamwright.values.frozen import Value
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
 
 MOST_REQUESTS = 50
@@ -174,15 +175,21 @@ class ScriptedAgent:
         max_tokens: int | None = None,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
         limits: Limits | None = None,
+        optional: bool = False,
+        critical: bool = False,
         source: str | None = None,
     ) -> None:
         self.name = check_name("agent", name)
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
-        self.limits = limits
+        self.limits, self.optional, self.critical = limits, optional, critical
+        self.fallback, self.too_long = fallback, too_long
+        check_standing(name, optional=optional, critical=critical)
         self._toolbox, self._max_tokens, self._timeout = Toolbox(tools), max_tokens, timeout
-        self._retry = retry or RetryPolicy()
+        self._retry = retry or USUAL
         self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
         self._under_way: Counter[tuple[str, str]] = Counter()
 
@@ -205,9 +212,15 @@ class ScriptedAgent:
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
             "limits": self.limits,
+            "fallback": fallback_spec(self.name, self.fallback),
+            "too_long": self.too_long,
+            "optional": self.optional,
+            "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
-        return AgentSpec.model_validate(given | {"retry": self._retry})
+        if self._retry is not USUAL:
+            given["retry"] = self._retry
+        return AgentSpec.model_validate(given)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the script answer, calling tools as it says."""
@@ -221,12 +234,12 @@ class ScriptedAgent:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
-                            return self._final(final_response(args) or "", signal="terminate")
+                            return self._final(turn, final_response(args) or "", signal="terminate")
                         told += "\n\n" + await self._use(tools, name, args, f"tool-{number}")
                     case {"json": data}:
-                        return self._final(to_json(data).decode(), data=data)
+                        return self._final(turn, to_json(data).decode(), data=data)
                     case value:
-                        return self._final(str(value), truncated=returned.truncated)
+                        return self._final(turn, str(value), truncated=returned.truncated)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
     def _request(self, told: str, cap: int | None) -> Effect:
@@ -288,13 +301,13 @@ class ScriptedAgent:
         return Returned(value, usage, name, cut)
 
     def _final(
-        self, text: str, *, data: JsonValue = None, truncated: bool = False, signal: Literal["terminate"] | None = None
+        self, turn: Turn, text: str, *, data: JsonValue = None, truncated: bool = False, signal: Signal | None = None
     ) -> Reply:
         message = Message(name=self.name, content=text)
         reply = Reply(messages=(message,), data=data, truncated=truncated, signal=signal)
-        if self._output_schema is None or signal:
-            return reply
-        return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+        if self._output_schema is None:
+            return with_welcome_data(reply, turn.output_schema)
+        return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
 def _problem(place: tuple[int | str, ...], text: str, path: Path) -> Problem:

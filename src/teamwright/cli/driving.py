@@ -28,7 +28,8 @@ from teamwright.cli.wording import (
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
-    from teamwright.runtime.engine import Engine, Handle
+    from teamwright.runtime.engine import Engine
+    from teamwright.runtime.handle import Handle
     from teamwright.values.events import Event
     from teamwright.values.results import RunResult
     from teamwright.values.specs import Manifest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -20,16 +20,20 @@ from teamwright.cli.wording import (
     seconds_text,
     status_text,
     usage_text,
+    way_text,
     when_text,
     why_text,
 )
-from teamwright.values.events import AgentCalled, AgentFailed, AgentReplied, Event, RunEnded, TeamStarted
+from teamwright.values.events import AgentAsked, AgentCalled, AgentFailed, AgentReplied, Event, RunEnded, TeamStarted
 from teamwright.values.results import FINAL, iso
+from teamwright.values.turns import Purpose
 
 if TYPE_CHECKING:
     from teamwright.runtime.history import RunHistory
     from teamwright.values.people import Question
     from teamwright.values.results import RunResult
+
+SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate", "judge": "said, to judge"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Entry:
     said: bool = False
     tokens: int = 0
     seconds: float = 0.0
+    purpose: Purpose = "work"
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
@@ -51,6 +56,7 @@ class Entry:
             "at": iso(self.event.time),
             "key": self.event.key,
             "kind": "said" if self.said else "note",
+            "purpose": self.purpose,
             "member": self.member,
             "text": self.text,
             "total_tokens": self.tokens,
@@ -88,9 +94,13 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
     """Read the story of a run out of its events."""
     board = Board()
     entries: list[Entry] = []
+    purposes: dict[str, Purpose] = {}
     for event in history.events:
+        if isinstance(event.fact, AgentAsked):
+            purposes[event.key] = event.fact.purpose
         turn = board.turn_of(event.key)
-        entries.extend(_entries(event, turn, history))
+        found = _entries(event, turn, history)
+        entries += [replace(entry, purpose=purposes.get(event.key, "work")) for entry in found]
         board.take(event)
     questions = history.questions() if result.status not in FINAL else {}
     return Account(
@@ -123,7 +133,7 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
             return found
         case _:
             pass
-    if note := note_text(event):
+    if note := note_text(event) or way_text(event):
         found.append(Entry(event, member, depth, note))
     return found
 
@@ -169,7 +179,8 @@ def _told(entry: Entry, began: float) -> list[str]:
     clock = when_text(entry.event.time).partition(" ")[2]
     used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"
     said = entry.text if entry.text.strip() else "(nothing)"
-    return [f"  {when:<11} {indent}{entry.member} said ({used}, event {entry.event.number}):", _indented(said, 16)]
+    how = f"{entry.member} {SAID[entry.purpose]}"
+    return [f"  {when:<11} {indent}{how} ({used}, event {entry.event.number}):", _indented(said, 16)]
 
 
 def _indented(text: str, by: int) -> str:

@@ -23,6 +23,14 @@ from teamwright.values.events import (
     RunResumed,
     RunStarted,
     ScopeExpired,
+    StepSkipped,
+    TeamBounded,
+    TeamDecided,
+    TeamEmitted,
+    TeamGoalReached,
+    TeamRouted,
+    TeamSelected,
+    TeamToldBack,
 )
 from teamwright.values.results import RunResult, Status, StopReason
 
@@ -42,9 +50,18 @@ ERROR_WORDS = {
     "deadline": "the time was used up",
     "tool": "a tool failed",
     "script": "the script has no rule for it",
+    "expression": "a condition or a template could not be worked out",
     "crash": "the agent's code failed",
     "cancelled": "stopped",
 }
+
+READ_BY = {
+    "structured": "as structured output",
+    "exact": "by name",
+    "case": "by name, in other letters",
+    "mention": "its answer names one who may speak",
+}
+"""How a selector's answer was read."""
 
 
 def seconds_text(seconds: float) -> str:
@@ -103,7 +120,7 @@ def usage_text(usage: Usage) -> str:
 WHY: dict[tuple[Status, StopReason | None], str] = {
     ("completed", "terminated"): "A member ended the work with the terminate tool.",
     ("completed", "max_turns"): "The team stopped at its limit of turns, as it was told to.",
-    ("completed", None): "Every member has had its say; the last reply is the answer.",
+    ("completed", None): "The team came to the end of its work; the last reply is the answer.",
     ("failed", "max_turns"): "The team reached its limit of turns, which its manifest calls a failure.",
     ("failed", None): "A member failed and the team can't go on without it.",
     ("degraded", "budget"): "The next call would not have fitted the budget; the result is what was said until then.",
@@ -191,7 +208,7 @@ def _note_of_member(event: Event) -> str | None:
         case AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was left behind"
         case _:
-            return _note_of_people(event) or _note_of_budget(event)
+            return _note_of_people(event) or _note_of_budget(event) or _note_of_team(event) or _note_of_step(event)
 
 
 def _note_of_people(event: Event) -> str | None:
@@ -213,6 +230,52 @@ def _note_of_budget(event: Event) -> str | None:
             return f"the provider reported {over} tokens more than were reserved at {level or 'the run'!r}"
         case Custom(domain=domain, name=name):
             return f"{domain} {name}"
+        case _:
+            return None
+
+
+def _note_of_team(event: Event) -> str | None:
+    match event.fact:
+        case TeamDecided(by=by, action=action, iteration=number, to=to):
+            whom = f" to {', '.join(to)}" if to else ""
+            return f"decision {number} of {by}: {action}{whom}"
+        case TeamToldBack(member=member, problem=problem):
+            return f"{member} is asked again, since its answer can't be used: {problem}"
+        case TeamEmitted(type=kind, by=by, to=to):
+            return f"event {kind}{f' from {by}' if by else ''}, to {', '.join(to) or 'nobody'}"
+        case TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
+            return f"stopped by {limit} ({most}): {kind} from {by} does not happen, {fact.course}"
+        case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
+            return f"{by} reached the goal; {at_work} at work are stopped, {count_text(waiting, 'reaction')} dropped"
+        case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
+            return f"turn {turn} falls to {member}, the first who may speak, since {reason}"
+        case _:
+            return None
+
+
+def way_text(event: Event) -> str | None:
+    """Who is next and why, for whoever was not there; nothing where it could not have been anybody else."""
+    match event.fact:
+        case TeamSelected(member=member, turn=turn, how="only"):
+            return f"turn {turn} is {member}'s, the only one who may speak"
+        case TeamSelected(member=member, turn=turn, how=how, by=by) if how != "fallback":
+            return f"turn {turn} is {member}'s: {by} chose ({READ_BY[how]})"
+        case TeamRouted(source=source, to=None):
+            return f"no way leads on from {source}: none of its conditions holds"
+        case TeamRouted(source=source, to=to, when=when) if when is not None:
+            return f"from {source} on to {to}, since {when}"
+        case _:
+            return None
+
+
+def _note_of_step(event: Event) -> str | None:
+    match event.fact:
+        case StepSkipped(step=step, reason="condition"):
+            return f"step {step} was skipped: its condition does not hold"
+        case StepSkipped(step=step, reason="needs", because=needs):
+            return f"step {step} was skipped: there is nothing from {', '.join(needs)}, which it needs"
+        case StepSkipped(step=step, because=needs):
+            return f"step {step} was skipped: it stands on {', '.join(needs)}, and a step failed there"
         case _:
             return None
 

@@ -36,10 +36,11 @@ Ended = tuple[Reply | Failure, Event | None]
 class Ask:
     """One member's turn, as the scope that asks sees it. `key` is claimed already."""
 
-    __slots__ = ("_context", "_key", "_member", "_turn")
+    __slots__ = ("_context", "_key", "_member", "_turn", "attempt")
 
-    def __init__(self, context: RunContext, member: Agent, turn: Turn, key: str) -> None:
+    def __init__(self, context: RunContext, member: Agent, turn: Turn, key: str, first: int = 1) -> None:
         self._context, self._member, self._turn, self._key = context, member, turn, key
+        self.attempt = first
 
     async def ending(self) -> Reply | Failure:
         """The recorded ending, in its place in the order of the journal, or a new one."""
@@ -67,19 +68,19 @@ class Ask:
     def _match(self) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
         path, key, run = self._context.path, self._key, self._context.run
-        member, digest, attempt = self._member.name, self._turn.digest, 1
-        while recorded := run.past.asks.get(join_key(path, with_attempt(key, attempt))):
+        member, digest = self._member.name, self._turn.digest
+        while recorded := run.past.asks.get(join_key(path, with_attempt(key, self.attempt))):
             if recorded.asked.member == member and recorded.asked.digest == digest:
-                return with_attempt(key, attempt), recorded
+                return with_attempt(key, self.attempt), recorded
             run.disagree(
                 join_key(path, key),
                 f"that {recorded.asked.member!r} was asked at {join_key(path, key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member!r} there with the turn {digest[:8]}, after {len(self._turn.history)} messages",
             )
-            run.past.give_way(join_key(path, with_attempt(key, attempt)))
-            attempt += 1
-        return with_attempt(key, attempt), None
+            run.past.give_way(join_key(path, with_attempt(key, self.attempt)))
+            self.attempt += 1
+        return with_attempt(key, self.attempt), None
 
     def _asked(self) -> AgentAsked:
         turn = self._turn

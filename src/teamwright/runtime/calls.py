@@ -20,6 +20,7 @@ from teamwright.values.events import (
     BudgetRefused,
     Delta,
 )
+from teamwright.values.limits import USUAL, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.names import join_key
 
@@ -208,7 +209,7 @@ class Calls:
         if reservation is not None:
             reservation.forfeit() if unknown_cost else reservation.release()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
-        wait = wait_before_retry(self._effect.retry, failures, error, chance)
+        wait = wait_before_retry(self._retry, failures, error, chance)
         if run.closing:
             return None
         run.recorder.add(
@@ -225,6 +226,12 @@ class Calls:
         )
         self._tally(reservation.tokens if reservation and unknown_cost else 0, error.mark)
         return wait
+
+    @property
+    def _retry(self) -> RetryPolicy | None:
+        """The effect's own policy; where it has only the usual one, the team's."""
+        own, teams = self._effect.retry, self._context.recovery
+        return teams.retry or own if own is USUAL and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:
         text = self._context.run.redactor.text(str(error))

@@ -21,7 +21,8 @@ from teamwright.runtime.branches import RunBranches
 from teamwright.runtime.calls import Calls
 from teamwright.runtime.clock import ScopeClock
 from teamwright.runtime.deadline import Deadline
-from teamwright.runtime.state import RunState
+from teamwright.runtime.recovering import Recovering
+from teamwright.runtime.state import RunState, Waiting
 from teamwright.runtime.turnstile import Lane
 from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
@@ -34,7 +35,7 @@ from teamwright.values.events import (
     TimerFired,
     TimerSet,
 )
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Limits, Recovery
 from teamwright.values.messages import Message
 from teamwright.values.names import escape_place, join_key
 from teamwright.values.people import Answer, Question
@@ -65,6 +66,8 @@ class RunContext:
         self.usage: Usage = NOTHING
         self.said: list[Message] = []
         self.stopping = False
+        self.recovery: Recovery | None = parent.recovery if parent else None
+        self.fallback: Agent | None = parent.fallback if parent else None
         self._parent = parent
         self._claimed: set[str] = set()
         self._emitted = 0
@@ -97,7 +100,12 @@ class RunContext:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
         if self.run.closing:
             await self.run.left()
-        return await Ask(self, member, turn, self.claim(key)).ending()
+        place = self.claim(key)
+        ask = Ask(self, member, turn, place)
+        ending = await ask.ending()
+        if isinstance(ending, Failure) and Recovering.may_help(ending):
+            return await Recovering(ask, self, member, turn, place).ending(ending)
+        return ending
 
     async def effect(self, key: str, effect: Effect) -> Returned:
         """Touch the world once."""
@@ -121,7 +129,7 @@ class RunContext:
         if not self._noted("person.asked", place):
             asked = question.changed(text=self.run.redactor.text(question.text))
             self.run.recorder.add(self.path, place, PersonAsked(question=asked))
-        answer = await self._answer_to(full)
+        answer = await self._answer_to(full, question)
         event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
         self.run.turnstile.announce(full)
         await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
@@ -202,15 +210,19 @@ class RunContext:
     def child(self, path: str, member: Agent) -> RunContext:
         """The context of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""
         limits: Limits | None = getattr(member, "limits", None)
-        return RunContext(
+        team = member.kind == "team"
+        child = RunContext(
             self.run,
             path,
             self.lane,
             self,
             member=member.name,
-            agent_scope=self.agent_scope if member.kind == "team" else path,
+            agent_scope=self.agent_scope if team else path,
             account=self.run.account(path, limits, self.account),
         )
+        if team and (recovery := getattr(member, "recovery", None)) is not None:
+            child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
+        return child
 
     @property
     def being_stopped(self) -> bool:
@@ -220,19 +232,19 @@ class RunContext:
             context = context._parent
         return context is not None or self.run.cancelled
 
-    async def _answer_to(self, key: str) -> Answer:
+    async def _answer_to(self, key: str, question: Question) -> Answer:
         run = self.run
         if self.agent_scope:
             await run.turnstile.caught_up(self.lane, self.agent_scope)
         if key in run.answers:
             return run.answers[key]
-        run.questions[key] = asyncio.get_running_loop().create_future()
+        run.questions[key] = waiting = Waiting(question, asyncio.get_running_loop().create_future())
         run.turnstile.people_asked += 1
         if self.agent_scope:
             run.agents_at_work -= 1
         run.turnstile.park(self.lane)
         try:
-            return await run.questions[key]
+            return await waiting.answer
         finally:
             run.questions.pop(key, None)
             run.turnstile.people_asked -= 1

@@ -25,9 +25,12 @@ from teamwright.runtime.turnstile import Turnstile
 from teamwright.teams.team import Team
 from teamwright.values.events import Origin, RunEnded, RunIntervened, RunPaused, RunResumed, RunStarted
 from teamwright.values.messages import History, Message
-from teamwright.values.people import Answered, Cancel, Pause
+from teamwright.values.people import Answered, Cancel, Pause, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.turns import Failure, Turn
+
+WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
+"""Why a run is set down when it waits for people: what is most pressing decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +215,8 @@ class Run:
             case Answered(key=key, answer=given):
                 text, data = state.redactor.text(given.text), state.redactor.value(given.data)
                 state.answers[key] = answer = given.changed(text=text, data=data)
-                if (waiting := state.questions.get(key)) and not waiting.done():
-                    waiting.set_result(answer)
+                if (waiting := state.questions.get(key)) and not waiting.answer.done():
+                    waiting.answer.set_result(answer)
             case Cancel() as cancel:
                 if not state.cancelled:
                     cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
@@ -233,7 +236,8 @@ class Run:
     def _idle(self) -> None:
         """Every branch waits: set the run down when only people can move it on."""
         if self._state.waits_for_people:
-            self._pause("person")
+            reasons = {waiting.question.reason for waiting in self._state.questions.values()}
+            self._pause(next(stop for reason, stop in WHY.items() if reason in reasons))
 
     def _pause(self, reason: StopReason) -> None:
         if self._paused or self._state.closing or self._state.cancelled:

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import anyio
 
@@ -19,9 +20,16 @@ from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
 from teamwright.values.events import Body, Event
 from teamwright.values.limits import Limits
-from teamwright.values.people import Answer
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
+
+
+class Waiting(NamedTuple):
+    """A question that somebody in this process waits to have answered."""
+
+    question: Question
+    answer: asyncio.Future[Answer]
 
 
 @dataclass(slots=True)
@@ -53,7 +61,7 @@ class RunState:
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
-    questions: dict[str, asyncio.Future[Answer]] = field(default_factory=dict[str, "asyncio.Future[Answer]"])
+    questions: dict[str, Waiting] = field(default_factory=dict[str, "Waiting"])
     call_returned: Callable[[], None] = lambda: None
 
     def arrived(self, event: Event) -> None:
@@ -76,7 +84,7 @@ class RunState:
     @property
     def waits_for_people(self) -> bool:
         """Whether, with every branch waiting, nothing but an answer can move the run on."""
-        answered = any(question.done() for question in self.questions.values())
+        answered = any(waiting.answer.done() for waiting in self.questions.values())
         return bool(self.questions) and not self.agents_at_work and not answered
 
     def disagree(self, key: str, recorded: str, replayed: str) -> None:

@@ -13,6 +13,12 @@ GROUP = "teamwright.strategies"
 OWN = {
     "sequential": "teamwright.strategies.sequential:Sequential",
     "round_robin": "teamwright.strategies.round_robin:RoundRobin",
+    "selector": "teamwright.strategies.selector:Selector",
+    "graph": "teamwright.strategies.graph:Graph",
+    "fan_out": "teamwright.strategies.fan_out:FanOut",
+    "dag": "teamwright.strategies.dag:Dag",
+    "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
+    "reactive": "teamwright.strategies.reactive:Reactive",
 }
 
 

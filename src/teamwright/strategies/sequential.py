@@ -13,6 +13,7 @@ class Sequential:
     name = "sequential"
     version = 1
     options = NoOptions
+    unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
         """Nothing beyond having members can be wrong."""

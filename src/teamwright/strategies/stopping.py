@@ -13,10 +13,15 @@ def can_terminate(member: Agent) -> bool:
     return bool(getattr(member, "can_terminate", False))
 
 
-def out_of_turns(talk: Talk, settings: Settings, limit: str) -> Outcome:
-    """The end at a limit on turns: what was said is kept, and a warning names the limit."""
-    text = f"stopped at its limit of {limit} (max_turns: {settings.max_turns})"
+def out_of_turns(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:
+    """The end at a limit on turns: what was said is kept, and a warning names the limit and the option that sets it."""
+    text = limit_text(limit, option or f"max_turns: {settings.max_turns}")
     if settings.on_max_turns == "stop":
         return talk.ended("max_turns", text)
     failure = Failure(member="", error="max_turns", message=text)
-    return talk.failed(failure).model_copy(update={"stop_reason": "max_turns"})
+    return talk.failed(failure).changed(stop_reason="max_turns")
+
+
+def limit_text(limit: str, option: str) -> str:
+    """A warning that a limit was reached, and which option sets it."""
+    return f"stopped at its limit of {limit} ({option})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName,
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.specs import TERMINATE, AgentSpec, Manifest, ServerModel
+from teamwright.values.specs import TERMINATE, AgentSpec, FallbackModel, Manifest, ServerModel, TeamSpec
 
 SCRIPTED = "scripted:"
 
@@ -42,7 +43,7 @@ class Builder:
             if name not in teams and name not in self.manifest.agents:
                 raise UnknownName("team", name, [*teams, *self.manifest.agents])
             return name
-        inner = {member for team in teams.values() for member in team.members}
+        inner = {name for team in teams.values() for name in (*team.members, *_helpers(team))}
         outer = [name for name in teams if name not in inner] or list(teams)
         if len(outer) == 1:
             return outer[0]
@@ -52,17 +53,31 @@ class Builder:
         raise UsageError(f"Which team? The manifest declares {names}; choose one with --team NAME.")
 
     def _agent(self, name: str) -> Agent:
-        return self._built.get(name) if name in self._built else self._built.register(self._make(name))
+        if name in self._built:
+            return self._built.get(name)
+        made = self._built.register(self._make(name))
+        if isinstance(made, FunctionAgent | ModelAgent | ScriptedAgent):
+            made.fallback = self._fallback(name, self.manifest.agents[name])
+        return made
+
+    def _fallback(self, name: str, spec: AgentSpec) -> Agent | None:
+        """Who stands in for an agent: made after it, since two may stand in for each other."""
+        match spec.fallback:
+            case None:
+                return None
+            case str() as other:
+                return self._agent(other)
+            case FallbackModel(model=model):
+                same = {"model": model, "scripted": None, "function": None, "fallback": None}
+                return self._leaf(name, spec.model_copy(update=same))
 
     def _make(self, name: str) -> Agent:
         if spec := self.manifest.teams.get(name):
-            strategy = find_strategy(spec.strategy)
-            helpers = {one.name: None for one in names_in(strategy, spec.options) if one.name not in spec.members}
             return Team(
                 name,
                 members=[self._agent(member) for member in spec.members],
-                helpers=[self._agent(helper) for helper in helpers],
-                strategy=strategy,
+                helpers=[self._agent(helper) for helper in _helpers(spec)],
+                strategy=spec.strategy,
                 description=spec.description,
                 share=spec.share,
                 max_turns=spec.max_turns,
@@ -70,6 +85,9 @@ class Builder:
                 limits=spec.limits,
                 output_schema=spec.output_schema,
                 options=spec.options,
+                recovery=spec.recovery,
+                optional=spec.optional,
+                critical=spec.critical,
             )
         if agent := self.manifest.agents.get(name):
             return self._leaf(name, agent)
@@ -86,7 +104,10 @@ class Builder:
                 output_schema=spec.output_schema,
                 timeout=spec.timeout,
                 retry=spec.retry,
+                too_long=spec.too_long,
                 limits=spec.limits,
+                optional=spec.optional,
+                critical=spec.critical,
                 isolate=spec.isolate,
                 can_terminate=TERMINATE in spec.tools,
             )
@@ -112,7 +133,10 @@ class Builder:
             max_tokens=spec.max_tokens,
             timeout=spec.timeout,
             retry=spec.retry,
+            too_long=spec.too_long,
             limits=spec.limits,
+            optional=spec.optional,
+            critical=spec.critical,
             models=self.models,
         )
 
@@ -137,7 +161,10 @@ class Builder:
             max_tokens=spec.max_tokens,
             timeout=spec.timeout,
             retry=spec.retry,
+            too_long=spec.too_long,
             limits=spec.limits,
+            optional=spec.optional,
+            critical=spec.critical,
             source=str(path),
         )
 
@@ -149,12 +176,24 @@ class Builder:
         return found
 
 
+def _helpers(team: TeamSpec) -> Iterable[str]:
+    """The agents and teams beside the members that a team's options and its recovery name, each once."""
+    named = [one.name for one in names_in(find_strategy(team.strategy), team.options)]
+    if team.recovery and team.recovery.fallback:
+        named.append(team.recovery.fallback)
+    return dict.fromkeys(name for name in named if name not in team.members)
+
+
 def replace_models(manifest: Manifest, model: str) -> Manifest:
     """The manifest with this model in place of every one."""
     if not model.strip():
         raise ManifestError([Problem("the model's name is empty")])
-    agents = {
-        name: spec if spec.function is not None else spec.model_copy(update={"model": model, "scripted": None})
-        for name, spec in manifest.agents.items()
-    }
+    agents = {name: _with_model(spec, model) for name, spec in manifest.agents.items()}
     return manifest.model_copy(update={"agents": agents, "models": {}})
+
+
+def _with_model(spec: AgentSpec, model: str) -> AgentSpec:
+    changes: dict[str, object] = {} if spec.function is not None else {"model": model, "scripted": None}
+    if isinstance(spec.fallback, FallbackModel):
+        changes["fallback"] = FallbackModel(model=model)
+    return spec.model_copy(update=changes)

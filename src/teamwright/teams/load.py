@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from teamwright.agents.model import Models
-from teamwright.strategies.registry import strategy_names
 from teamwright.teams.build import SCRIPTED, Builder, replace_models
 from teamwright.teams.manifest import Loaded, load, resolve_secrets
 from teamwright.teams.team import Team
@@ -15,7 +14,7 @@ from teamwright.values.specs import Source
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
     """Load files and folders together; raises with every mistake at once."""
-    return load(paths, strategies=strategy_names(), models_replaced=models_replaced)
+    return load(paths, models_replaced=models_replaced)
 
 
 def load_team(

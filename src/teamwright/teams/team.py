@@ -8,14 +8,15 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.agents.schema import with_data
+from teamwright.agents.schema import with_data, with_welcome_data
+from teamwright.agents.standing import check_standing
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.options import flaws
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.frozen import Value
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Limits, Recovery
 from teamwright.values.names import check_name
 from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns import Reply, Turn
@@ -43,11 +44,16 @@ class Team:
         limits: Limits | None = None,
         output_schema: JsonSchema | None = None,
         options: Mapping[str, JsonValue] | Value | None = None,
+        recovery: Recovery | None = None,
+        optional: bool = False,
+        critical: bool = False,
     ) -> None:
         self.name = check_name("team", name)
         self.members, self.helpers = tuple(members), tuple(helpers)
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
         self.description, self.limits, self.output_schema = description, limits, output_schema
+        self.recovery, self.optional, self.critical = recovery, optional, critical
+        check_standing(name, optional=optional, critical=critical)
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share, max_turns, on_max_turns, options or {})
@@ -60,6 +66,9 @@ class Team:
         problems = [] if self.members else [f"the team {self.name!r} has no members"]
         found = flaws(self.strategy, self.settings, Members(self.members, self.helpers))
         problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found]
+        fallback = self.recovery.fallback if self.recovery else None
+        if fallback and fallback not in Members(self.members, self.helpers).names:
+            problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
         known: dict[str, Agent] = {}
         for agent in self.everyone():
             if known.setdefault(agent.name, agent) is not agent and not self._lone:
@@ -89,18 +98,27 @@ class Team:
             stop_reason=outcome.stop_reason,
             warnings=tuple(f"{self.name}: {text}" for text in outcome.warnings),
         )
-        if self.output_schema is not None:
-            return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
-        return reply
+        if self.output_schema is None:
+            return with_welcome_data(reply, turn.output_schema)
+        return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
 
     def everyone(self) -> Iterator[Agent]:
-        """This team, its members and helpers, and theirs."""
+        """This team, its members and helpers, those who stand in for them, and theirs."""
         yield self
         for member in (*self.members, *self.helpers):
             if isinstance(member, Team):
                 yield from member.everyone()
-            else:
-                yield member
+                continue
+            yield member
+            other: Agent | None = getattr(member, "fallback", None)
+            if other is not None and other.name != member.name:
+                yield from other.everyone() if isinstance(other, Team) else (other,)
+
+    @property
+    def fallback_of_members(self) -> Agent | None:
+        """Who is asked when a member fails that has no fallback of its own."""
+        name = self.recovery.fallback if self.recovery else None
+        return Members(self.members, self.helpers).named(name) if name else None
 
     def strategies(self) -> dict[str, int]:
         """The strategies in use, with their versions."""
@@ -125,6 +143,9 @@ class Team:
             limits=self.limits,
             output_schema=self.output_schema,
             options=dict(self.settings.options),
+            recovery=self.recovery,
+            optional=self.optional,
+            critical=self.critical,
         )
 
     @property

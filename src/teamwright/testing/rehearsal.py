@@ -18,6 +18,7 @@ from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.options import names_in
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
 from teamwright.values.events import Body, Event
@@ -31,6 +32,10 @@ TROUBLE = "the-words-of-an-error"
 HISTORY = (Message(name="user", content="an earlier question", role="user"), Message(name="old", content="old answer"))
 QUIET = 60
 """Turns of the event loop after which everything that one reply sets off has happened."""
+
+
+Lines = Callable[[str, Turn], str | None]
+"""What a member of this name says to a turn, where it matters; `None` leaves it to the member."""
 
 
 @dataclass
@@ -77,6 +82,7 @@ class Player:
     plot: Plot
     kind: str = "function"
     can_terminate: bool = True
+    lines: Lines | None = None
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Do what the plot says for this ask."""
@@ -89,9 +95,12 @@ class Player:
         await ctx.effect("call", Effect("function", self.name, digest(turn.digest), call))
         if number == plot.fails_at:
             raise Refused(f"{TROUBLE} of {self.name}")
-        message = Message(name=self.name, content=f"{self.name} answers {turn.digest[:12]}")
-        plot.said.append(message)
-        return Reply(messages=(message,), signal="terminate" if number == plot.terminates_at else None)
+        said = self.lines(self.name, turn) if self.lines else None
+        message = Message(name=self.name, content=said or f"{self.name} answers {turn.digest[:12]}")
+        terminates = number == plot.terminates_at
+        if turn.purpose == "work" or terminates:  # what is said to coordinate is no part of the conversation
+            plot.said.append(message)
+        return Reply(messages=(message,), signal="terminate" if terminates else None)
 
     async def _call(self, number: int, attempt: Attempt) -> Returned:
         self.plot.called.append(attempt.idempotency_key)
@@ -136,16 +145,26 @@ class Watched:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """How a strategy on trial is made and used. `make` must give a new one each time."""
+    """How a strategy on trial is made and used. `make` must give a new one each time.
+
+    `lines` gives members the words that the strategy has to read, a decision for example.
+    """
 
     make: Callable[[], Strategy]
     settings: Settings = field(default_factory=lambda: Settings(max_turns=2))
     size: int = 3
     seconds: float = 10.0
+    lines: Lines | None = None
 
     def members(self, plot: Plot) -> list[Agent]:
         """As many members as the strategy is tried with."""
-        return [Player(f"member-{number}", plot) for number in range(1, self.size + 1)]
+        return [Player(f"member-{number}", plot, lines=self.lines) for number in range(1, self.size + 1)]
+
+    def helpers(self, plot: Plot) -> list[Agent]:
+        """Those that the options name beside the members."""
+        members = {member.name for member in self.members(plot)}
+        named = dict.fromkeys(one.name for one in names_in(self.make(), self.settings.options))
+        return [Player(name, plot, lines=self.lines) for name in named if name not in members]
 
     def team(self, plot: Plot, members: Sequence[Agent] | None = None, name: str = TEAM) -> Team:
         """A team that works by the strategy."""
@@ -153,6 +172,7 @@ class Rehearsal:
         return Team(
             name,
             members=members if members is not None else self.members(plot),
+            helpers=self.helpers(plot),
             strategy=Watched(self.make()),
             share=settings.share,
             max_turns=settings.max_turns,

@@ -22,11 +22,24 @@ from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDet
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
-from teamwright.testing.rehearsal import HISTORY, RUN_ID, TASK, TEAM, TROUBLE, Log, Player, Plot, Rehearsal, Watched
+from teamwright.testing.rehearsal import (
+    HISTORY,
+    RUN_ID,
+    TASK,
+    TEAM,
+    TROUBLE,
+    Lines,
+    Log,
+    Player,
+    Plot,
+    Rehearsal,
+    Watched,
+)
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.people import Cancel
 from teamwright.values.results import RunResult
+from teamwright.values.turns import Turn
 
 FORBIDDEN = {
     "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "socket",
@@ -52,7 +65,7 @@ async def check_declaration(trial: Rehearsal) -> None:
         raise AssertionError(f"`name` must be a name: {error}") from error
     version = cast("object", strategy.version)
     assert type(version) is int, f"`version` must be an int that grows when the order of asks changes, not {version!r}."
-    found = strategy.problems(trial.settings, Members(trial.members(Plot())))
+    found = strategy.problems(trial.settings, Members(trial.members(Plot()), trial.helpers(Plot())))
     assert not found, f"problems() refuses the settings it is tried with: {found}; give others to the suite."
     assert trial.make() is not strategy, "`make` must give a new strategy each time, as a resume in a new process does."
 
@@ -118,8 +131,10 @@ async def check_telling(trial: Rehearsal) -> None:
     assert plot.asked, "The strategy asked nobody."
     if trial.settings.share == "transcript":
         for name, turn in plot.asked:
-            assert turn.prompt.rstrip().endswith(TASK), (
-                f"The task must stand last in what a member is told, and {name!r} was told {turn.prompt[-80:]!r}."
+            told = turn.prompt.rstrip()
+            assert told.endswith(TASK) if turn.purpose == "work" else TASK in told, (
+                f"The task must stand last in what a member is told, and {name!r} was told {told[-80:]!r};"
+                " whoever coordinates is told it too, at any place."
             )
     for before, after in cast("Watched", team.strategy).histories:
         assert before == after, "The strategy changed the history that its caller gave it; make a Talk of it instead."
@@ -207,7 +222,7 @@ async def check_terminate(trial: Rehearsal) -> None:
     plot = Plot(terminates_at=1)
     result, log = await _run(trial, plot, "runs while the first member terminates")
     assert result.status in ("completed", "degraded"), f"A member terminated, and the run ended as {result.status!r}."
-    ended = next(event.number for event in log.events if event.kind == "agent.replied" and event.scope)
+    ended = next(event.number for event in log.events if getattr(event.fact, "signal", None) == "terminate")
     late = [event.key for event in log.events if event.kind == "agent.asked" and event.number > ended]
     assert not late, f"A member terminated, and {late[0]!r} was asked after that; look at `reply.signal`."
     _check_kept(plot.said[:1], result, "when it terminated")
@@ -216,8 +231,9 @@ async def check_terminate(trial: Rehearsal) -> None:
 async def check_nesting(trial: Rehearsal) -> None:
     """A team may be a member, and the strategy's own team may be one; usage rolls up and names stay apart."""
     plot = Plot()
-    inner = Team("inner-team", members=[Player("inner-1", plot), Player("inner-2", plot)])
-    members = [inner, *trial.members(plot)[1:]]
+    first, *others = trial.members(plot)
+    inner = Team(first.name, members=[Player("inner-1", plot), Player("inner-2", plot)])  # options may name the first
+    members = [inner, *others]
     outer = Team("outer-team", members=[trial.team(plot, members), Player("last", plot)])
     result, log = await _run(trial, plot, "runs with a team as its member", outer)
     assert result.status in ("completed", "degraded"), f"With a team as a member, it ended as {result.status!r}."
@@ -254,9 +270,11 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_strategy(make: Callable[[], Strategy], settings: Settings | None = None, *, members: int = 3) -> None:
+def check_strategy(
+    make: Callable[[], Strategy], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
+) -> None:
     """Put a strategy on trial; raises one `AssertionError` that tells everything that is wrong with it."""
-    trial = Rehearsal(make, settings or Settings(max_turns=2), members)
+    trial = Rehearsal(make, settings or Settings(max_turns=2), members, lines=lines)
     found: list[str] = []
     for check in CHECKS:
         try:
@@ -268,7 +286,10 @@ def check_strategy(make: Callable[[], Strategy], settings: Settings | None = Non
 
 
 class StrategyConformance:
-    """The tests of a strategy. Override `settings` and `size` where yours needs others than the usual ones."""
+    """The tests of a strategy. Override `settings` and `size` where yours needs others than the usual ones.
+
+    Where it reads what members say, `lines` says it for them.
+    """
 
     settings: Settings = Settings(max_turns=2)
     size: int = 3
@@ -277,9 +298,13 @@ class StrategyConformance:
         """A new strategy, each time."""
         raise NotImplementedError
 
+    def lines(self, member: str, turn: Turn) -> str | None:
+        """What a member says to a turn; `None` where it does not matter."""
+        return None
+
     def check(self, check: Check) -> None:
         """Run one check."""
-        anyio.run(check, Rehearsal(self.make, self.settings, self.size))
+        anyio.run(check, Rehearsal(self.make, self.settings, self.size, lines=self.lines))
 
     def test_it_declares_a_name_and_a_version(self) -> None:
         self.check(check_declaration)

@@ -34,11 +34,12 @@ class MessageRef(Record, frozen=True):
 
 
 class Origin(Record, frozen=True):
-    """Where a forked or continued run came from."""
+    """Where a forked or continued run came from; `checkpoint` is the name of that point, where it has one."""
 
     run_id: str
     number: int
     how: Literal["fork", "continue"]
+    checkpoint: str = ""
 
 
 class RunStarted(Record, frozen=True):
@@ -275,6 +276,16 @@ class AgentCalled(Record, frozen=True):
     in_doubt: bool = False
 
 
+class AgentRecovered(Record, frozen=True):
+    """Something is tried after an ask failed: a shorter conversation, another agent, or a person's advice."""
+
+    kind: ClassVar = "agent.recovered"
+    member: str
+    error: str
+    how: Literal["summarised", "fell_back", "asked_person"]
+    to: str = ""
+
+
 class AgentReturned(Record, frozen=True):
     kind: ClassVar = "agent.returned"
     body: Body
@@ -294,6 +305,14 @@ class AgentCallFailed(Record, frozen=True):
     retry_in: float | None = None
     charged: bool = False
     mark: str | None = None
+
+
+class RunCheckpoint(Record, frozen=True):
+    """This point of the run has a name, by which a fork can begin here; `by` is a person who gave it."""
+
+    kind: ClassVar = "run.checkpoint"
+    name: str
+    by: str = ""
 
 
 class RunLogged(Record, frozen=True):
@@ -387,9 +406,10 @@ Fact = (
     | TeamGoalReached
     | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
+    | AgentRecovered
     | BudgetRefused | BudgetExceeded
     | PersonAsked | PersonAnswered
-    | RunLogged | RunMeasured
+    | RunLogged | RunMeasured | RunCheckpoint
     | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
     | Custom
 )  # fmt: skip

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from teamwright.values.frozen import JsonValue, Record
 
+Reason = Literal["question", "approval", "failure"]
+
 
 class Question(Record, frozen=True):
-    """What a person is asked; `choices` bounds the answer when given."""
+    """What a person is asked; `choices` bounds the answer when given, and `reason` says why somebody is needed."""
 
     text: str
     choices: tuple[str, ...] = ()
     to: str = ""
+    reason: Reason = "question"
 
 
 class Answer(Record, frozen=True):
@@ -46,4 +49,12 @@ class Pause(Record, frozen=True, tag_field="kind", tag="pause"):
     by: str = ""
 
 
-Intervention = Answered | Cancel | Pause
+class Mark(Record, frozen=True, tag_field="kind", tag="checkpoint"):
+    """Give the point that the run has come to a name."""
+
+    kind: ClassVar = "checkpoint"
+    name: str
+    by: str = ""
+
+
+Intervention = Answered | Cancel | Pause | Mark

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from teamwright.values.frozen import Value
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import USUAL, Limits, Recovery, RetryPolicy, TooLong
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
@@ -61,6 +61,12 @@ class McpSpec(Value):
     mcp: McpTool
 
 
+class FallbackModel(Value):
+    """Another model for the same agent."""
+
+    model: str | ServerModel = Field(description="a name from `models`, or a model")
+
+
 class AgentSpec(Value):
     """One agent. Exactly one of `model`, `function` and `scripted` says who answers."""
 
@@ -78,7 +84,13 @@ class AgentSpec(Value):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
     timeout: float | None = Field(default=None, gt=0, description="seconds for one call; limits.seconds bounds a turn")
-    retry: RetryPolicy = RetryPolicy()
+    retry: RetryPolicy = USUAL
+    fallback: AgentName | FallbackModel | None = Field(
+        default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
+    )
+    too_long: TooLong | None = Field(
+        default=None, description="when the conversation no longer fits: summarise, fallback or fail"
+    )
     limits: Limits | None = None
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
     optional: bool = Field(default=False, description=OPTIONAL)
@@ -99,6 +111,7 @@ class TeamSpec(Value):
     options: dict[str, JsonValue] = Field(
         default={}, description="what the strategy takes; the same as a block that is named like the strategy"
     )
+    recovery: Recovery | None = Field(default=None, description="how failures of its members are met")
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from urllib.parse import urlsplit
 
+from pydantic import JsonValue
+
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.model import ModelAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
@@ -168,6 +170,24 @@ def _model(url: str) -> Team:
     return Team("with-tools", members=[caller(url, "a"), agent, caller(url, "z")])
 
 
+def _fan_out(url: str) -> Team:
+    """Three chunks for three workers, two at a time, and somebody who is told what came of them."""
+    options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three"], "limit": 2, "aggregator": "z"}
+    return Team("chunks", members=callers(url, "a b c z"), strategy="fan_out", options=options)
+
+
+def _dag(url: str) -> Team:
+    """A slow step, a branch beside it that is taken, one that is skipped, and a step that stands on them."""
+    steps: list[JsonValue] = [
+        {"id": "a"},
+        {"id": "b"},
+        {"id": "c", "needs": ["b"], "when": "outputs.b != ''"},
+        {"id": "never", "agent": "c", "needs": ["b"], "when": "outputs.b == ''"},
+        {"id": "z", "needs": ["a", "c", "never"]},
+    ]
+    return Team("steps", members=callers(url, "a b c z"), strategy="dag", options={"steps": steps})
+
+
 SCENARIOS: dict[str, Scenario] = {
     "sequential": Scenario(_sequential),
     "round_robin": Scenario(_round_robin),
@@ -177,4 +197,6 @@ SCENARIOS: dict[str, Scenario] = {
     "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
     "model": Scenario(_model, model=True),
+    "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
+    "dag": Scenario(_dag, after={"c": "b", "a": "c"}),
 }

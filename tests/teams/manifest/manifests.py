@@ -8,14 +8,12 @@ import pytest
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifest import Loaded, load
 
-STRATEGIES = ("sequential", "round_robin")
-
 
 def loaded(folder: Path, text: str, *, name: str = "team.yaml", replaced: bool = False) -> Loaded:
     """Load one manifest that is good."""
     file = folder / name
     file.write_text(dedent(text), encoding="utf-8")
-    return load([file], strategies=STRATEGIES, models_replaced=replaced)
+    return load([file], models_replaced=replaced)
 
 
 def problems(folder: Path, text: str, *, name: str = "team.yaml") -> list[Problem]:

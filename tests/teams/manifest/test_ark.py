@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import ManifestError
+from teamwright.strategies.registry import strategy_names
 from teamwright.teams.manifest import Loaded, load
-from tests.teams.manifest.manifests import STRATEGIES, loaded, only_problem, problems
+from tests.teams.manifest.manifests import loaded, only_problem, problems
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "ark"
 HEAD = "apiVersion: ark.mckinsey.com/v1alpha1\n"
@@ -30,21 +31,24 @@ def team(spec: str) -> str:
     [
         (["sequential.yaml", "agents.yaml"], "sequential-team", "sequential", None),
         (["round_robin.yaml", "agents.yaml"], "roundrobin-team", "round_robin", 3),
+        (["selector.yaml", "agents.yaml"], "selector-team", "selector", 10),
+        (["graph.yaml", "agents.yaml"], "graph-team", "graph", 5),
         (["banking"], "customer-service-team", "sequential", None),
         (["banking/team.yaml", "banking/agents.yaml"], "customer-service-team", "sequential", None),
         (["."], "roundrobin-team", "round_robin", 3),
     ],
 )
 def test_the_samples_load(paths: list[str], team_name: str, strategy: str, turns: int | None) -> None:
-    result = load([EXAMPLES / path for path in paths], strategies=STRATEGIES, models_replaced=True)
+    result = load([EXAMPLES / path for path in paths], models_replaced=True)
     spec = result.manifest.teams[team_name]
-    assert (spec.strategy, spec.max_turns, len(spec.members)) == (strategy, turns, 3)
+    assert (spec.strategy, spec.max_turns) == (strategy, turns)
+    assert len(spec.members) == (4 if strategy == "graph" else 3)
     assert result.warnings == ()
     assert all(result.manifest.agents[name].instructions for name in spec.members)
 
 
 def test_the_question_of_the_banking_demo_comes_along() -> None:
-    result = load([EXAMPLES / "banking"], strategies=STRATEGIES)
+    result = load([EXAMPLES / "banking"])
     (query,) = result.queries.values()
     assert query.task == "What's my account balance and what loans do you offer?"
     assert (query.target, query.target_kind) == ("customer-service-team", "team")
@@ -54,16 +58,15 @@ def test_the_question_of_the_banking_demo_comes_along() -> None:  # R-12
 
 def test_missing_agents_may_come_from_another_file() -> None:
     with pytest.raises(ManifestError) as caught:
-        load([EXAMPLES / "sequential.yaml"], strategies=STRATEGIES)
+        load([EXAMPLES / "sequential.yaml"])
     assert [one.line for one in caught.value.problems] == [11, 13, 15]
     assert all("--with FILE" in one.suggestion for one in caught.value.problems)
 
 
-@pytest.mark.parametrize("strategy", ["selector", "graph"])
-def test_strategies_that_do_not_exist_here_are_told(tmp_path: Path, strategy: str) -> None:
-    spec = f"{{strategy: {strategy}, maxTurns: 5, members: [{{name: a, type: agent}}], {strategy}: {{}}}}"
+def test_strategies_that_do_not_exist_here_are_told(tmp_path: Path) -> None:
+    spec = "{strategy: swarm, maxTurns: 5, members: [{name: a, type: agent}]}"
     problem = only_problem(tmp_path, f"{AGENT}---\n{team(spec)}")
-    assert f"no strategy '{strategy}'; known are round_robin, sequential" in problem.message
+    assert f"no strategy 'swarm'; known are {', '.join(strategy_names())}" in problem.message
 
 
 def test_an_agent_is_translated(tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_what_is_not_supported_is_a_warning_with_its_place(tmp_path: Path, docum
         ),
         (team("{strategy: sequential, members: [{name: x, type: agent}]}"), "there is no agent 'x'"),
         (team("{strategy: sequential, members: [{name: t, type: team}]}"), "team 't' is a member of itself: t → t"),
-        (team("{strategy: round-robin, members: [{name: a, type: agent}]}"), "round_robin needs 'maxTurns'"),
+        (team("{strategy: round-robin, members: [{name: a, type: agent}]}"), "'round_robin' needs maxTurns, unless"),
         (team("{strategy: round-robin, maxTurns: x, members: [{name: a, type: agent}]}"), "'maxTurns' expects a whole"),
         (agent("{tools: [terminate]}"), "each tool is a mapping with 'name' and 'type'"),
         (agent("{tools: terminate}"), "'tools' expects a list"),

@@ -1,4 +1,4 @@
-"""What must fit together: names, cycles, strategies and who answers."""
+"""What must fit together: names, models, tools and who answers."""
 
 from pathlib import Path
 
@@ -7,64 +7,6 @@ import pytest
 from tests.teams.manifest.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"
-
-
-def test_an_unknown_strategy_lists_the_known_ones(tmp_path: Path) -> None:  # R-11
-    problem = only_problem(tmp_path, AGENTS + "teams: {t: {strategy: selector, members: [a]}}")
-    assert problem.message == "team 't': there is no strategy 'selector'; known are round_robin, sequential"
-    assert (problem.line, problem.column) == (2, 23)
-
-
-def test_an_unknown_member_gets_the_nearest_name(tmp_path: Path) -> None:  # R-11
-    problem = only_problem(tmp_path, "agents: {writer: {model: local}}\nteams: {t: {members: [writr]}}")
-    assert problem.message == "team 't': there is no agent or team 'writr'"
-    assert "did you mean 'writer'?" in problem.suggestion
-    assert "--with FILE" in problem.suggestion
-
-
-def test_a_member_may_stand_twice_only_in_a_sequential_team(tmp_path: Path) -> None:  # R-02, R-11
-    assert loaded(tmp_path, AGENTS + "teams: {t: {members: [a, b, a]}}").manifest.teams["t"].members == ("a", "b", "a")
-    problem = only_problem(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, max_turns: 2, members: [a, b, a]}}")
-    assert "'a' is a member twice" in problem.message
-    assert problem.column == 66
-
-
-@pytest.mark.parametrize(
-    ("teams", "path"),
-    [
-        ("{t: {members: [t]}}", "t → t"),
-        ("{t: {members: [a, u]}, u: {members: [t]}}", "t → u → t"),
-        ("{s: {members: [t]}, t: {members: [u]}, u: {members: [v]}, v: {members: [b, t]}}", "t → u → v → t"),
-    ],
-)
-def test_a_cycle_of_teams_is_told_with_its_path(tmp_path: Path, teams: str, path: str) -> None:  # R-09
-    assert only_problem(tmp_path, AGENTS + f"teams: {teams}").message.endswith(f": {path}")
-
-
-def test_teams_that_share_members_are_no_cycle(tmp_path: Path) -> None:  # R-09
-    layers = "".join(f"  t{n}: {{members: [t{n + 1}, u{n + 1}]}}\n  u{n}: {{members: [t{n + 1}]}}\n" for n in range(60))
-    teams = f"teams:\n{layers}  t60: {{members: [a]}}\n  u60: {{members: [b]}}\n"
-    assert len(loaded(tmp_path, AGENTS + teams).manifest.teams) == 122
-
-
-def test_a_long_chain_of_teams_exhausts_nothing(tmp_path: Path) -> None:
-    chain = "".join(f"  t{n}: {{members: [t{n + 1}]}}\n" for n in range(5000))
-    problem = only_problem(tmp_path, f"{AGENTS}teams:\n{chain}  t5000: {{members: [t0]}}\n")
-    assert "Teams contain each other" in problem.message
-
-
-def test_round_robin_needs_an_end(tmp_path: Path) -> None:  # R-03
-    problem = only_problem(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, members: [a, b]}}")
-    assert "round_robin needs 'max_turns'" in problem.message
-    assert "'terminate'" in problem.suggestion
-    assert loaded(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, members: [a, c]}}")
-    nested = "teams: {t: {strategy: round_robin, members: [a, u]}, u: {members: [c]}}"
-    assert "round_robin needs" in only_problem(tmp_path, AGENTS + nested).message
-
-
-def test_settings_without_effect_are_warned_about(tmp_path: Path) -> None:
-    warnings = loaded(tmp_path, AGENTS + "teams: {t: {max_turns: 3, members: [a]}}").warnings
-    assert [one.message for one in warnings] == ["team 't': 'max_turns' changes nothing in a sequential team"]
 
 
 def test_names_are_taken_once(tmp_path: Path) -> None:
@@ -152,7 +94,15 @@ def test_a_key_in_the_file_is_warned_about(tmp_path: Path) -> None:
     assert "abc123" not in str(warning)
 
 
-def test_many_mistakes_stay_quick(tmp_path: Path) -> None:
-    agents = "".join(f"  agent-{n}: {{model: local}}\n" for n in range(3000))
-    members = ", ".join(f"agnet-{n}" for n in range(3000))
-    assert len(problems(tmp_path, f"agents:\n{agents}teams: {{t: {{members: [{members}]}}}}")) == 3000
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        ("agents: {a: {model: local, optional: true, critical: true}}", "agent 'a'"),
+        (AGENTS + "teams: {t: {members: [a], critical: true, optional: true}}", "team 't'"),
+    ],
+)
+def test_nobody_is_optional_and_critical(tmp_path: Path, text: str, who: str) -> None:
+    problem = only_problem(tmp_path, text)
+    assert problem.message == f"{who} is optional and critical"
+    assert problem.column > 20
+    assert loaded(tmp_path, text.replace("critical: true", "critical: false"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifest import load
 from teamwright.values.specs import Manifest
-from tests.teams.manifest.manifests import STRATEGIES, loaded
+from tests.teams.manifest.manifests import loaded
 
 GOOD = """\
 x-shared: &shared {model: primary, timeout: 5}
@@ -21,6 +21,10 @@ agents:
 teams:
   t: {strategy: round-robin, members: [a, u], max_turns: 2, limits: {tokens: 10}}
   u: {members: [b, b], share: output}
+  w: {strategy: selector, max_turns: 3, members: [a, b], selector: {model: near, edges: [{from: a, to: b, when: "1"}]}}
+  x: {strategy: graph, members: [a, b], graph: {edges: [{from: a, to: b, transform: "{{ text }}"}]}}
+  y: {strategy: fan-out, members: [a], fan-out: {splitter: b, limit: 2}}
+  z: {strategy: hierarchical, members: [a], options: {orchestrator: u}}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Agent
@@ -31,6 +35,16 @@ apiVersion: ark.mckinsey.com/v1alpha1
 kind: Team
 metadata: {name: v}
 spec: {strategy: sequential, members: [{name: c, type: agent}, {name: t, type: team}]}
+---
+apiVersion: ark.mckinsey.com/v1alpha1
+kind: Team
+metadata: {name: s}
+spec:
+  strategy: selector
+  maxTurns: 2
+  members: [{name: c, type: agent}, {name: a, type: agent}]
+  selector: {agent: c, selectorPrompt: "{{.Roles}}", enableTerminateTool: true}
+  graph: {edges: [{from: c, to: a}]}
 ---
 apiVersion: ark.mckinsey.com/v1alpha1
 kind: Model
@@ -56,7 +70,7 @@ def outcome(file: Path, data: bytes) -> Manifest | None:
     file.write_bytes(data)
     problems: tuple[Problem, ...] = ()
     try:
-        return load([file], strategies=STRATEGIES).manifest
+        return load([file]).manifest
     except ManifestError as error:
         problems = error.problems
     assert problems
@@ -93,13 +107,13 @@ values = st.recursive(
     | st.integers()
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["a", "t", "local"]),
+    | st.sampled_from(["a", "t", "local", "selector", "graph", "fan_out"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
 FIELDS = [
     "model", "function", "scripted", "tools", "instructions", "output_schema", "limits", "retry", "strategy", "members",
-    "max_turns", "mcp", "url", "name", "options",
+    "max_turns", "mcp", "url", "name", "options", "selector", "graph", "fan-out", "optional", "critical",
 ]  # fmt: skip
 
 
@@ -129,7 +143,7 @@ def test_a_folder_loads_together(tmp_path: Path) -> None:
     (tmp_path / ".hidden.yaml").write_text("nonsense: true")
     (tmp_path / "notes.txt").write_text("nonsense")
     (tmp_path / "deeper").mkdir()
-    found = load([tmp_path], strategies=STRATEGIES)
+    found = load([tmp_path])
     assert (list(found.manifest.agents), list(found.manifest.teams)) == (["a"], ["t"])
     assert found.base == tmp_path
     assert [file.name for file in found.files] == ["agents.yml", "replies.yaml", "team.yaml"]
@@ -139,7 +153,7 @@ def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path) -> None:
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text("agents: {a: {model: local}}")
     with pytest.raises(ManifestError) as caught:
-        load([tmp_path], strategies=STRATEGIES)
+        load([tmp_path])
     (problem,) = caught.value.problems
     assert problem.file == str(tmp_path / "two.yaml")
     assert f"{tmp_path / 'one.yaml'}:1:10" in problem.suggestion
@@ -147,7 +161,7 @@ def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path) -> None:
 
 def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("agents: {a: {model: local}}")
-    assert load([tmp_path, tmp_path / "team.yaml"], strategies=STRATEGIES).files == (tmp_path / "team.yaml",)
+    assert load([tmp_path, tmp_path / "team.yaml"]).files == (tmp_path / "team.yaml",)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +170,14 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
 )
 def test_what_is_not_there_is_told(tmp_path: Path, path: str, told: str) -> None:
     with pytest.raises(ManifestError, match=told):
-        load([tmp_path / path], strategies=STRATEGIES)
+        load([tmp_path / path])
 
 
 def test_nothing_at_all_is_told(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="Nothing is declared here"):
         loaded(tmp_path, "agents: {}\n")
     with pytest.raises(ManifestError, match="Nothing is declared here"):
-        load([], strategies=STRATEGIES)
+        load([])
 
 
 def test_replies_are_no_manifest(tmp_path: Path) -> None:
@@ -175,7 +189,7 @@ def test_a_broken_file_brings_no_complaints_about_what_it_may_declare(tmp_path: 
     (tmp_path / "agents.yaml").write_text("agents: {a: {model: local}")
     (tmp_path / "team.yaml").write_text("teams: {t: {members: [a], strategy: nonsense}}")
     with pytest.raises(ManifestError) as caught:
-        load([tmp_path], strategies=STRATEGIES)
+        load([tmp_path])
     assert [one.message.split(":")[0] for one in caught.value.problems] == ["This is not YAML", "team 't'"]
 
 
@@ -188,7 +202,7 @@ def test_relative_files_are_kept_relative_to_the_first_manifest(tmp_path: Path) 
     more.write_text(
         "agents: {b: {scripted: replies.yaml}, c: {model: 'scripted:../replies.yaml'}}\nmodels: {w: 'local:w.gguf'}"
     )
-    found = load([tmp_path / "team.yaml", more], strategies=STRATEGIES)
+    found = load([tmp_path / "team.yaml", more])
     agents = found.manifest.agents
     assert found.base == tmp_path
     assert (agents["a"].scripted, agents["b"].scripted) == ("replies.yaml", "more/replies.yaml")
@@ -198,11 +212,3 @@ def test_relative_files_are_kept_relative_to_the_first_manifest(tmp_path: Path) 
 def test_secrets_are_left_in_place(tmp_path: Path) -> None:
     text = "models: {m: {url: '${URL}', name: x, api_key: '${KEY}'}}"
     assert "${KEY}" in loaded(tmp_path, text).manifest.model_dump_json()
-
-
-def test_a_strategy_of_a_third_party_may_have_options(tmp_path: Path) -> None:
-    file = tmp_path / "team.yaml"
-    file.write_text("agents: {a: {model: local}}\nteams: {t: {strategy: my-own, members: [a], options: {depth: 3}}}")
-    found = load([file], strategies=["my_own"])
-    assert found.manifest.teams["t"].options == {"depth": 3}
-    assert found.warnings == ()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.teams.manifest.ark_model import translated_model
+from teamwright.teams.manifest.ark_strategy import translated_options
+from teamwright.teams.manifest.blocks import strategy_of, with_helper
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind, Query, Reference
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.teams.manifest.report import Report
@@ -88,6 +90,7 @@ class _Document:
     declared: Declared
     report: Report
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    settled: bool = False
 
     def read(self) -> None:
         """Translate it and take it in."""
@@ -106,9 +109,11 @@ class _Document:
                 self._query()
 
     def _declare(self, kind: Kind, section: str, node: Node) -> None:
-        declaration = Declaration(kind, self.name, self.place, node, self.folder, ark=True)
+        declaration = Declaration(kind, self.name, self.place, node, self.folder, True, self.settled)
+        if kind == "team":
+            declaration = with_helper(declaration, self.declared, self.report)
         self.declared.add(declaration, self.report)
-        Shape(declaration.words, self.report).check(node, section_value(section))
+        Shape(declaration.words, self.report).check(declaration.node, section_value(section))
 
     def _agent(self) -> None:
         self._keep({"prompt": "instructions", "description": "description", "outputSchema": "output_schema"})
@@ -143,7 +148,12 @@ class _Document:
 
     def _team(self) -> None:
         self._keep({"strategy": "strategy", "description": "description", "maxTurns": "max_turns"})
-        self._note_unsupported({"members", "loops"})
+        before = len(self.report.problems)
+        options = translated_options(strategy_of(self.spec), self.spec, self._owner, self.report)
+        self.settled = len(self.report.problems) > before
+        self._note_unsupported({"members", "loops", *options})
+        for entry in list(options.values())[:1]:
+            self.entries["options"] = entry
         self._loops()
         if "strategy" not in self.spec.entries:
             self.report.problem(self.spec.place, f"{self._owner}: 'strategy' is missing")

@@ -1,40 +1,40 @@
-"""Checks that what is declared fits together: names that exist, no cycles, and the rules of each strategy."""
+"""Checks that what is declared fits together; what concerns teams alone is in `team_checks`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 from pydantic import JsonValue
 
 from teamwright.teams.manifest.declared import Declaration, Declared
-from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, plain, shown
+from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
-from teamwright.values.names import plain_strategy_name
+from teamwright.teams.manifest.team_checks import check_reference, check_teams
 from teamwright.values.specs import TERMINATE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
-OTHER_FILE = "another file may declare it: add it with  --with FILE"
 
 
-def check(declared: Declared, strategies: Collection[str], report: Report, *, models_replaced: bool) -> None:
+def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
     """Note everything that does not fit together; models that are about to be replaced need not be there."""
     for agent in declared.every("agent"):
         _check_agent(agent, declared, report)
     if not report.incomplete and not models_replaced:
         _check_answered(declared, report)
     for team in declared.every("team"):
-        _check_team(team, declared, strategies, report)
+        _check_json_schema(team, "output_schema", report)
+        _check_fallback(team, "recovery", declared, report)
+        _check_standing(team, report)
+    check_teams(declared, report)
     for model in declared.every("model"):
         _check_model(model, report)
     for tool in declared.every("tool"):
         _check_tool(tool.fields, tool.words, report)
-    _check_cycles(declared, report)
     _check_queries(declared, report)
 
 
@@ -62,8 +62,22 @@ def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None
     if scripted := fields.text("scripted"):
         _check_replies(str(scripted.value), scripted.place, agent, report)
     _check_tools(agent, declared, report)
+    _check_fallback(agent, "fallback", declared, report)
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
+    _check_standing(agent, report)
+
+
+def _check_fallback(owner: Declaration, where: str, declared: Declared, report: Report) -> None:
+    """Whoever stands in for a member is there, and is not that member."""
+    path = (where,) if where == "fallback" else (where, "fallback")
+    name = owner.fields.text(*path)
+    if name is None:
+        return
+    if name.value == owner.name:
+        report.problem(name.place, f"{owner.words} can't stand in for itself", "name another agent")
+    else:
+        check_reference(str(name.value), name.place, "", owner.words, declared, report)
 
 
 def _check_answered(declared: Declared, report: Report) -> None:
@@ -190,109 +204,22 @@ def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
         Draft202012Validator.check_schema(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
     except SchemaError as error:
         message = f"{owner.words}: {name!r} is not a JSON Schema: {error.message[:200]}"
-        report.problem(_place_of(node, error.absolute_path), message)
+        report.problem(place_at(node, error.absolute_path), message)
 
 
-def _place_of(node: Node, path: Iterable[str | int]) -> Place:
-    """Where the value at `path` stands."""
-    for step in path:
-        if isinstance(node, Fields) and step in node.entries:
-            node = node.entries[str(step)].node
-        elif isinstance(node, Items) and isinstance(step, int):
-            node = node.items[step]
-    return node.place
+def _check_standing(owner: Declaration, report: Report) -> None:
+    given = [name for name in ("optional", "critical") if _is_true(owner.fields.get(name))]
+    if len(given) == 2:
+        hint = "keep one: a failure is skipped, or it pauses the run"
+        report.problem(owner.fields.key_place(given[1]), f"{owner.words} is optional and critical", hint)
 
 
-def _check_team(team: Declaration, declared: Declared, strategies: Collection[str], report: Report) -> None:
-    fields = team.fields
-    strategy = _check_strategy(team, strategies, report)
-    _check_members(team, strategy, declared, report)
-    if strategy == "round_robin" and not fields.has("max_turns") and not _can_terminate(team, declared):
-        spelling = "maxTurns" if team.ark else "max_turns"
-        report.problem(
-            fields.key_place("strategy"),
-            f"{team.words}: round_robin needs {spelling!r}, the number of rounds",
-            f"or give a member the tool {TERMINATE!r}",
-        )
-    if strategy == "sequential":
-        for name in ("max_turns", "options"):
-            if fields.has(name):
-                entry = fields.entries[name]
-                report.warning(entry.place, f"{team.words}: {entry.key!r} changes nothing in a sequential team")
-    _check_json_schema(team, "output_schema", report)
-
-
-def _check_strategy(team: Declaration, strategies: Collection[str], report: Report) -> str:
-    written = team.fields.text("strategy")
-    if written is None:
-        return "sequential"
-    name = plain_strategy_name(str(written.value))
-    known = sorted(plain_strategy_name(one) for one in strategies)
-    if name not in known:
-        words = f"{team.words}: there is no strategy {shown(str(written.value))}; known are {', '.join(known)}"
-        report.problem(written.place, words, report.near(name, known, "choose one of them"))
-    return name
-
-
-def _check_members(team: Declaration, strategy: str, declared: Declared, report: Report) -> None:
-    seen: set[str] = set()
-    for name, place in team.fields.texts("members"):
-        if name in seen and strategy != "sequential":
-            report.problem(
-                place,
-                f"{team.words}: {shown(name)} is a member twice",
-                "only a sequential team may list one member several times",
-            )
-        seen.add(name)
-        wanted = declared.typed.get(place)
-        _check_reference(name, place, wanted.kind if wanted else "", team.words, declared, report)
-
-
-def _check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: Report) -> None:
-    found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
-    if not found:
-        if not report.incomplete:
-            hint = report.near(name, [*declared.agents, *declared.teams], OTHER_FILE)
-            hint = hint if OTHER_FILE in hint else f"{hint} Or {OTHER_FILE}" if hint else OTHER_FILE
-            report.problem(place, f"{owner}: there is no {kind or 'agent or team'} {shown(name)}", hint)
-    elif kind and kind != found:
-        report.problem(place, f"{owner}: {shown(name)} is of type {found!r}, not {kind!r}", f"write  type: {found}")
-
-
-def _can_terminate(team: Declaration, declared: Declared) -> bool:
-    members = (declared.agents.get(name) for name, _ in team.fields.texts("members"))
-    return any(tool == TERMINATE for member in members if member for tool, _ in member.fields.texts("tools"))
-
-
-def _check_cycles(declared: Declared, report: Report) -> None:
-    """Walk the teams depth first, without recursion; each way back onto the path is a cycle."""
-    done: set[str] = set()
-    for start in declared.teams:
-        path = {start: _members(start, declared)} if start not in done else {}
-        while path:
-            name = next(reversed(path))
-            member, place = next(path[name], ("", None))
-            if place is None:
-                done.add(name)
-                del path[name]
-            elif member in path:
-                names = list(path)
-                cycle = [*names[names.index(member) :], member]
-                report.problem(place, f"{_cycle_words(cycle)}: {' → '.join(cycle)}", "take one of the members out")
-            elif member in declared.teams and member not in done:
-                path[member] = _members(member, declared)
-
-
-def _members(team: str, declared: Declared) -> Iterator[tuple[str, Place]]:
-    return declared.teams[team].fields.texts("members")
-
-
-def _cycle_words(cycle: list[str]) -> str:
-    return f"team {shown(cycle[0])} is a member of itself" if len(cycle) == 2 else "Teams contain each other"
+def _is_true(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.value is True
 
 
 def _check_queries(declared: Declared, report: Report) -> None:
     for query in declared.queries.values():
         if query.target:
             kind = query.target_kind
-            _check_reference(query.target, query.place, kind, f"query {shown(query.name)}", declared, report)
+            check_reference(query.target, query.place, kind, f"query {shown(query.name)}", declared, report)

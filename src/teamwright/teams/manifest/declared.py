@@ -18,7 +18,10 @@ Kind = Literal["agent", "team", "model", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One named thing: where its name stands, its fields in native terms, and the folder its file is in."""
+    """One named thing: where its name stands, its fields in native terms, and the folder its file is in.
+
+    `settled` says that its options hold a mistake that has been told, so that its strategy need not be asked.
+    """
 
     kind: Kind
     name: str
@@ -26,6 +29,7 @@ class Declaration:
     node: Node
     folder: Path
     ark: bool = False
+    settled: bool = False
 
     @property
     def fields(self) -> Fields:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ class Loaded:
     files: tuple[Path, ...]
 
 
-def load(paths: Sequence[Path], *, strategies: Collection[str], models_replaced: bool = False) -> Loaded:
+def load(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
     """Load all files and folders together, or raise `ManifestError` with every problem.
 
     With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
@@ -44,7 +44,7 @@ def load(paths: Sequence[Path], *, strategies: Collection[str], models_replaced:
     files = _files(paths, report)
     base = _base(paths)
     declared = _declared(files, report)
-    check(declared, strategies, report, models_replaced=models_replaced)
+    check(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):
         report.problem(
             Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"

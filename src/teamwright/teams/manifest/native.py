@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from teamwright.teams.manifest.blocks import with_options
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
 from teamwright.teams.manifest.report import Report
@@ -35,8 +36,10 @@ def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, 
     for name, entry in section.node.entries.items():
         node = _expanded(kind, entry.node)
         declaration = Declaration(kind, name, entry.place, node, folder)
+        if kind == "team" and isinstance(node, Fields):
+            declaration = with_options(declaration, declared, report)
         declared.add(declaration, report)
-        Shape(declaration.words, report).check(node, section_value(section.key))
+        Shape(declaration.words, report).check(declaration.node, section_value(section.key))
 
 
 def _expanded(kind: Kind, node: Node) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
@@ -108,6 +108,23 @@ def plain(node: Node) -> JsonValue:
             return [plain(item) for item in node.items]
         case Fields():
             return {key: plain(entry.node) for key, entry in node.entries.items()}
+
+
+def place_at(node: Node, path: Iterable[str | int], name: str | None = None) -> Place:
+    """Where the value at `path` stands, or what is around it when it is not there.
+
+    With a `name` it is the key itself that may be meant, where the value is something else.
+    """
+    key: Place | None = None
+    for step in path:
+        if isinstance(node, Fields) and step in node.entries:
+            entry = node.entries[str(step)]
+            node, key = entry.node, entry.place
+        elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
+            node, key = node.items[step], None
+    if name is not None and key is not None and not (isinstance(node, Scalar) and node.value == name):
+        return key
+    return node.place
 
 
 def shown(text: str, longest: int = 60) -> str:

@@ -9,8 +9,13 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.errors import UsageError
+from teamwright.strategies.options import schema_of
+from teamwright.strategies.protocol import options_of
+from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.specs import JsonSchema, Manifest
 
+AGENT, MODEL = "agent", "model"
 IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
 SECTION_WORDS = {
     "agents": "Agents by name. "
@@ -22,8 +27,13 @@ SECTION_WORDS = {
 
 
 def manifest_schema() -> JsonSchema:
-    """The JSON Schema of a native manifest, for editors."""
-    return copy.deepcopy(_schema())
+    """The JSON Schema of a native manifest, for editors, with the options of every strategy that is installed."""
+    schema = copy.deepcopy(_schema())
+    team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
+    for name in strategy_names():
+        _add_block(schema, team, name)
+    cast("JsonSchema", part(team, "properties", "strategy"))["examples"] = [*strategy_names()]
+    return schema
 
 
 def definition(name: str) -> Mapping[str, JsonValue]:
@@ -32,8 +42,20 @@ def definition(name: str) -> Mapping[str, JsonValue]:
 
 
 def section_value(section: str) -> Mapping[str, JsonValue]:
-    """The schema of what stands under each name of a section."""
-    return part(_schema(), "properties", section, "additionalProperties")
+    """The schema of what stands under each name of a section; of strategy blocks it only knows the names."""
+    if section != "teams":
+        return part(_schema(), "properties", section, "additionalProperties")
+    team = definition("TeamSpec")
+    return {**team, "properties": {**{name: {} for name in strategy_names()}, **part(team, "properties")}}
+
+
+def takes_model(strategy: str) -> bool:
+    """Whether a strategy's options name an agent in whose place a model may stand."""
+    try:
+        options = options_of(find_strategy(strategy))
+    except UsageError:
+        return False
+    return options is not None and AGENT in options.model_fields and MODEL not in options.model_fields
 
 
 def part(schema: Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
@@ -56,6 +78,45 @@ def _schema() -> JsonSchema:
         # Editors accept blocks that only hold anchors; the loader does too.
         "patternProperties": {"^x-": {}},
     }
+
+
+def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
+    """List the block of a strategy under a team's fields. Its own definitions get names that no other's have."""
+    try:
+        options = options_of(find_strategy(strategy))
+    except UsageError:
+        options = None  # the loader tells why, to those who use it
+    block = copy.deepcopy(cast("JsonSchema", schema_of(options))) if options else JsonSchema(type="object")
+    _drop_titles(block)
+    if takes_model(strategy):
+        agent = part(schema, "$defs", "AgentSpec", "properties")
+        cast("JsonSchema", block["properties"])[MODEL] = {
+            **cast("JsonSchema", agent[MODEL]),
+            "description": "in place of `agent`: a name from `models`, or a model",
+        }
+    own = cast("JsonSchema", block.pop("$defs", {}))
+    _rename_references([block, own], own, strategy)
+    definitions = cast("JsonSchema", schema["$defs"])
+    definitions |= {f"{strategy}.{name}": value for name, value in own.items()} | {f"{strategy}.options": block}
+    reference: JsonSchema = {"$ref": f"#/$defs/{strategy}.options"}
+    dashed = strategy.replace("_", "-")
+    cast("JsonSchema", team["properties"]).setdefault(
+        strategy, {**reference, "description": f"with strategy: {dashed}"}
+    )
+    if dashed != strategy:  # accepted, but not what an editor should offer
+        cast("JsonSchema", team.setdefault("patternProperties", {}))[f"^{dashed}$"] = {**reference}
+
+
+def _rename_references(node: JsonValue, own: JsonSchema, strategy: str) -> None:
+    if isinstance(node, list):
+        for item in node:
+            _rename_references(item, own, strategy)
+    elif isinstance(node, dict):
+        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+        if name in own:
+            node["$ref"] = f"#/$defs/{strategy}.{name}"
+        for value in node.values():
+            _rename_references(value, own, strategy)
 
 
 def _drop_titles(node: JsonValue, *, names: bool = False) -> None:
@@ -92,7 +153,11 @@ def _tell_rules(schema: JsonSchema) -> None:
     """Say in the schema what the loader checks beyond types, as far as a schema can."""
     agent = cast("JsonSchema", part(schema, "$defs", "AgentSpec"))
     pairs = [("model", "function"), ("model", "scripted"), ("function", "scripted")]
-    agent["not"] = {"anyOf": [{"required": list(pair)} for pair in pairs]}
-    team = part(schema, "$defs", "TeamSpec", "properties")
-    cast("JsonSchema", team["members"])["minItems"] = 1
-    cast("JsonSchema", team["strategy"])["examples"] = ["sequential", "round_robin"]
+    both: JsonSchema = {
+        "properties": {name: {"const": True} for name in ("optional", "critical")},
+        "required": ["optional", "critical"],
+    }
+    agent["not"] = {"anyOf": [*({"required": list(pair)} for pair in pairs), both]}
+    team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
+    team["not"] = both
+    cast("JsonSchema", part(team, "properties", "members"))["minItems"] = 1

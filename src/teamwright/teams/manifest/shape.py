@@ -31,20 +31,25 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "minimum": ("at least", operator.ge),
     "maximum": ("at most", operator.le),
     "exclusiveMinimum": ("more than", operator.gt),
+    "exclusiveMaximum": ("less than", operator.lt),
 }
 LEADING_ZEROS = re.compile(r"0+([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'"."""
+    """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'".
+
+    `definitions` are what the schema refers to; without them, those of the manifest's own schema.
+    """
 
     owner: str
     report: Report
+    definitions: Schema | None = None
 
     def check(self, node: Node, schema: Schema, label: str = "") -> None:
         """Note all that does not fit."""
-        schema = _followed(schema)
+        schema = self._followed(schema)
         if "anyOf" in schema:
             self._any(node, schema, label)
         elif "enum" in schema or "const" in schema:
@@ -60,8 +65,8 @@ class Shape:
                 self._range(node, schema, label)
 
     def _any(self, node: Node, schema: Schema, label: str) -> None:
-        options = [_followed(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
-        fitting = [option for option in options if _is(node, str(option.get("type", "string")))]
+        options = [self._followed(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
+        fitting = [option for option in options if "type" not in option or _is(node, str(option["type"]))]
         if not fitting:
             self._wrong_type(node, options, label)
         elif isinstance(node, Fields):
@@ -114,14 +119,14 @@ class Shape:
         subject = f"{shown(label)} expects" if label else "expected"
         self._note(node.place, f"{subject} {words}, found {described(node)}", _hint(node, kinds))
 
+    def _followed(self, schema: Schema) -> Schema:
+        while "$ref" in schema:
+            name = str(schema["$ref"]).removeprefix("#/$defs/")
+            schema = definition(name) if self.definitions is None else cast("Schema", self.definitions[name])
+        return schema
+
     def _note(self, place: Place, message: str, suggestion: str = "") -> None:
         self.report.problem(place, f"{self.owner}: {message}", suggestion)
-
-
-def _followed(schema: Schema) -> Schema:
-    while "$ref" in schema:
-        schema = definition(str(schema["$ref"]).removeprefix("#/$defs/"))
-    return schema
 
 
 def _is(node: Node, kind: str) -> bool:

@@ -1,0 +1,67 @@
+"""A run that was started in the background: whoever started it waits here for its result, or stops driving it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from teamwright.runtime.run import Beginning, Run
+from teamwright.values.results import RunResult
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine
+
+
+@dataclass(slots=True)
+class Handle:
+    """A run that was started: its id, and its result when it is there."""
+
+    engine: Engine
+    run_id: str
+    _run: Run | None = None
+    _beginning: Beginning | None = None
+    _done: anyio.Event | None = None
+    _result: RunResult | None = None
+    _error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self._done = anyio.Event()
+
+    async def drive(self) -> None:
+        """Drive the run to its end; the engine calls this."""
+        assert self._run is not None
+        assert self._done is not None
+        try:
+            with self.engine.models.shared():
+                result = await self._run.drive(self._beginning)
+            self._result = result or await self.engine.result(self.run_id)
+        except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
+            self._error = error
+        finally:
+            self.engine.forget(self.run_id)
+            self._done.set()
+
+    @property
+    def drives(self) -> bool:
+        """Whether the run is driven through this handle; not so where its id existed before."""
+        return self._run is not None
+
+    def interrupt(self) -> None:
+        """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
+        if self._run is not None:
+            self._run.interrupt()
+
+    async def result(self) -> RunResult:
+        """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed."""
+        if self._run is None or self._done is None:
+            return await self.engine.result(self.run_id)
+        try:
+            await self._done.wait()
+        except anyio.get_cancelled_exc_class():
+            self._run.interrupt()
+            raise
+        if self._error is not None:
+            raise self._error
+        return self._result or await self.engine.result(self.run_id)

@@ -1,0 +1,141 @@
+"""Reads Jinja's expressions and templates, and says what is wrong with them before they are ever worked out.
+
+Jinja only parses here: nothing is compiled. What is not on the lists below is refused, calls above all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+
+from teamwright.errors import ExpressionFailed, nearest
+from teamwright.strategies.filters import FILTERS, TESTS, Offer
+
+MOST_EXPRESSION = 2_000
+MOST_TEMPLATE = 50_000
+MOST_DEPTH = 64
+TOO_DEEP = "it is nested too deeply"
+
+LOOP = "loop"
+"""Inside a loop: where it stands, as `loop.index`, `loop.first`, `loop.last` and `loop.length`."""
+
+EXPRESSIONS = (
+    nodes.And, nodes.Compare, nodes.CondExpr, nodes.Const, nodes.Dict, nodes.Filter, nodes.Getattr, nodes.Getitem,
+    nodes.List, nodes.Name, nodes.Neg, nodes.Not, nodes.Operand, nodes.Or, nodes.Pair, nodes.Pos, nodes.Slice,
+    nodes.Test, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod,
+)  # fmt: skip
+STATEMENTS = (nodes.For, nodes.If, nodes.Output, nodes.Template, nodes.TemplateData)
+REFUSED: dict[type[nodes.Node], str] = {
+    nodes.Call: "nothing can be called here; filters do such things, for example  text | length",
+    nodes.Concat: "'~' is not offered",
+    nodes.Pow: "'**' is not offered",
+    nodes.Tuple: "write a list in [ ]",
+}
+
+
+class Seen(NamedTuple):
+    """A node as it was found: how deep, and which names its loops bind."""
+
+    node: nodes.Node
+    depth: int
+    bound: frozenset[str]
+
+
+@lru_cache(maxsize=1024)
+def read_expression(text: str) -> nodes.Expr:
+    """The syntax tree of an expression, in which there is nothing that is not offered."""
+    if text.lstrip().startswith(("{{", "{%")):
+        raise ExpressionFailed("it is an expression already: write it without {{ }} and {% %}")
+    body = _parsed(f"{{{{ {text} }}}}", len(text), MOST_EXPRESSION).body
+    match body:
+        case [nodes.Output(nodes=[nodes.Expr() as expression])] if not isinstance(expression, nodes.TemplateData):
+            return expression
+        case _:
+            raise ExpressionFailed("it is not one expression")
+
+
+@lru_cache(maxsize=1024)
+def read_template(text: str) -> nodes.Template:
+    """The syntax tree of a template, in which there is nothing that is not offered."""
+    return _parsed(text, len(text), MOST_TEMPLATE)
+
+
+def _parsed(source: str, length: int, most: int) -> nodes.Template:
+    if length > most:
+        raise ExpressionFailed(f"it has {length} characters, and at most {most} are read")
+    try:
+        tree = Environment(trim_blocks=True, lstrip_blocks=True).parse(source)
+    except TemplateSyntaxError as error:
+        said = (error.message or "").replace("end of print statement", "the end")
+        raise ExpressionFailed(f"it can't be read: {said}") from error
+    except RecursionError as error:
+        raise ExpressionFailed(TOO_DEEP) from error
+    except ValueError as error:
+        raise ExpressionFailed(f"it can't be read: {error}") from error
+    for one in _walk(tree):
+        if problem := TOO_DEEP if one.depth > MOST_DEPTH else _problem(one.node):
+            raise ExpressionFailed(problem)
+    return tree
+
+
+def names_in(tree: nodes.Node) -> frozenset[str]:
+    """The names that an expression or a template takes from outside."""
+    found = ((one.node, one.bound) for one in _walk(tree))
+    return frozenset(node.name for node, bound in found if isinstance(node, nodes.Name) and node.name not in bound)
+
+
+def unknown_name(tree: nodes.Node, known: Collection[str]) -> str | None:
+    """What is wrong with its names, where only these are known."""
+    unknown = sorted(names_in(tree) - set(known))
+    return f"{unknown[0]!r} is not known here; {nearest(unknown[0], known).rstrip('.')}" if unknown else None
+
+
+def _walk(tree: nodes.Node) -> Iterator[Seen]:
+    """Every node, without recursion: a tree may be deeper than Python's stack."""
+    open_ = [Seen(tree, 0, frozenset[str]())]
+    while open_:
+        one = open_.pop()
+        yield one
+        node, deeper = one.node, one.depth + 1
+        if not isinstance(node, nodes.For):
+            open_ += [Seen(child, deeper, one.bound) for child in node.iter_child_nodes()]
+            continue
+        target = {node.target.name} if isinstance(node.target, nodes.Name) else set[str]()
+        inside = one.bound | target | {LOOP}
+        open_ += [Seen(child, deeper, one.bound) for child in node.iter_child_nodes(only=("iter", "else_"))]
+        open_ += [Seen(child, deeper, inside) for child in node.iter_child_nodes(exclude=("iter", "else_"))]
+
+
+def _problem(node: nodes.Node) -> str | None:
+    match node:
+        case nodes.Getattr(attr=attr) if attr.startswith("_"):
+            return f"a field whose name begins with '_' is written in brackets: ['{attr}']"
+        case nodes.Filter():
+            return _problem_of_offer(node, "filter", FILTERS)
+        case nodes.Test():
+            return _problem_of_offer(node, "test", TESTS)
+        case nodes.Slice(step=nodes.Expr()):
+            return "a part of a text or a list is written [from:to]"
+        case nodes.For() if not isinstance(node.target, nodes.Name) or node.recursive:
+            return "a loop is written  {% for item in list %}"
+        case _ if isinstance(node, (*EXPRESSIONS, *STATEMENTS)):
+            return None
+        case nodes.Stmt():
+            return "of Jinja's tags only {% if %} and {% for %} are offered"
+        case _:
+            return REFUSED.get(type(node), f"{type(node).__name__.lower()!r} is not offered")
+
+
+def _problem_of_offer(node: nodes.Filter | nodes.Test, kind: str, offers: Mapping[str, Offer]) -> str | None:
+    offer = offers.get(node.name)
+    if offer is None or node.node is None:
+        return f"there is no {kind} {node.name!r}; {nearest(node.name, offers).rstrip('.')}"
+    if node.kwargs or node.dyn_args or node.dyn_kwargs:
+        return f"the {kind} {node.name!r} takes its values in order, without names"
+    if not offer.least <= len(node.args) <= offer.most:
+        wanted = offer.least if offer.least == offer.most else f"{offer.least} to {offer.most}"
+        return f"the {kind} {node.name!r} takes {wanted} values in brackets, and has {len(node.args)}"
+    return None

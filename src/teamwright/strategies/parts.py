@@ -1,0 +1,142 @@
+"""The parts of a team's work that run side by side: what came of each, and what a failed one does to the rest.
+
+Replies are kept by the names of their parts, so that the order in which they come changes nothing that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import ExpressionFailed
+from teamwright.strategies.protocol import Talk, Task
+from teamwright.values.frozen import Value
+from teamwright.values.messages import History, Message
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure, Purpose, Reply, Turn
+
+MOST_NAMED = 5
+WORK = "work"
+"""The key of a part's one ask, within the branch that bears the part's name."""
+
+
+class FailurePolicy(Value):
+    """What a failed part does to the others. The failure of an optional member is skipped where it would fail."""
+
+    on_failure: Literal["fail", "skip", "collect"] = Field(
+        default="fail",
+        description="`fail`: the team fails when the others are done; `skip`: it goes on without the failed one;"
+        " `collect`: it goes on, and whoever builds on the failed one is told that it failed, though never why",
+    )
+    cancel_others: bool = Field(default=False, description="with `on_failure: fail`, the first failure stops the rest")
+
+    @model_validator(mode="after")
+    def _only_a_failure_stops(self) -> Self:
+        if self.cancel_others and self.on_failure != "fail":
+            raise ValueError(f"cancel_others goes with on_failure: fail, not with {self.on_failure!r}")
+        return self
+
+
+class Parts:
+    """What came of each part so far. When it is over, no further part is begun."""
+
+    def __init__(self, policy: FailurePolicy) -> None:
+        self._policy = policy
+        self.replies: dict[str, Reply] = {}
+        self.failures: dict[str, Failure] = {}
+        self.over = False
+        self._last: str | None = None
+
+    async def work(self, name: str, member: Agent, tell: Callable[[], Turn], ctx: Context) -> None:
+        """Like `ask`, with a turn that is made when its time has come; where it can't be made, the part fails."""
+        if self.over:
+            return
+        try:
+            turn = tell()
+        except ExpressionFailed as error:
+            self.fail(name, Failure(member=member.name, error=error.kind, message=str(error)))
+        else:
+            await self.ask(name, member, turn, ctx)
+
+    async def ask(self, name: str, member: Agent, turn: Turn, ctx: Context) -> None:
+        """Let a member work on the part of this name; to be called in a branch of its own."""
+        if self.over:
+            return
+        reply = await ctx.ask(member, turn, key=WORK)
+        if isinstance(reply, Failure):
+            self.fail(name, reply)
+            return
+        self.replies[name] = reply
+        if reply.signal == "terminate" and self._last is None:
+            self._last, self.over = name, True
+
+    def fail(self, name: str, failure: Failure) -> None:
+        """Take in that the part of this name failed."""
+        self.failures[name] = failure
+        self.over = self.over or (self._policy.cancel_others and self.is_fatal(name))
+
+    def is_fatal(self, name: str) -> bool:
+        """Whether the part of this name failed, so that the team fails."""
+        failure = self.failures.get(name)
+        return failure is not None and self._policy.on_failure == "fail" and not failure.optional
+
+    def end(self, talk: Talk, order: Iterable[str], *, need_one: bool = True) -> Outcome | None:
+        """Put what was said into the talk, in this order; the outcome, if the work ends with the parts.
+
+        Whoever terminated the team has the last word. With `need_one`, no reply at all is nothing to go on with.
+        """
+        failed: list[str] = []
+        for name in order:
+            if name in self.failures:
+                failed.append(name)
+            elif name in self.replies and name != self._last:
+                talk.add(self.replies[name])
+        if self._last is not None:
+            talk.add(self.replies[self._last])
+            return talk.ended("terminated")
+        fatal = [name for name in failed if self.is_fatal(name)]
+        if fatal or (need_one and failed and not self.replies):
+            return talk.failed(self._failure(fatal or failed))
+        talk.warnings += [f"{name}: {self.failures[name].skipped}" for name in failed]
+        return None
+
+    def _failure(self, names: list[str]) -> Failure:
+        """The first failure, with which part it was and which others failed too."""
+        first, others = self.failures[names[0]], names[1:]
+        where = names[0]
+        if others:
+            more = ", …" if len(others) > MOST_NAMED else ""
+            where += f"; {len(others)} more failed: {', '.join(others[:MOST_NAMED])}{more}"
+        return first.changed(message=f"{first.message} ({where})", optional=False)
+
+
+def result_of(reply: Reply) -> JsonValue:
+    """What a part came to: its data, where it has some, or else its text."""
+    return reply.text if reply.data is None else reply.data
+
+
+def part_turn(
+    task: Task,
+    number: int,
+    before: Iterable[Message],
+    output: Callable[[], str] | None,
+    *,
+    own: str | None = None,
+    purpose: Purpose = "work",
+) -> Turn:
+    """What is told to whoever works on a part: what came before it, and last its own task or else the team's.
+
+    With `share: output` it is told only `output`, as its task, or what came before it and its own task. Where nothing
+    came before, `output` is none, and it is told the task.
+    """
+    if output is not None and task.settings.share == "output":
+        if own is None:
+            return Turn(output(), number=number, purpose=purpose)
+        return Turn(own, History.of(before), number, purpose)
+    if own is None:
+        return Turn(task.text, History.of((*task.history, *before)), number, purpose)
+    asked = Message(name="user", content=task.text, role="user")
+    return Turn(own, History.of((*task.history, asked, *before)), number, purpose)

@@ -1,0 +1,171 @@
+"""Somebody chooses who speaks next, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Context, Workspace
+from teamwright.errors import ExpressionFailed
+from teamwright.strategies.briefing import PROMPT, Briefing, prompt_problem
+from teamwright.strategies.edges import Edge, Trail, edge_flaws
+from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.selection import Chosen, read_selection
+from teamwright.strategies.stopping import out_of_turns
+from teamwright.values.events import TeamSelected
+from teamwright.values.frozen import Value
+from teamwright.values.results import Outcome
+from teamwright.values.specs import AgentName
+from teamwright.values.turns import Failure, Reply, Turn
+
+
+class SelectorOptions(Value):
+    """Who chooses, how it is asked, and who may follow whom."""
+
+    agent: AgentName | None = Field(default=None, description="the agent that chooses who speaks next")
+    prompt: str = Field(
+        default=PROMPT,
+        min_length=1,
+        description="how it is asked: a template of `participants`, `roles`, `history` and `task`, or in ARK's form"
+        " `{{.Participants}}`, `{{.Roles}}` and `{{.History}}`",
+    )
+    allow_repeat: bool = Field(default=False, description="whether somebody may speak twice in a row")
+    edges: tuple[Edge, ...] = Field(default=(), description="who may follow whom; without any, everybody everybody")
+
+
+class Selector:
+    """A conversation in which each next speaker is chosen; where only one may speak, nobody is asked.
+
+    An answer that names nobody who may speak falls back to the first who may, and an event says why.
+    """
+
+    name = "selector"
+    version = 1
+    options = SelectorOptions
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """There is an end, somebody to choose, and a prompt that can be filled in."""
+        options = settings.read(SelectorOptions)
+        found = edge_flaws(options.edges)
+        if settings.max_turns is None:
+            found.append(Flaw("'selector' needs max_turns, the number of turns after which it stops"))
+        if len({member.name for member in members}) < len(members):
+            found.append(Flaw("'selector' chooses among members by name, but one is listed twice"))
+        if options.agent is None and _needs_choice(options, members):
+            found.append(Flaw("'selector' needs somebody to choose: declare an agent for it and name it with 'agent'"))
+        if problem := prompt_problem(options.prompt):
+            found.append(Flaw(problem, ("prompt",)))
+        for index, edge in enumerate(options.edges):
+            if edge.source == edge.to and not options.allow_repeat and len(members) > 1:
+                text = f"an edge from {edge.to!r} to itself is never taken without allow_repeat: true"
+                found.append(Flaw(text, ("edges", index)))
+        return found
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Choose, ask, and so on."""
+        chair = Chair(task, members, ctx.workspace)
+        talk, limit = chair.talk, task.settings.max_turns
+        for number in count(1):
+            try:
+                ways = chair.ways_on()
+                if not ways:
+                    return talk.ended("done")
+                if limit is not None and number > limit:
+                    return out_of_turns(talk, task.settings, f"{limit} turns")
+                chosen = await chair.choose(list(ways), number, ctx)
+                if isinstance(chosen, Outcome):
+                    return chosen
+                turn = chair.turn(number, ways[chosen])
+                reply = await ctx.ask(members.named(chosen), turn, key=f"turn-{number}/{chosen}")
+                if ended := chair.take(chosen, reply):
+                    return ended
+            except ExpressionFailed as error:
+                return talk.failed(Failure(member="", error=error.kind, message=str(error)))
+        raise AssertionError("counting never ends")
+
+
+class Chair:
+    """One conversation: who may speak, who is chosen, and what came of it."""
+
+    def __init__(self, task: Task, members: Members, workspace: Workspace) -> None:
+        self.talk = Talk(task)
+        self._options = task.settings.read(SelectorOptions)
+        self._members = members
+        self._names = [member.name for member in members]
+        self._trail = Trail(task, members, self._options.edges, workspace)
+        self._briefing = Briefing(task, members, self._options.prompt)
+
+    def ways_on(self) -> dict[str, Edge | None]:
+        """Who may speak next, in the order of the members, with the edge that leads there."""
+        last = self._trail.last
+        ways: dict[str, Edge | None] = dict.fromkeys(self._names)
+        if last is not None and self._options.edges:
+            open_ = {edge.to: edge for edge in reversed(list(self._trail.ways_on()))}
+            ways = {name: open_[name] for name in self._names if name in open_}
+        if last is not None and len(self._names) > 1 and not self._options.allow_repeat:
+            ways.pop(last, None)
+        return ways
+
+    async def choose(self, candidates: Sequence[str], number: int, ctx: Context) -> str | Outcome:
+        """The one who speaks next, or how it ends instead."""
+        agent = self._options.agent
+        if len(candidates) == 1:
+            fact = TeamSelected(member=candidates[0], turn=number, how="only")
+        elif agent is None:
+            fact = _fallback(candidates, number, "", "there is nobody to choose")
+        else:
+            turn = self._briefing.turn(candidates, number, self.talk.history)
+            reply = await ctx.ask(self._members.named(agent), turn, key=f"select-{number}")
+            if ended := self._ended_by(reply):
+                return ended
+            fact = self._read(reply, candidates, number, agent)
+        await ctx.emit(fact)
+        return fact.member
+
+    def turn(self, number: int, edge: Edge | None) -> Turn:
+        """What the one who was chosen is told."""
+        turn = self.talk.turn(number)
+        return edge.changed(turn, self._trail.names) if edge else turn
+
+    def take(self, member: str, reply: Reply | Failure) -> Outcome | None:
+        """Take in what came of a turn; the outcome, if this ends the team."""
+        self._trail.take(member, reply)
+        if isinstance(reply, Failure):
+            return self.talk.take(reply.changed(optional=True) if any(self._trail.ways_on()) else reply)
+        self._briefing.take(reply)
+        return self.talk.take(reply)
+
+    def _ended_by(self, reply: Reply | Failure) -> Outcome | None:
+        """The end, where the one who should choose fails or ends the conversation; its last word is the answer."""
+        if isinstance(reply, Failure):
+            return None if reply.optional else self.talk.failed(reply)
+        if reply.signal != "terminate":
+            return None
+        if reply.text.strip():
+            self.talk.add(reply)
+        return self.talk.ended("terminated")
+
+    def _read(self, reply: Reply | Failure, candidates: Sequence[str], number: int, agent: str) -> TeamSelected:
+        if isinstance(reply, Failure):
+            self.talk.warnings.append(reply.skipped)
+            return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
+        read = read_selection(reply, candidates, self._names)
+        if isinstance(read, Chosen):
+            return TeamSelected(member=read.name, turn=number, how=read.how, by=agent)
+        return _fallback(candidates, number, agent, read.reason)
+
+
+def _fallback(candidates: Sequence[str], number: int, agent: str, reason: str) -> TeamSelected:
+    return TeamSelected(member=candidates[0], turn=number, how="fallback", by=agent, reason=reason)
+
+
+def _needs_choice(options: SelectorOptions, members: Members) -> bool:
+    """Whether there is ever more than one who may follow; then somebody must choose."""
+    names = {member.name for member in members}
+    for last in names:
+        after = {edge.to for edge in options.edges if edge.source == last} if options.edges else set(names)
+        if len(after if options.allow_repeat else after - {last}) > 1:
+            return True
+    return False

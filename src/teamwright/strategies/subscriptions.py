@@ -1,0 +1,64 @@
+"""What a reactive team is told: who reacts to what, when it is over, and how much may happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field, JsonValue
+
+from teamwright.strategies.conditions import Condition
+from teamwright.strategies.parts import FailurePolicy
+from teamwright.strategies.protocol import Flaw
+from teamwright.strategies.reactions import EventType, OwnEventType
+from teamwright.values.frozen import Value
+from teamwright.values.specs import MemberName
+
+OF_AN_EVENT = ("type", "by", "data", "depth", "state")
+OF_A_REPLY = ("data", "text", "state")
+OF_THE_GOAL = ("state", "emitted")
+
+
+class Emission(Value):
+    """An event that follows from a reply without the member's naming it."""
+
+    type: OwnEventType = Field(description="the event's type; its data are the reply's data, or else its text")
+    when: str | None = Field(default=None, description="a condition over the reply: `data`, `text`, `state`")
+
+
+class Subscription(Value):
+    """What a member reacts to."""
+
+    member: MemberName = Field(description="who reacts")
+    on: EventType = Field(description="the type of event")
+    when: str | None = Field(
+        default=None, description="a condition over the event: `type`, `by`, `data`, `depth`, `state`"
+    )
+    emits: tuple[Emission, ...] = Field(default=(), description="events that follow from its reply")
+
+
+class ReactiveOptions(FailurePolicy):
+    """Who reacts to what. `on_failure` is about failures that nobody handles."""
+
+    subscriptions: tuple[Subscription, ...] = Field(min_length=1, description="who reacts to what, in order")
+    state: dict[str, JsonValue] = Field(default={}, description="the shared state at the start")
+    goal: str | None = Field(
+        default=None, description="a condition over `state` and `emitted`, the types so far; it is over when it holds"
+    )
+    limit: int = Field(default=10, ge=1, description="how many members work at once")
+    max_events: int = Field(default=100, ge=1, description="how many events are taken in all")
+    max_depth: int = Field(default=20, ge=1, description="how many events may follow from each other")
+
+
+def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:
+    """The conditions that can't be read or that ask about what is not known where they stand."""
+    for index, one in enumerate(options.subscriptions):
+        yield from _flaws(one.when, OF_AN_EVENT, ("subscriptions", index, "when"))
+        for number, emission in enumerate(one.emits):
+            yield from _flaws(emission.when, OF_A_REPLY, ("subscriptions", index, "emits", number, "when"))
+    yield from _flaws(options.goal, OF_THE_GOAL, ("goal",))
+
+
+def _flaws(condition: str | None, known: tuple[str, ...], at: tuple[str | int, ...]) -> Iterator[Flaw]:
+    problem = None if condition is None else Condition(condition).problem(known)
+    if problem is not None:
+        yield Flaw(problem, at)

@@ -1,0 +1,76 @@
+"""Translates the strategy parts of ARK's Team documents, `selector` and `graph`, into the options of our strategies."""
+
+from __future__ import annotations
+
+from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Scalar, shown
+from teamwright.teams.manifest.report import Report
+
+SELECTOR = {"agent": "agent", "model": "model", "selectorPrompt": "prompt"}
+SELECTOR_TERMINATES = "enableTerminateTool"
+
+
+def translated_options(strategy: str, spec: Fields, owner: str, report: Report) -> dict[str, Entry]:
+    """What becomes of `selector` and `graph` by the field it came from; the first holds the options, all are read."""
+    selector, graph = spec.entries.get("selector"), spec.entries.get("graph")
+    if strategy == "graph" and graph:
+        if isinstance(graph.node, Fields):
+            _check_branching(graph.node, owner, report)
+        return {"graph": Entry("graph", graph.place, _graph(graph.node, owner, report))}
+    if strategy != "selector" or not selector:
+        return {}
+    node = _selector(selector.node, owner, report)
+    used = {"selector": Entry("selector", selector.place, node)}
+    edges = _graph(graph.node, owner, report) if graph else None
+    if graph and isinstance(node, Fields) and isinstance(edges, Fields) and "edges" in edges.entries:
+        narrowed = Fields({**node.entries, "edges": edges.entries["edges"]}, node.place)
+        return {"selector": Entry("selector", selector.place, narrowed), "graph": graph}
+    return used
+
+
+def _selector(node: Node, owner: str, report: Report) -> Node:
+    if not isinstance(node, Fields):
+        return node
+    entries = {SELECTOR[name]: entry for name, entry in node.entries.items() if name in SELECTOR}
+    model = node.text("model", "name")
+    if model:
+        entries["model"] = Entry("model", node.key_place("model"), model)
+    for name, entry in node.entries.items():
+        off = isinstance(entry.node, Scalar) and entry.node.value is False
+        if name not in SELECTOR and not (name == SELECTOR_TERMINATES and off):
+            hint = "give the selecting agent the tool 'terminate'" if name == SELECTOR_TERMINATES else ""
+            hint = hint or report.near(name, [*SELECTOR, SELECTOR_TERMINATES], " ").strip()
+            report.warning(entry.place, f"Ignored: {name!r} of the selector of {owner} is not supported", hint)
+    return Fields(entries, node.place)
+
+
+def _graph(node: Node, owner: str, report: Report) -> Node:
+    if not isinstance(node, Fields):
+        return node
+    for name in node.entries.keys() - {"edges"}:
+        report.warning(node.key_place(name), f"Ignored: {name!r} of the graph of {owner} is not supported")
+    edges = node.get("edges")
+    if not isinstance(edges, Items):
+        return Fields({name: entry for name, entry in node.entries.items() if name == "edges"}, node.place)
+    items = tuple(_edge(edge, owner, report) for edge in edges.items)
+    return Fields({"edges": Entry("edges", node.key_place("edges"), Items(items, edges.place))}, node.place)
+
+
+def _edge(node: Node, owner: str, report: Report) -> Node:
+    if not isinstance(node, Fields):
+        return node
+    for name in node.entries.keys() - {"from", "to"}:
+        report.warning(node.key_place(name), f"Ignored: {name!r} of an edge of {owner} is not supported")
+    return Fields({name: entry for name, entry in node.entries.items() if name in {"from", "to"}}, node.place)
+
+
+def _check_branching(graph: Fields, owner: str, report: Report) -> None:
+    """Without conditions nothing could choose between two edges."""
+    seen: set[str] = set()
+    edges = graph.get("edges")
+    for edge in edges.items if isinstance(edges, Items) else ():
+        start = edge.text("from") if isinstance(edge, Fields) else None
+        if start and str(start.value) in seen:
+            message = f"{owner}: {shown(str(start.value))} has more than one outgoing edge"
+            report.problem(start.place, message, "ARK allows one; a native manifest may have several, with conditions")
+        elif start:
+            seen.add(str(start.value))

@@ -1,0 +1,251 @@
+"""Checks of teams: members that exist, options that fit, no cycles, and what the strategies themselves object to.
+
+It knows no strategy by name: each says by its class of options and by `problems` what it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import UsageError, a
+from teamwright.strategies.options import Named, flaws, misfits, names_in, schema_of
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
+from teamwright.teams.manifest.declared import Declaration, Declared
+from teamwright.teams.manifest.nodes import Fields, Place, Scalar, place_at, plain, shown
+from teamwright.teams.manifest.report import Report
+from teamwright.teams.manifest.shape import Shape
+from teamwright.values.specs import TERMINATE, Share
+from teamwright.values.turns import Reply, Turn
+
+OTHER_FILE = "another file may declare it: add it with  --with FILE"
+SPELLINGS = {"max_turns": "maxTurns"}
+
+Asked = list[tuple[str, Place]]
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What is known of a member before anybody can answer; it is never asked."""
+
+    name: str
+    kind: str = "model"
+    description: str = ""
+    can_terminate: bool = False
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Nobody is there."""
+        raise AssertionError(f"{self.name!r} is only a stand-in")
+
+
+def check_teams(declared: Declared, report: Report) -> None:
+    """Note everything about the teams that does not fit together."""
+    checks = _Checks(declared, report)
+    for team in declared.every("team"):
+        checks.check(team)
+    checks.check_cycles()
+
+
+def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: Report) -> None:
+    """Note a name that nobody has, or that belongs to something of another kind than the document says."""
+    found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
+    if not found:
+        if not report.incomplete:
+            hint = report.near(name, [*declared.agents, *declared.teams], OTHER_FILE)
+            hint = hint if OTHER_FILE in hint else f"{hint} Or {OTHER_FILE}" if hint else OTHER_FILE
+            report.problem(place, f"{owner}: there is no {kind or 'agent or team'} {shown(name)}", hint)
+    elif kind and kind != found:
+        report.problem(place, f"{owner}: {shown(name)} is of type {found!r}, not {kind!r}", f"write  type: {found}")
+
+
+@dataclass(slots=True)
+class _Checks:
+    declared: Declared
+    report: Report
+    strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
+    stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
+    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+
+    def check(self, team: Declaration) -> None:
+        """Check one team."""
+        members = list(team.fields.texts("members"))
+        for name, place in members:
+            wanted = self.declared.typed.get(place)
+            check_reference(name, place, wanted.kind if wanted else "", team.words, self.declared, self.report)
+        asked = list(members)
+        if self.declared.teams.get(team.name) is team:
+            self.asked[team.name] = asked
+        strategy = self._strategy(team)
+        options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
+        if strategy is None or not isinstance(options, Fields):
+            return
+        self._note_unused(team, strategy)
+        if not self._fits(team, strategy, options):
+            return
+        values = cast("Mapping[str, JsonValue]", plain(options))
+        named = names_in(strategy, values)
+        known = dict(members)
+        self._check_names(team, named, known, options)
+        asked += [(one.name, place_at(options, one.at, one.name)) for one in named if one.name not in known]
+        if members and not team.settled:
+            self._check_flaws(team, strategy, self._settings(team.fields, values), named)
+
+    def _strategy(self, team: Declaration) -> Strategy | None:
+        name = strategy_of(team.fields)
+        if name not in self.strategies:
+            try:
+                self.strategies[name] = find_strategy(name)
+            except UsageError as error:
+                self._note_strategy(team, name, str(error))
+                return None
+        return self.strategies[name]
+
+    def _note_strategy(self, team: Declaration, name: str, error: str) -> None:
+        written, known = team.fields.text("strategy"), strategy_names()
+        place = written.place if written else team.place
+        if name in known:
+            self.report.problem(place, f"{team.words}: {error}")
+            return
+        shown_name = shown(str(written.value) if written else name)
+        message = f"{team.words}: there is no strategy {shown_name}; known are {', '.join(known)}"
+        self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
+
+    def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
+        for name in cast("Iterable[str]", getattr(strategy, "unused", ())):
+            if team.fields.has(name):
+                entry = team.fields.entries[name]
+                message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
+                self.report.warning(entry.place, message)
+
+    def _fits(self, team: Declaration, strategy: Strategy, options: Fields) -> bool:
+        """Whether the options have the form that the strategy gives them; what breaks it is told."""
+        model, before = options_of(strategy), len(self.report.problems)
+        if model is None:
+            return True
+        schema = schema_of(model)
+        block = team.fields.entries.get(OPTIONS)
+        if block is None and schema.get("required"):
+            needed = ", ".join(f"{name}: …" for name in cast("list[str]", schema["required"]))
+            message = f"{team.words}: {strategy.name} needs options, under {strategy.name!r}"
+            self.report.problem(options.place, message, f"write  {strategy.name}: {{{needed}}}")
+        elif block is not None and options.entries and not schema.get("properties"):
+            self.report.problem(block.place, f"{team.words}: {strategy.name} takes no options", f"remove {block.key!r}")
+        else:
+            definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
+            Shape(team.words, self.report, definitions).check(options, schema, block.key if block else "")
+        if len(self.report.problems) == before:
+            for flaw in misfits(strategy, cast("Mapping[str, JsonValue]", plain(options))):
+                message = f"{team.words}: {flaw.text.removeprefix('options: ')}"
+                self.report.problem(place_at(options, flaw.at), message)
+        return len(self.report.problems) == before
+
+    def _check_names(
+        self, team: Declaration, named: list[Named], members: Mapping[str, Place], options: Fields
+    ) -> None:
+        for one in named:
+            place = place_at(options, one.at, one.name)
+            if one.kind == "agent":
+                check_reference(one.name, place, "", team.words, self.declared, self.report)
+            elif one.name not in members:
+                hint = self.report.near(one.name, members)
+                self.report.problem(place, f"{shown(one.name)} is not a member of {team.words}", hint)
+
+    @staticmethod
+    def _settings(fields: Fields, options: Mapping[str, JsonValue]) -> Settings:
+        """The settings as far as they are readable; what is not has been told already."""
+        share, turns, then = fields.text("share"), fields.get("max_turns"), fields.text("on_max_turns")
+        most = 1 if fields.has("max_turns") else None
+        if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
+            most = int(turns.value)
+        sharing = cast("Share", share.value if share and share.value == "output" else "transcript")
+        return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
+
+    def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[Named]) -> None:
+        """Ask the strategy, unless its options name somebody who is no member: what follows from that helps nobody."""
+        members = [name for name, _ in team.fields.texts("members")]
+        once = dict.fromkeys(members)
+        if any(one.kind == "member" and one.name not in once for one in named):
+            return
+        helpers = self._standing_in(one.name for one in named)
+        found = flaws(strategy, settings, Members(self._standing_in(members), helpers))
+        alone = found
+        if found and len(once) < len(members):
+            alone = flaws(strategy, settings, Members(self._standing_in(once), helpers))
+        for flaw in found:
+            if flaw in alone:
+                self._note(team, flaw)
+            else:
+                self._note_twice(team, flaw)
+
+    def _note(self, team: Declaration, flaw: Flaw) -> None:
+        fields, text = team.fields, flaw.text
+        options = fields.get(OPTIONS)
+        key = "max_turns" if "max_turns" in text and fields.has("max_turns") else "strategy"
+        place = place_at(options, flaw.at) if flaw.at and options else fields.key_place(key)
+        if team.ark:
+            for ours, theirs in SPELLINGS.items():
+                text = re.sub(rf"\b{ours}\b", theirs, text)
+        self.report.problem(place, f"{team.words}: {text}")
+
+    def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
+        """A flaw that is there only because a member is listed again stands where it is."""
+        seen: set[str] = set()
+        for name, place in team.fields.texts("members"):
+            if name in seen:
+                self.report.problem(place, f"{team.words}: {flaw.text}", f"{shown(name)} is a member twice")
+                return
+            seen.add(name)
+
+    def _standing_in(self, names: Iterable[str]) -> list[Agent]:
+        return [self.stand_ins.get(name) or self.stand_ins.setdefault(name, self._stand_in(name)) for name in names]
+
+    def _stand_in(self, name: str) -> StandIn:
+        one = self.declared.agents.get(name) or self.declared.teams.get(name)
+        if one is None:
+            return StandIn(name)
+        description = one.fields.text("description")
+        ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
+        return StandIn(name, self._kind(one), str(description.value) if description else "", ends)
+
+    def _kind(self, one: Declaration) -> str:
+        if one.kind == "team":
+            return "team"
+        for kind in ("function", "scripted"):
+            if one.fields.has(kind):
+                return kind
+        model = one.fields.text("model")
+        declared = self.declared.models.get(str(model.value)) if model else None
+        written = declared.node if declared else model
+        scripted = isinstance(written, Scalar) and str(written.value).startswith("scripted:")
+        return "scripted" if scripted else "model"
+
+    def check_cycles(self) -> None:
+        """Walk the teams depth first, without recursion; each way back onto the path is a cycle."""
+        done: set[str] = set()
+        for start in self.declared.teams:
+            path = {start: iter(self.asked[start])} if start not in done else {}
+            while path:
+                name = next(reversed(path))
+                member, place = next(path[name], ("", None))
+                if place is None:
+                    done.add(name)
+                    del path[name]
+                elif member in path:
+                    self._note_cycle([*path], member, place)
+                elif member in self.declared.teams and member not in done:
+                    path[member] = iter(self.asked[member])
+
+    def _note_cycle(self, path: list[str], member: str, place: Place) -> None:
+        cycle = [*path[path.index(member) :], member]
+        words = "Teams contain each other"
+        if len(cycle) == 2:
+            listed = any(name == member for name, _ in self.declared.teams[member].fields.texts("members"))
+            words = f"team {shown(member)} is {'a member' if listed else 'a helper'} of itself"
+        self.report.problem(place, f"{words}: {' → '.join(cycle)}", "take one of them out")
