@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from pydantic import JsonValue
 
 from teamwright.values.events import EffectKind, Fact
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
@@ -70,8 +70,11 @@ class Context(Protocol):
         """A named part of the work, with limits of its own; raises `AgentTimeout` when its time is used up."""
         ...
 
-    def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
-        """Run named branches side by side, at most `limit` at once."""
+    def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
+        """Run named branches side by side, at most `limit` at once.
+
+        `until` is looked at whenever one has ended; once it holds, those that have not finished are stopped.
+        """
         ...
 
     async def emit(self, fact: Fact) -> None:
@@ -166,7 +169,9 @@ class Clock(Protocol):
 class Effect(NamedTuple):
     """One call to the world, described so that it can be recorded, paid for, retried and recognised.
 
-    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request.
+    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. A call
+    that names its `model` waits for its turn there, among all calls of the engine that name it; `pace` says how fast it
+    may be called.
     """
 
     kind: EffectKind
@@ -178,6 +183,8 @@ class Effect(NamedTuple):
     max_output: int | None = None
     retry: RetryPolicy | None = None
     timeout: float | None = None
+    model: str = ""
+    pace: Pace | None = None
 
 
 class Attempt(NamedTuple):

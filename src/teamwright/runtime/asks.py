@@ -149,21 +149,17 @@ class Ask:
         changes: dict[str, object] = {}
         if reply.usage is not child.usage:
             changes["usage"] = child.usage
-        if reply.data is not None or reply.warnings or not child.run.recorder.knows(reply.messages):
-            changes |= self._without_secrets(reply)
+        redactor = child.run.redactor
+        if reply.data is not None:
+            changes["data"] = redactor.value(reply.data)
+        if reply.warnings:
+            changes["warnings"] = tuple(map(redactor.text, reply.warnings))
+        if not child.run.recorder.knows(reply.messages):  # what came from an effect is known, and clean
+            changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
         reply = reply.changed(**changes) if changes else reply
         if self._member.kind != "team" or not self._context.path:
             return reply
         return reply.changed(messages=self._as_said_by_member(reply.messages))
-
-    def _without_secrets(self, reply: Reply) -> dict[str, object]:
-        """What to change in a reply that did not come from an effect, whose values are clean."""
-        redactor = self._context.run.redactor
-        return {
-            "messages": tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages),
-            "data": redactor.value(reply.data),
-            "warnings": tuple(map(redactor.text, reply.warnings)),
-        }
 
     def _failure(self, child: RunContext, error: BaseException | None) -> Failure:
         partial = error.messages if isinstance(error, MemberFailed) else None

@@ -70,10 +70,10 @@ class RunBranch(Generic[T]):
 class RunBranches:
     """The branches of one scope. Leaving the block waits for all of them; leaving it by an error stops them."""
 
-    def __init__(self, context: RunContext, limit: int) -> None:
+    def __init__(self, context: RunContext, limit: int, until: Callable[[], bool] | None = None) -> None:
         if limit < 1:
             raise ValueError(f"a limit of {limit} branches would never run anything")
-        self._context, self._limit = context, limit
+        self._context, self._limit, self._until = context, limit, until
         self._queue: deque[RunBranch[object]] = deque()
         self._running: dict[RunBranch[object], None] = {}  # in the order of their start, which stopping them keeps
         self._finished: deque[RunBranch[object]] = deque()
@@ -168,6 +168,8 @@ class RunBranches:
             self._finished.append(branch)
         if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
             branch.seen = True
+        if self._until is not None and self._until():
+            self.cancel()
         if self._queue:
             self._launch(self._queue.popleft())
         if not (self._waits_for_all and (self._running or self._queue)):

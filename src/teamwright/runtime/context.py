@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
@@ -154,9 +154,9 @@ class RunContext:
             await self.run.turnstile.rejoin(self.lane)
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
 
-    def branches(self, limit: int) -> AbstractAsyncContextManager[Branches]:
-        """Run branches side by side, at most `limit` at once."""
-        return RunBranches(self, limit)
+    def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
+        """Run branches side by side, at most `limit` at once, until all have ended or `until` holds."""
+        return RunBranches(self, limit, until)
 
     async def emit(self, fact: Fact) -> None:
         """Record something worth knowing, once."""

@@ -20,6 +20,7 @@ from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable, RunIsLive, RunNotFound, UsageError
 from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import cancelled
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
@@ -27,10 +28,10 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.team import Team, require_team
-from teamwright.values.events import Delta, Event, Origin
+from teamwright.values.events import Delta, Event, Origin, RunCheckpoint
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
-from teamwright.values.people import Answer, Answered, Cancel, Intervention, Pause
+from teamwright.values.people import Answer, Answered, Cancel, Intervention, Mark, Pause
 from teamwright.values.results import FINAL, RunResult, RunSummary
 from teamwright.values.specs import Source
 
@@ -142,14 +143,15 @@ class Engine:
         self,
         run_id: str,
         *,
-        at: int | None = None,
+        at: int | str | Checkpoint | None = None,
         retry: bool = False,
         team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
     ) -> RunResult:
-        """Run a new run from the record of another, up to the event `at`; what is unchanged is not paid again.
+        """Run a new run from the record of another, up to `at`; what is unchanged is not paid again.
 
+        `at` is a checkpoint, its name, a place whose last turn is meant, or the number of an event.
         `retry` goes back to just before the member that failed. Without `at`, a run that was stopped from outside (its
         budget, its time, a cancel) is forked from just before that.
         """
@@ -159,7 +161,7 @@ class Engine:
         self,
         run_id: str,
         *,
-        at: int | None = None,
+        at: int | str | Checkpoint | None = None,
         retry: bool = False,
         team: Agent | None = None,
         task: str | None = None,
@@ -167,9 +169,7 @@ class Engine:
     ) -> Handle:
         """Start such a run in the background."""
         history = await self.history(run_id)
-        cut = history.before_failure() if retry else at if at is not None else history.before_stop()
-        if cut is not None and not 1 <= cut <= history.number:
-            raise UsageError(f"Run {run_id!r} has events 1 to {history.number}; {cut} is not one of them.")
+        cut = history.before_failure() if retry else history.point(at) if at is not None else history.before_stop()
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
@@ -179,6 +179,40 @@ class Engine:
         await self._append(batch)
         run = Run(identity, made, self.journal, self.bus, self._wall, await self._past(identity))
         return self._launch(run, None)
+
+    async def checkpoints(self, run_id: str) -> list[Checkpoint]:
+        """The points of a run at which a fork can begin, in order."""
+        return (await self.history(run_id)).checkpoints()
+
+    async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
+        """Give the point that a run has come to a name, wherever it is driven."""
+        check_checkpoint_name(name)
+        sent = False
+        while True:
+            history = await self.history(run_id)
+            if history.past.ended is not None:
+                raise NotResumable(
+                    f"Run {run_id!r} has ended, so nothing can be named there any more; its points have names already:"
+                    f"  teamwright runs checkpoints {run_id}"
+                )
+            if run_id in self._live or self.journal.is_driven(run_id):
+                if not sent:
+                    await self.journal.send(run_id, Mark(name=name, by=by))
+                    sent = True
+                if found := await self._marked(run_id, history.number, name):
+                    return found
+                continue
+            with suppress(RunIsLive), self.journal.drive(run_id):
+                fact = RunCheckpoint(name=name, by=by)
+                await self._append(Batch([Event(run_id, history.number + 1, self._wall(), "", "", fact)], {}))
+                return (await self.checkpoints(run_id))[-1]
+
+    async def _marked(self, run_id: str, after: int, name: str) -> Checkpoint | None:
+        """Wait until the driver has set a checkpoint of this name; nothing, if it stops before."""
+        async for item in self.follow(run_id, after):
+            if isinstance(item, Event) and isinstance(item.fact, RunCheckpoint) and item.fact.name == name:
+                return next(one for one in await self.checkpoints(run_id) if one.number == item.number)
+        return None
 
     async def cancel(self, run_id: str, reason: str = "") -> RunResult:
         """End a run for good, wherever it is driven; one that nobody drives is ended here and now."""

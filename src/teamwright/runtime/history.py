@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.checkpoints import Checkpoint, checkpoint_name, checkpoints_in, find_checkpoint
 from teamwright.runtime.endings import iso
 from teamwright.runtime.replay import Past
 from teamwright.teams.team import Team
@@ -181,6 +182,14 @@ class RunHistory:
             last = next(e for e in stops if isinstance(e.fact, BudgetRefused) and e.fact.level == level)
         return last.number - 1
 
+    def checkpoints(self) -> list[Checkpoint]:
+        """The points at which a fork can begin, in order."""
+        return checkpoints_in(self.events, self.past)
+
+    def point(self, at: int | str | Checkpoint) -> int:
+        """The number of the event that is meant by a checkpoint, its name, a place or a number."""
+        return find_checkpoint(at, self.events[0].run_id, self.number, self.checkpoints())
+
     def fork(self, run_id: str, now: float, at: int | None, task: str | None, team: Team) -> Batch:
         """The first events of a new run that shares this one's past up to the event `at`."""
         last = at if at is not None else self.number
@@ -192,8 +201,9 @@ class RunHistory:
             return body
 
         source = to_json(team.source.model_dump(mode="json", exclude_unset=True)).decode()
+        point = checkpoint_name(last, self.checkpoints())
         update = {
-            "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork"),
+            "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),
             "task": self.started.task if task is None else keep(to_json(task).decode()),
             "manifest": keep(source),
             "strategies": team.strategies(),

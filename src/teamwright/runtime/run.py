@@ -23,9 +23,17 @@ from teamwright.runtime.replay import Past
 from teamwright.runtime.state import RunState
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.teams.team import Team
-from teamwright.values.events import Origin, RunEnded, RunIntervened, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import (
+    Origin,
+    RunCheckpoint,
+    RunEnded,
+    RunIntervened,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+)
 from teamwright.values.messages import History, Message
-from teamwright.values.people import Answered, Cancel, Pause, Reason
+from teamwright.values.people import Answered, Cancel, Mark, Pause, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.turns import Failure, Turn
 
@@ -52,6 +60,7 @@ class Run:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._past = past or Past()
         self._paused: StopReason | None = None
+        self._over = False
         self._cancelled_because = ""
         self._waiting_for: list[str] = []
         self._driving_since = wall()
@@ -162,6 +171,7 @@ class Run:
     async def _end(self, ending: Ending) -> RunResult:
         seconds = self._seconds()
         recorder = self._state.recorder
+        self._over = True
         recorder.add(
             "",
             "",
@@ -183,6 +193,7 @@ class Run:
     async def _set_down(self, reason: StopReason) -> None:
         """Leave the run where it is; resuming goes on from here."""
         recorder = self._state.recorder
+        self._over = True
         recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
         await recorder.durable()
 
@@ -206,7 +217,9 @@ class Run:
             self.take(letter)
 
     def take(self, letter: Letter) -> None:
-        """Take in what somebody sent to this run."""
+        """Take in what somebody sent to this run; what comes after its end or its pause stays in the inbox."""
+        if self._over:
+            return
         self.letter = max(self.letter, letter.id)
         state = self._state
         if letter.id <= self._past.letter and letter.intervention.kind != "answer":
@@ -227,6 +240,9 @@ class Run:
                 state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
                 state.pausing = True
                 self._check_pause()
+            case Mark(name=name, by=by) as mark:
+                state.recorder.add("", "", RunIntervened(intervention=mark, letter=letter.id))
+                state.recorder.add("", "", RunCheckpoint(name=name, by=by))
 
     def _check_pause(self) -> None:
         """Set the run down when that was asked for and all calls are back."""

@@ -146,13 +146,10 @@ class Job:
     async def work(self, workers: Sequence[Agent], ctx: Context) -> Parts:
         """Let the workers work on all chunks; a failed one leaves the others alone unless the options say otherwise."""
         parts = Parts(self.options)
-        async with ctx.branches(self.options.limit) as branches:
+        async with ctx.branches(self.options.limit, until=lambda: parts.over) as branches:
             for index, name in enumerate(self.names):
                 worker, tell = workers[index % len(workers)], partial(self._turn, name, index)
                 branches.start(name, partial(parts.work, name, worker, tell))
-            async for _ in branches.finished():
-                if parts.over:
-                    branches.cancel()
         return parts
 
     def results(self, parts: Parts) -> list[JsonValue]:

@@ -132,15 +132,12 @@ class Office:
         """Let specialists work side by side, and take what they said in the order of delegation."""
         history = self._said.history() if self._task.settings.share == "transcript" else EMPTY
         parts, who = Parts(self.options), dict[str, str]()
-        async with ctx.branches(self.options.limit) as branches:
+        async with ctx.branches(self.options.limit, until=lambda: parts.over) as branches:
             for place, one in enumerate(decision.delegations, start=1):
                 name = f"decision-{number}/{place}-{one.specialist}"
                 who[name] = one.specialist
                 turn = Turn(one.task, history, number)
                 branches.start(name, partial(parts.ask, name, self._specialists[one.specialist], turn))
-            async for _ in branches.finished():
-                if parts.over:
-                    branches.cancel()
         if ended := parts.end(self.talk, who, need_one=False):
             return ended
         for name, specialist in who.items():

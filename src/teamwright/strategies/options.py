@@ -37,8 +37,9 @@ def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw
             found.append(Flaw(f"{named.name!r} is not a member", named.at))
         elif named.name not in members.names:
             found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
-    problems = [] if found else strategy.problems(settings, members)
-    return found + [Flaw(one) if isinstance(one, str) else one for one in problems]
+    if found:
+        return found
+    return [Flaw(one) if isinstance(one, str) else one for one in strategy.problems(settings, members)]
 
 
 def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
@@ -94,4 +95,4 @@ def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue]
             yield from (Named(key, (*at, key), kind) for key in node)
         for key, item in node.items():
             inner = known.get(key, others if isinstance(others, dict) else {})
-            yield from _names(item, cast("Schema", inner), definitions, (*at, key))
+            yield from _names(item, inner, definitions, (*at, key))

@@ -54,7 +54,9 @@ class Selector:
         if len({member.name for member in members}) < len(members):
             found.append(Flaw("'selector' chooses among members by name, but one is listed twice"))
         if options.agent is None and _needs_choice(options, members):
-            found.append(Flaw("'selector' needs somebody to choose: declare an agent for it and name it with 'agent'"))
+            found.append(
+                Flaw("'selector' needs somebody to choose: declare an agent and write  selector: {agent: NAME}")
+            )
         if problem := prompt_problem(options.prompt):
             found.append(Flaw(problem, ("prompt",)))
         for index, edge in enumerate(options.edges):

@@ -72,5 +72,5 @@ class Template:
             return None
         shown = self._translated()[found.start() :].partition("}}")[0][:60] + "}}"
         known = ", ".join(f"{{{{.{name}}}}}" for name in self.fields)
-        allowed = f"of Go's actions only {known} are read" if known else "Go's actions are not read here"
-        return f"{shown!r} is written in Go's form; {allowed}, everything else is written in Jinja, as {{{{ name }}}}"
+        allowed = f"of its actions only {known} are read, and all else" if known else "here everything"
+        return f"{shown!r} is written in Go's form; {allowed} is written in Jinja, as {{{{ name }}}}"
