@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.budget.ledger import DEFAULT_OUTPUT, Account, Ledger, Refusal, Reservation, prompt_tokens
+from teamwright.budget.ledger import DEFAULT_OUTPUT, Account, Ledger, Refusal, Reservation, Wanted, prompt_tokens
 from teamwright.values.limits import Limits
 
 
 async def reserve(ledger: Ledger, account: Account, prompt: int, cap: int | None = None) -> Reservation:
-    return await ledger.reserve(account, prompt_tokens=prompt, max_output=cap, model=True)
+    return await ledger.reserve(Wanted(account, prompt, cap, model=True))
 
 
 def queue(ledger: Ledger, account: Account, prompt: int, cap: int | None = None) -> asyncio.Task[Reservation]:
@@ -47,7 +47,7 @@ async def test_without_a_cap_of_its_own_a_request_gets_4096_or_what_is_left() ->
 
 async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
     ledger, account = Ledger(), Account("run", Limits(tokens=0, calls=1), None)
-    held = await ledger.reserve(account, prompt_tokens=0, max_output=None, model=False)
+    held = await ledger.reserve(Wanted(account))
     assert (held.tokens, held.max_output) == (0, None)
 
 

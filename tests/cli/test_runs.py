@@ -55,6 +55,37 @@ def test_show_explains_a_run_to_somebody_who_was_not_there(call: Call, team: Pat
     assert told["next"]
 
 
+def test_a_run_with_choices_is_explained_to_somebody_who_was_not_there(call: Call) -> None:  # R-13
+    examples = Path(__file__).parents[2] / "examples"
+    for name in ("selector", "graph"):
+        call("run", examples / name, "--file", examples / name / "task.txt", "--run-id", name)
+    text = call("runs", "show", "selector").out
+    for words in (
+        "foreman said, to coordinate", "turn 1 is surveyor's: foreman chose (its answer names one who may speak)",
+        "turn 2 is carpenter's, the only one who may speak", "turn 5 is purser's: foreman chose (as structured output)",
+        "surveyor said (",
+    ):  # fmt: skip
+        assert words in text
+    story = call("runs", "show", "selector", "--json").json["story"]
+    purposes = {(entry["member"], entry["purpose"]) for entry in story if entry["kind"] == "said"}
+    assert purposes == {("foreman", "coordinate"), ("surveyor", "work"), ("carpenter", "work"), ("purser", "work")}
+    text = call("runs", "show", "graph").out
+    assert "from editor on to writer, since data.marks < 8 and state.turns.writer < 3" in text
+
+
+def test_a_choice_that_was_not_understood_is_told_with_its_reason(call: Call, tmp_path: Path) -> None:  # R-05, R-13
+    declared = """
+agents: {a: {}, b: {}, c: {}, chair: {}}
+models: {primary: "scripted:replies.yaml"}
+teams: {t: {strategy: selector, max_turns: 1, members: [a, b, c], selector: {agent: chair}}}
+"""
+    team = write_team(tmp_path / "team", declared, "rules: [{agent: chair, reply: whoever}, {reply: hm}]")
+    live = call("run", team, "Talk", "--run-id", "one").err
+    reason = "turn 1 falls to a, the first who may speak, since the answer 'whoever' names nobody who may speak"
+    assert reason in live
+    assert reason in call("runs", "show", "one").out
+
+
 def test_show_tells_retries_and_failures_in_words(call: Call, tmp_path: Path) -> None:
     declared = TEAM.replace("Write.}", "Write., retry: {backoff: 0.01}}")
     replies = "rules: [{agent: writer, error: rate_limit, times: 2}, {agent: writer, reply: Yes.}]"

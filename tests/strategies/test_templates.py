@@ -78,7 +78,9 @@ def test_any_other_action_of_go_is_refused_with_what_is_allowed(action: str) -> 
 
 
 def test_where_no_field_has_another_name_go_is_not_read_at_all() -> None:
-    assert "Go's actions are not read here" in (Template("{{.History}}").problem(["history"]) or "")
+    assert "written in Go's form; here everything is written in Jinja" in (
+        Template("{{.History}}").problem(["history"]) or ""
+    )
 
 
 @pytest.mark.parametrize(

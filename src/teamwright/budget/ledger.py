@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from teamwright.errors import LimitReached
 from teamwright.values.limits import Limits
@@ -141,33 +141,38 @@ class Reservation:
         self.ledger.serve()
 
 
-@dataclass(slots=True)
-class _Waiter:
+class Wanted(NamedTuple):
+    """What one call may cost at most, and where; only a model request has a prompt and an output cap."""
+
     account: Account
-    prompt: int
-    cap: int | None
-    model: bool
+    prompt: int = 0
+    cap: int | None = None
+    model: bool = False
+
+
+class _Waiter(NamedTuple):
+    wanted: Wanted
     granted: asyncio.Future[Reservation]
 
 
 class Ledger:
-    """Grants reservations first come, first served."""
+    """Grants reservations first come, first served.
+
+    `elsewhere` counts those who wait for something else and will come for a reservation then: a fair share leaves
+    theirs.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[_Waiter] = []
+        self.elsewhere = 0
 
-    async def reserve(
-        self, account: Account, *, prompt_tokens: int, max_output: int | None, model: bool
-    ) -> Reservation:
+    async def reserve(self, wanted: Wanted) -> Reservation:
         """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't.
 
         For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
         smaller of 4096 and a fair share of what is left.
         """
-        granted: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(account, prompt_tokens, max_output if model else None, model, granted)
-        self._waiting.append(waiter)
-        self.serve()
+        waiter = self._queue(wanted)
         try:
             return await waiter.granted
         except asyncio.CancelledError:
@@ -178,19 +183,33 @@ class Ledger:
                 waiter.granted.result().give_back()
             raise
 
+    def reserve_now(self, wanted: Wanted) -> Reservation | None:
+        """The same, or nothing where it would have to wait, also behind others."""
+        waiter = self._queue(wanted)
+        if waiter.granted.done():
+            return waiter.granted.result()
+        self._waiting.remove(waiter)
+        return None
+
+    def _queue(self, wanted: Wanted) -> _Waiter:
+        waiter = _Waiter(wanted, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        self.serve()
+        return waiter
+
     def serve(self) -> None:
         """Grant or refuse whoever waits, in order; one who can't be served yet keeps its place at its levels."""
         if not self._waiting:
             return
         blocked: set[int] = set()
         still: list[_Waiter] = []
-        waiting = len(self._waiting)
+        waiting = len(self._waiting) + self.elsewhere
         for waiter in self._waiting:
-            levels = {id(account) for account in waiter.account.chain() if account.bounded}
+            levels = {id(account) for account in waiter.wanted.account.chain() if account.bounded}
             if waiter.granted.done():
                 continue
             try:
-                grant = None if levels & blocked else self._grant(waiter, waiting)
+                grant = None if levels & blocked else self._grant(waiter.wanted, waiting)
             except Refusal as refusal:
                 waiter.granted.set_exception(refusal)
                 waiting -= 1
@@ -203,11 +222,11 @@ class Ledger:
                 waiting -= 1
         self._waiting = still
 
-    def _grant(self, waiter: _Waiter, waiting: int) -> Reservation | None:
-        account, cap = waiter.account, waiter.cap
-        if waiter.model and cap is None:
-            cap = account.fair_output(waiter.prompt, waiting)
-        tokens = waiter.prompt + (cap or 0)
+    def _grant(self, wanted: Wanted, waiting: int) -> Reservation | None:
+        account, prompt, cap, model = wanted
+        if model and cap is None:
+            cap = account.fair_output(prompt, waiting)
+        tokens = prompt + (cap or 0)
         for level in account.chain():
             if what := level.over(tokens, 1, with_held=False):
                 raise Refusal(level, what, tokens if what == "tokens" else 1)

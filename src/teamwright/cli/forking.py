@@ -53,7 +53,7 @@ class Fork:
     """Where to fork, and with what."""
 
     run_id: str
-    at: int | None
+    at: str | None
     retry: bool
     task: str | None
     new_id: str | None

@@ -25,8 +25,12 @@ def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
 
 def table(runs: Sequence[RunSummary]) -> str:
     """One line per run, in columns."""
-    lines = [HEADS, *(_cells(run) for run in runs)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
+    return columns([HEADS, *(_cells(run) for run in runs)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells under each other."""
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )

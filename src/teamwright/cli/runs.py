@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.opening import with_engine, with_journal
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def list_runs(
             say("There are no runs here. Start one with  teamwright run MANIFEST TASK")
         return 0
 
-    return _with_journal(work)
+    return with_journal(work)
 
 
 @app.command()
@@ -74,7 +75,7 @@ def show(run: Run, json: Json = False, out: Out = None) -> int:
             result(explained(account), out)
         return 0
 
-    return _with_engine(work)
+    return with_engine(work)
 
 
 @app.command()
@@ -102,7 +103,7 @@ def tail(
         await follow(engine, found.id, after, shown)
         return 0
 
-    return _with_engine(work)
+    return with_engine(work)
 
 
 @app.command()
@@ -128,14 +129,21 @@ def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = 
         handle = await engine.start_resume(found.id)
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 
-    return _with_engine(work)
+    return with_engine(work)
 
 
 @app.command()
 def fork(
     run: Run,
     *,
-    at: Annotated[int | None, typer.Option("--at", min=1, metavar="N", help="Share the past up to event N.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="POINT",
+            help="Share the past up to a checkpoint, by its name or number, or up to an event.",
+        ),
+    ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Go back to just before the failure.")] = False,
     task: Annotated[str | None, typer.Option("--task", help="Ask something else.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for what is asked anew.")] = None,
@@ -161,7 +169,7 @@ def fork(
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; choose one of them.")
     wanted = Fork(run, at, retry, task, run_id, Changes(model, max_tokens, max_calls, max_seconds))
-    return _with_engine(lambda engine: wanted.run(engine, shown))
+    return with_engine(lambda engine: wanted.run(engine, shown))
 
 
 @app.command()
@@ -207,7 +215,7 @@ def answer(
             say(f"go on with: teamwright runs resume {found.id}")
         return 0
 
-    return _with_engine(work)
+    return with_engine(work)
 
 
 @app.command()
@@ -226,7 +234,7 @@ def export(run: Run, json: Json = False, out: Out = None) -> int:  # noqa: ARG00
         result_json(await exported(engine, found.id), out)
         return 0
 
-    return _with_engine(work)
+    return with_engine(work)
 
 
 @app.command()
@@ -261,25 +269,7 @@ def prune(
             result(pruned.words(), out)
         return 0
 
-    return _with_journal(work)
-
-
-def _with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
-    """Work on the journal alone, which opens much faster than an engine."""
-    import anyio
-
-    from teamwright.journal.home import default_journal
-    from teamwright.journal.sqlite import SqliteJournal
-
-    async def opened() -> int:
-        journal = SqliteJournal(default_journal())
-        await journal.open()
-        try:
-            return await work(journal)
-        finally:
-            await journal.close()
-
-    return anyio.run(opened)
+    return with_journal(work)
 
 
 def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: Path | None, *, json: bool) -> int:
@@ -297,16 +287,4 @@ def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: P
             result(summary(standing), out)
         return 0
 
-    return _with_engine(work)
-
-
-def _with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
-    import anyio
-
-    from teamwright.runtime.engine import Engine
-
-    async def opened() -> int:
-        async with Engine() as engine:
-            return await work(engine)
-
-    return anyio.run(opened)
+    return with_engine(work)

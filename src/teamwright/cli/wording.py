@@ -15,10 +15,13 @@ from teamwright.values.events import (
     BudgetRefused,
     Custom,
     Event,
+    Origin,
     PersonAnswered,
     PersonAsked,
+    RunCheckpoint,
     RunEnded,
     RunIntervened,
+    RunLogged,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -31,7 +34,11 @@ from teamwright.values.events import (
     TeamRouted,
     TeamSelected,
     TeamToldBack,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
+from teamwright.values.people import Mark
 from teamwright.values.results import RunResult, Status, StopReason
 
 if TYPE_CHECKING:
@@ -179,11 +186,13 @@ def note_text(event: Event) -> str | None:
     match event.fact:
         case RunStarted(origin=origin) if origin is not None:
             word = "forked from" if origin.how == "fork" else "continues"
-            return f"{word} run {origin.run_id} (event {origin.number})"
+            return f"{word} run {origin.run_id} {_point_of(origin)}"
         case RunResumed(driver=driver):
             return f"the run was taken up again{f' by {driver}' if driver else ''}"
         case RunPaused(stop_reason=reason):
             return "the run was set down to wait for a person" if reason == "person" else f"set down: {reason}"
+        case RunIntervened(intervention=Mark()):
+            return None  # the checkpoint tells of itself
         case RunIntervened(intervention=intervention):
             return f"somebody sent: {intervention.kind}"
         case ScopeExpired(seconds=seconds):
@@ -208,7 +217,13 @@ def _note_of_member(event: Event) -> str | None:
         case AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was left behind"
         case _:
-            return _note_of_people(event) or _note_of_budget(event) or _note_of_team(event) or _note_of_step(event)
+            return (
+                _note_of_people(event)
+                or _note_of_budget(event)
+                or _note_of_team(event)
+                or _note_of_step(event)
+                or _note_of_record(event)
+            )
 
 
 def _note_of_people(event: Event) -> str | None:
@@ -254,7 +269,7 @@ def _note_of_team(event: Event) -> str | None:
 
 
 def way_text(event: Event) -> str | None:
-    """Who is next and why, for whoever was not there; nothing where it could not have been anybody else."""
+    """Who is next and why and what was stored, for whoever was not there; nothing for what goes without saying."""
     match event.fact:
         case TeamSelected(member=member, turn=turn, how="only"):
             return f"turn {turn} is {member}'s, the only one who may speak"
@@ -264,6 +279,10 @@ def way_text(event: Event) -> str | None:
             return f"no way leads on from {source}: none of its conditions holds"
         case TeamRouted(source=source, to=to, when=when) if when is not None:
             return f"from {source} on to {to}, since {when}"
+        case WorkspaceWritten(name=name, revision=version):
+            return f"writes {name}, version {version}"
+        case WorkspaceKept(artifact=artifact):
+            return f"keeps {artifact.name} ({artifact.media_type}, {size_text(artifact.size)})"
         case _:
             return None
 
@@ -278,6 +297,22 @@ def _note_of_step(event: Event) -> str | None:
             return f"step {step} was skipped: it stands on {', '.join(needs)}, and a step failed there"
         case _:
             return None
+
+
+def _note_of_record(event: Event) -> str | None:
+    match event.fact:
+        case RunCheckpoint(name=name, by=by):
+            return f"checkpoint {name}{f', set by {by}' if by else ''}"
+        case RunLogged(level="warning" | "error" as level, text=text):
+            return f"{level}: {text}"
+        case WorkspaceConflicted(name=name, based_on=base, revision=now, by=by):
+            return f"a write to {name} was refused: it was based on version {base}, and {by or 'nobody'} wrote {now}"
+        case _:
+            return None
+
+
+def _point_of(origin: Origin) -> str:
+    return f"at {origin.checkpoint} (event {origin.number})" if origin.checkpoint else f"(event {origin.number})"
 
 
 def question_text(question: Question) -> str:

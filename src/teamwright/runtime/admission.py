@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from teamwright.agents.protocol import Effect
-from teamwright.budget.ledger import Account, Refusal, Reservation, prompt_tokens
+from teamwright.budget.ledger import Account, Refusal, Reservation, Wanted, prompt_tokens
 from teamwright.runtime.limiter import Limiter, Slot
 from teamwright.values.events import BudgetRefused
 
@@ -71,27 +71,51 @@ class Admission:
 
     async def _in_turn(self, limiter: Limiter) -> Pass | None:
         """Wait for the model; nothing if the budget has no room when its turn has come, or the run is being left."""
-        run, account, effect = self._context.run, self._context.account, self._effect
+        context, effect, run = self._context, self._effect, self._context.run
         run.ledger.elsewhere += 1
         try:
-            slot = await limiter.wait(self._context.lanes, effect.prompt_bytes, effect.max_output)
+            slot = await limiter.wait(context.lanes, effect.prompt_bytes, effect.max_output)
         finally:
             run.ledger.elsewhere -= 1
-        if account is None and not run.pausing:
+        passed: Pass | None = None
+        try:
+            if not run.pausing and not run.closing:
+                passed = self._with(slot)
+        finally:
+            if passed is None:
+                slot.give_back()
+        return passed
+
+    def _with(self, slot: Slot) -> Pass | None:
+        """The slot and a reservation; nothing where that would have to wait."""
+        account = self._context.account
+        if account is None:
             return Pass(None, slot)
         try:
-            reservation = None if account is None or run.pausing else self._reserve_now(account)
-        except Refusal:
-            slot.give_back()
+            reservation = self._context.run.ledger.reserve_now(self._wanted(account))
+        except Refusal as refusal:
+            self._note(refusal)
             raise
-        if reservation is None:
-            slot.give_back()
-            return None
-        return Pass(reservation, slot)
+        return reservation and Pass(reservation, slot)
 
     async def _reserve(self, account: Account) -> Reservation:
         try:
-            return await self._context.run.ledger.reserve(account, **self._worst_case)
+            return await self._context.run.ledger.reserve(self._wanted(account))
         except Refusal as refusal:
-            self._refused(refusal)
+            self._note(refusal)
             raise
+
+    def _wanted(self, account: Account) -> Wanted:
+        effect = self._effect
+        if effect.kind != "model":
+            return Wanted(account)
+        return Wanted(account, prompt_tokens(effect.prompt_bytes, effect.messages), effect.max_output, model=True)
+
+    def _note(self, refusal: Refusal) -> None:
+        self._context.run.recorder.add(
+            self._context.path,
+            self._place,
+            BudgetRefused(
+                level=refusal.level, what=refusal.what, needed=refusal.needed, left=refusal.left, limit=refusal.limit
+            ),
+        )

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.agents.protocol import Attempt, Effect, Returned
-from teamwright.budget.ledger import DEFAULT_OUTPUT, Refusal, Reservation, prompt_tokens
+from teamwright.budget.ledger import DEFAULT_OUTPUT, Reservation
 from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
+from teamwright.runtime.admission import FREE, Admission, Pass
 from teamwright.runtime.replay import RecordedCall
 from teamwright.values.events import (
     AgentCalled,
     AgentCallFailed,
     AgentReturned,
+    BudgetEased,
     BudgetExceeded,
-    BudgetRefused,
+    BudgetThrottled,
     Delta,
 )
 from teamwright.values.limits import USUAL, RetryPolicy
@@ -64,88 +66,63 @@ class Calls:
             await anyio.sleep(max(0.0, past.retry_at - run.wall()))
         while True:
             self._number, self._offset = self._number + 1, 0
-            reservation = await self._reserve() if self._context.account or run.pausing else None
+            bounded = self._effect.model or self._context.account or run.pausing
+            passed = await Admission(self._context, self._place, self._effect).granted() if bounded else FREE
             run.calls_out += 1
             try:
-                return await self._attempt(reservation, in_doubt=in_doubt)
+                return await self._attempt(passed, in_doubt=in_doubt)
             except AgentError as error:
                 failures += 1
-                wait = self._failed(error, reservation, failures)
+                wait = self._failed(error, passed, failures)
                 if wait is None:
                     raise self._as_recorded(error) from None
             finally:
+                if passed.slot is not None:
+                    passed.slot.close()
                 run.calls_out -= 1
                 run.call_returned()
             in_doubt = False
             await anyio.sleep(wait)
 
-    async def _reserve(self) -> Reservation | None:
-        context, effect = self._context, self._effect
-        if context.run.pausing:
-            await context.run.left()
-        if context.account is None:
-            return None
-        try:
-            return await context.run.ledger.reserve(
-                context.account,
-                prompt_tokens=prompt_tokens(effect.prompt_bytes, effect.messages) if effect.kind == "model" else 0,
-                max_output=effect.max_output,
-                model=effect.kind == "model",
-            )
-        except Refusal as refusal:
-            context.run.recorder.add(
-                context.path,
-                self._place,
-                BudgetRefused(
-                    level=refusal.level,
-                    what=refusal.what,
-                    needed=refusal.needed,
-                    left=refusal.left,
-                    limit=refusal.limit,
-                ),
-            )
-            raise
-
-    async def _attempt(self, reservation: Reservation | None, *, in_doubt: bool) -> Returned:
+    async def _attempt(self, passed: Pass, *, in_doubt: bool) -> Returned:
         """Announce the call, make it, and record what came back, with what it cost, as one."""
         context, run, effect = self._context, self._context.run, self._effect
-        max_output = reservation.max_output if reservation else effect.max_output
+        max_output = passed.reservation.max_output if passed.reservation else effect.max_output
         if effect.kind == "model" and max_output is None:
             max_output = DEFAULT_OUTPUT
-        run.recorder.add(
-            context.path,
-            self._place,
-            self._called(reservation.tokens if reservation else 0, max_output, in_doubt=in_doubt),
-        )
+        run.recorder.add(context.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
         try:
             await run.recorder.durable(at_once=run.turnstile.lone)
         except asyncio.CancelledError:
-            if reservation:
-                reservation.give_back()
+            passed.give_back()
             raise
         try:
             returned = await self._leave(max_output)
         except asyncio.CancelledError:
-            self._tally(reservation.tokens if reservation else 0)
-            if reservation:
-                reservation.forfeit()
+            self._tally(passed.tokens)
+            if passed.reservation:
+                passed.reservation.forfeit()
             raise
+        eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
         if run.closing:
             await run.left()
-        return self._returned(returned, reservation)
+        recorded = self._returned(returned, passed.reservation)
+        self._note(eased)
+        return recorded
 
-    def _called(self, reserved: int, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
+    def _called(self, passed: Pass, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
-        if self._number == 1 and not reserved and max_output is None:
+        if self._number == 1 and passed is FREE and max_output is None:
             return AgentCalled(effect=kind, name=name, request=request)
         return AgentCalled(
             effect=kind,
             name=name,
             request=request,
             attempt=self._number,
-            reserved=reserved,
+            reserved=passed.tokens,
             max_output=max_output,
             in_doubt=in_doubt,
+            waited=round(passed.slot.waited, 3) if passed.slot is not None else 0.0,
         )
 
     async def _leave(self, max_output: int | None) -> Returned:
@@ -202,14 +179,22 @@ class Calls:
             fact = BudgetExceeded(level=reservation.account.name, reserved=reservation.tokens, spent=spent, over=over)
             self._context.run.recorder.add(self._context.path, self._place, fact)
 
-    def _failed(self, error: AgentError, reservation: Reservation | None, failures: int) -> float | None:
-        """Record a failed attempt; returns how long to wait before the next, if there is one."""
+    def _note(self, change: BudgetThrottled | BudgetEased | None) -> None:
+        """Record that the model is called slower or faster from now on."""
         run = self._context.run
+        if change is not None and not run.closing:
+            told = change.changed(model=run.redactor.text(change.model))
+            run.recorder.add(self._context.path, self._place, told)
+
+    def _failed(self, error: AgentError, passed: Pass, failures: int) -> float | None:
+        """Record a failed attempt; returns how long to wait before the next, if there is one."""
+        run, reservation = self._context.run, passed.reservation
         unknown_cost = isinstance(error, AgentTimeout)
         if reservation is not None:
             reservation.forfeit() if unknown_cost else reservation.release()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
         wait = wait_before_retry(self._retry, failures, error, chance)
+        throttled = passed.slot.failed(error, wait) if passed.slot is not None else None
         if run.closing:
             return None
         run.recorder.add(
@@ -224,7 +209,8 @@ class Calls:
                 mark=error.mark,
             ),
         )
-        self._tally(reservation.tokens if reservation and unknown_cost else 0, error.mark)
+        self._note(throttled)
+        self._tally(passed.tokens if unknown_cost else 0, error.mark)
         return wait
 
     @property

@@ -171,6 +171,17 @@ class RunContext:
                 fact = fact.changed(text=self.run.redactor.text(fact.text))
             self.run.recorder.add(self.path, place, fact)
 
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The branches that this scope is in, the run's own first."""
+        found: list[Lane] = []
+        context: RunContext | None = self
+        while context is not None:
+            if not found or found[-1] is not context.lane:
+                found.append(context.lane)
+            context = context._parent
+        return tuple(reversed(found))
+
     def branch(self, name: str, lane: Lane) -> RunContext:
         """The context of a branch of this scope."""
         full = join_key(self.path, self.claim(name))

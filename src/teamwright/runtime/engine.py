@@ -24,6 +24,7 @@ from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import cancelled
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
+from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
@@ -49,6 +50,7 @@ class Engine:
         self.journal = _journal(journal)
         self.bus = Bus()
         self.models = Models()
+        self._limiters = Limiters()
         self._wall = wall
         self._live: dict[str, Run] = {}
         self._handles: dict[str, Handle] = {}
@@ -114,7 +116,7 @@ class Engine:
         identity = run_id or new_run_id(self._wall())
         if identity in self._handles:
             return self._handles[identity]
-        run = Run(identity, require_team(team), self.journal, self.bus, self._wall)
+        run = Run(identity, require_team(team), self.journal, self.bus, self._wall, self._limiters)
         return self._launch(run, Beginning(task, secrets.randbits(48), history, origin))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
@@ -137,7 +139,7 @@ class Engine:
             await self._close(run_id, Cancel())
             return Handle(self, run_id)
         made = require_team(team) if team is not None else await self._team_of(past)
-        return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, past), None)
+        return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, self._limiters, past), None)
 
     async def fork(
         self,
@@ -177,7 +179,7 @@ class Engine:
         told = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._wall(), cut, told, made)
         await self._append(batch)
-        run = Run(identity, made, self.journal, self.bus, self._wall, await self._past(identity))
+        run = Run(identity, made, self.journal, self.bus, self._wall, self._limiters, await self._past(identity))
         return self._launch(run, None)
 
     async def checkpoints(self, run_id: str) -> list[Checkpoint]:

@@ -17,6 +17,7 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.context import RunContext
 from teamwright.runtime.endings import Ending, judge
+from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past
@@ -55,7 +56,14 @@ class Run:
     """Drives a team to its ending. `drive` may be called once."""
 
     def __init__(
-        self, run_id: str, team: Team, journal: Journal, bus: Bus, wall: Callable[[], float], past: Past | None = None
+        self,
+        run_id: str,
+        team: Team,
+        journal: Journal,
+        bus: Bus,
+        wall: Callable[[], float],
+        limiters: Limiters,
+        past: Past | None = None,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._past = past or Past()
@@ -74,6 +82,7 @@ class Run:
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
+            limiters=limiters,
             store=self._past.shared(),
             call_returned=self._check_pause,
         )

@@ -13,6 +13,7 @@ import anyio
 from teamwright.budget.ledger import Account, Ledger
 from teamwright.bus import Bus
 from teamwright.errors import NonDeterminism, TeamwrightError
+from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past, Spending
@@ -45,6 +46,7 @@ class RunState:
     bus: Bus
     wall: Callable[[], float]
     read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
+    limiters: Limiters = field(default_factory=Limiters)
     ledger: Ledger = field(default_factory=Ledger)
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None

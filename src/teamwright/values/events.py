@@ -264,7 +264,7 @@ class AgentAbandoned(Record, frozen=True):
 
 
 class AgentCalled(Record, frozen=True):
-    """An effect is about to leave. Without a matching return it is in doubt."""
+    """An effect is about to leave, after it has `waited` for its turn at the model. Without a return it is in doubt."""
 
     kind: ClassVar = "agent.called"
     effect: EffectKind
@@ -274,6 +274,7 @@ class AgentCalled(Record, frozen=True):
     reserved: int = 0
     max_output: int | None = None
     in_doubt: bool = False
+    waited: float = 0.0
 
 
 class AgentRecovered(Record, frozen=True):
@@ -381,6 +382,27 @@ class BudgetExceeded(Record, frozen=True):
     over: int
 
 
+class BudgetThrottled(Record, frozen=True):
+    """A provider asked to slow down: nobody calls the model for `seconds`, and then at most `after` calls at once.
+
+    It holds for all runs of the engine, and stands in the record of the one that was told.
+    """
+
+    kind: ClassVar = "budget.throttled"
+    model: str
+    before: int
+    after: int
+    seconds: float = 0.0
+
+
+class BudgetEased(Record, frozen=True):
+    """A model that was slowed down takes as many calls at once as before."""
+
+    kind: ClassVar = "budget.eased"
+    model: str
+    concurrency: int
+
+
 class PersonAsked(Record, frozen=True):
     kind: ClassVar = "person.asked"
     question: Question
@@ -407,7 +429,7 @@ Fact = (
     | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered
-    | BudgetRefused | BudgetExceeded
+    | BudgetRefused | BudgetExceeded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
     | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept

@@ -1,4 +1,4 @@
-"""What a run, team or member may spend."""
+"""What a run, team or member may spend, how fast a model may be called, and what is done about failures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,30 @@ class Limits(Value):
     tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
     calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
     seconds: float | None = Field(default=None, gt=0, description="time with a driver, not waiting for a person")
+
+
+class Pace(Value):
+    """How fast an engine may call one model, all its runs together."""
+
+    requests_per_minute: int | None = Field(default=None, ge=1, description="requests that leave in any sixty seconds")
+    tokens_per_minute: int | None = Field(
+        default=None, ge=1, description="input and output tokens of requests that leave in any sixty seconds"
+    )
+    concurrency: int | None = Field(default=None, ge=1, description="requests that are out at once; 32 unless said")
+
+    def tightened(self, other: Pace) -> Pace:
+        """The tighter of both bounds, each by itself."""
+        return Pace(
+            requests_per_minute=_tighter(self.requests_per_minute, other.requests_per_minute),
+            tokens_per_minute=_tighter(self.tokens_per_minute, other.tokens_per_minute),
+            concurrency=_tighter(self.concurrency, other.concurrency),
+        )
+
+
+def _tighter(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 class RetryPolicy(Value):

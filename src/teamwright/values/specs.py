@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from teamwright.values.frozen import Value
-from teamwright.values.limits import USUAL, Limits, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits import USUAL, Limits, Pace, Recovery, RetryPolicy, TooLong
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
@@ -26,7 +26,13 @@ Share = Literal["transcript", "output"]
 JsonSchema = dict[str, JsonValue]
 
 
-class ServerModel(Value):
+class NamedModel(Pace):
+    """A model by its name, and how fast it may be called."""
+
+    model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
+
+
+class ServerModel(Pace):
     """A model behind an OpenAI-compatible server."""
 
     url: str = Field(description="base URL, for example http://localhost:8000/v1")
@@ -35,6 +41,20 @@ class ServerModel(Value):
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
         default="max_completion_tokens", description="how the server spells the output cap"
     )
+
+
+AnyModel = str | NamedModel | ServerModel
+
+
+def model_key(model: AnyModel) -> str:
+    """What tells one model from another: all who write it somehow share its limits."""
+    match model:
+        case str():
+            return model
+        case NamedModel():
+            return model.model
+        case ServerModel():
+            return f"{model.name} at {model.url}"
 
 
 class FunctionTool(Value):
@@ -64,7 +84,7 @@ class McpSpec(Value):
 class FallbackModel(Value):
     """Another model for the same agent."""
 
-    model: str | ServerModel = Field(description="a name from `models`, or a model")
+    model: AnyModel = Field(description="a name from `models`, or a model")
 
 
 class AgentSpec(Value):
@@ -72,7 +92,7 @@ class AgentSpec(Value):
 
     description: str = ""
     instructions: str = ""
-    model: str | ServerModel | None = Field(default=None, description="a name from `models`, or a model")
+    model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
     tools: tuple[str | FunctionTool | McpSpec, ...] = Field(
@@ -121,7 +141,7 @@ class Manifest(Value):
 
     agents: dict[Name, AgentSpec] = {}
     teams: dict[Name, TeamSpec] = {}
-    models: dict[Name, str | ServerModel] = {}
+    models: dict[Name, AnyModel] = {}
     tools: dict[Name, FunctionTool | McpSpec] = {}
 
 

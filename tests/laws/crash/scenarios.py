@@ -170,6 +170,25 @@ def _model(url: str) -> Team:
     return Team("with-tools", members=[caller(url, "a"), agent, caller(url, "z")])
 
 
+def _selector(url: str) -> Team:
+    """The chair's answers name everybody or nobody, so the choice falls back; edges leave one way on from b."""
+    ways = [("a", "b"), ("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")]
+    edges: list[JsonValue] = [{"from": one, "to": other} for one, other in ways]
+    options: dict[str, JsonValue] = {"agent": "chair", "edges": edges}
+    members, helpers = callers(url, "a b c"), callers(url, "chair")
+    return Team("chosen", members=members, helpers=helpers, strategy="selector", max_turns=4, options=options)
+
+
+def _graph(url: str) -> Team:
+    """Twice round a loop, with a task that is made anew, and then out of it."""
+    edges: list[JsonValue] = [
+        {"from": "a", "to": "b", "when": "state.turns.a < 3", "transform": "Go on from {{ text }}"},
+        {"from": "a", "to": "z"},
+        {"from": "b", "to": "a"},
+    ]
+    return Team("ways", members=callers(url, "a b z"), strategy="graph", max_turns=9, options={"edges": edges})
+
+
 def _fan_out(url: str) -> Team:
     """Three chunks for three workers, two at a time, and somebody who is told what came of them."""
     options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three"], "limit": 2, "aggregator": "z"}
@@ -197,6 +216,8 @@ SCENARIOS: dict[str, Scenario] = {
     "first_wins": Scenario(_first_wins, after={"b": "a"}, hanging=("slow", "slower")),
     "clock": Scenario(_clock, after={"a": "b"}, hanging=("hanging",)),
     "model": Scenario(_model, model=True),
+    "selector": Scenario(_selector),
+    "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
     "dag": Scenario(_dag, after={"c": "b", "a": "c"}),
 }

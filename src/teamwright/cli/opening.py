@@ -1,0 +1,41 @@
+"""Opens what commands work on: the journal alone, or an engine over it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from teamwright.journal.sqlite import SqliteJournal
+    from teamwright.runtime.engine import Engine
+
+
+def with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
+    """Work on the journal alone, which opens much faster than an engine."""
+    import anyio
+
+    from teamwright.journal.home import default_journal
+    from teamwright.journal.sqlite import SqliteJournal
+
+    async def opened() -> int:
+        journal = SqliteJournal(default_journal())
+        await journal.open()
+        try:
+            return await work(journal)
+        finally:
+            await journal.close()
+
+    return anyio.run(opened)
+
+
+def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
+    """Work with an engine over the user's journal."""
+    import anyio
+
+    from teamwright.runtime.engine import Engine
+
+    async def opened() -> int:
+        async with Engine() as engine:
+            return await work(engine)
+
+    return anyio.run(opened)
