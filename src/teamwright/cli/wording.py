@@ -10,6 +10,7 @@ from teamwright.values.events import (
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
+    AgentRecovered,
     AgentReplied,
     BudgetExceeded,
     BudgetRefused,
@@ -219,6 +220,7 @@ def _note_of_member(event: Event) -> str | None:
         case _:
             return (
                 _note_of_people(event)
+                or _note_of_recovery(event)
                 or _note_of_budget(event)
                 or _note_of_team(event)
                 or _note_of_step(event)
@@ -232,6 +234,19 @@ def _note_of_people(event: Event) -> str | None:
             return f"asks {question.to or 'a person'}: {question_text(question)}"
         case PersonAnswered(answer=answer):
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}"
+        case _:
+            return None
+
+
+def _note_of_recovery(event: Event) -> str | None:
+    match event.fact:
+        case AgentRecovered(member=member, error=error, how="fell_back", to=to):
+            whom = "another model is asked" if to == member else f"{to} is asked instead"
+            return f"{member} failed ({error}); {whom}"
+        case AgentRecovered(member=member, how="summarised"):
+            return f"the conversation was too long for {member}, so it is asked again with a summary"
+        case AgentRecovered(member=member, error=error):
+            return f"{member} failed ({error}), and the team can't do without it"
         case _:
             return None
 
