@@ -151,7 +151,7 @@ class Ask:
             changes["usage"] = child.usage
         redactor = child.run.redactor
         if reply.data is not None:
-            changes["data"] = redactor.value(reply.data)
+            changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
         if reply.warnings:
             changes["warnings"] = tuple(map(redactor.text, reply.warnings))
         if not child.run.recorder.knows(reply.messages):  # what came from an effect is known, and clean

@@ -41,11 +41,11 @@ class Limiters:
 class Slot:
     """A call's place at a model; ends by the first of `returned`, `failed`, `give_back` and `close`."""
 
-    __slots__ = ("_departure", "_limiter", "_round", "waited")
+    __slots__ = ("_departure", "_epoch", "_limiter", "waited")
 
-    def __init__(self, limiter: Limiter, departure: Departure | None, round_: int) -> None:
+    def __init__(self, limiter: Limiter, departure: Departure | None, epoch: int) -> None:
         self._limiter: Limiter | None = limiter
-        self._departure, self._round = departure, round_
+        self._departure, self._epoch = departure, epoch
         self.waited = 0.0
 
     def returned(self, usage: Usage) -> BudgetEased | None:
@@ -56,7 +56,7 @@ class Slot:
         if self._departure is not None and usage.requests:
             limiter.window.settle(self._departure, usage.total_tokens)
             limiter.window.learn(usage.output_tokens)
-        eased = limiter.width.widen(self._round)
+        eased = limiter.width.widen(self._epoch)
         limiter.serve()
         return BudgetEased(model=limiter.model, concurrency=limiter.width.now) if eased else None
 
@@ -67,7 +67,7 @@ class Slot:
             return None
         if self._departure is not None and not isinstance(error, AgentTimeout):
             limiter.window.settle(self._departure, 0)
-        told = limiter.slow_down(error, self._round, wait or 0.0) if isinstance(error, RateLimited) else None
+        told = limiter.slow_down(error, self._epoch, wait or 0.0) if isinstance(error, RateLimited) else None
         limiter.serve()
         return told
 
@@ -169,14 +169,14 @@ class Limiter:
             if not stopped:
                 waiter.granted.set_result(self._slot(now, waiter.tokens))
 
-    def slow_down(self, error: RateLimited, round_: int, wait: float) -> BudgetThrottled | None:
+    def slow_down(self, error: RateLimited, epoch: int, wait: float) -> BudgetThrottled | None:
         """The provider asked for it: rest as long as it says, and let fewer out; says what changed, once for a burst.
 
         Without word how long, fewer calls are the answer, and only when it is down to one at a time does the model
         rest, as long as the call itself waits before it is made again.
         """
         now, before = asyncio.get_running_loop().time(), self.width.now
-        first = self.width.narrow(self.out + 1, round_)
+        first = self.width.narrow(self.out + 1, epoch)
         rest = error.retry_after or (wait if before == 1 and first else 0.0)
         known = max(now, self._rests_until)
         self._rests_until = max(known, now + min(rest, LONGEST_PAUSE))
@@ -195,4 +195,4 @@ class Limiter:
     def _slot(self, now: float, tokens: int) -> Slot:
         self.out += 1
         departure = self.window.leave(now, tokens) if self.window.bounded else None
-        return Slot(self, departure, self.width.round)
+        return Slot(self, departure, self.width.epoch)

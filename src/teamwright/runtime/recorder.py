@@ -40,7 +40,7 @@ class Recorder:
         self._durable = last
         self._events: list[Event] = []
         self._bodies: dict[Body, str] = {}
-        self._texts: dict[str, Body] = {}
+        self.texts: dict[str, Body] = {}
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._shipping = False
         self._yielded = perf_counter()
@@ -59,22 +59,22 @@ class Recorder:
 
     def keep(self, value: JsonValue) -> Body:
         """Keep a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
-        if isinstance(value, str) and (known := self._texts.get(value)):
+        if isinstance(value, str) and (known := self.texts.get(value)):
             return known
         text = to_json(value).decode()
         body = digest(text)
         self._bodies[body] = text
         if isinstance(value, str):
-            self._texts[value] = body
+            self.texts[value] = body
         return body
 
     def knows(self, messages: Sequence[Message]) -> bool:
         """Whether all these texts have been kept before."""
-        return all(message.content in self._texts for message in messages)
+        return all(message.content in self.texts for message in messages)
 
     def know(self, text: str, body: Body) -> None:
         """Remember that the journal has this text already."""
-        self._texts[text] = body
+        self.texts[text] = body
 
     def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
         """Keep each message's text, and return how to find it again."""
@@ -124,7 +124,7 @@ class Recorder:
 
     def drop(self) -> None:
         """Forget what the journal has not been given yet."""
-        self._events, self._bodies, self._texts = [], {}, {}
+        self._events, self._bodies, self.texts = [], {}, {}
 
     def _ship_late(self) -> None:
         """Hand over what nobody waited for in this go of the event loop."""

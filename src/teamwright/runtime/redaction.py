@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from pydantic import JsonValue
 
@@ -36,16 +36,18 @@ class Redactor:
             text = self._known.sub(HIDDEN, text)
         return SHAPES.sub(HIDDEN, text) if _may_hold_a_key(text) else text
 
-    def value(self, value: JsonValue) -> JsonValue:
-        """The value without secrets in any of its strings."""
+    def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
+        """The value without secrets in any of its strings, but for those that are known to be clean."""
         match value:
             case str():
-                return self.text(value)
+                return value if value in clean else self.text(value)
             case list():
-                return [self.value(item) for item in value]
+                return [self.value(item, clean) for item in value]
             case dict():
                 return {
-                    self.text(key): HIDDEN if isinstance(item, str) and key.lower() in HEADERS else self.value(item)
+                    self.text(key): HIDDEN
+                    if isinstance(item, str) and key.lower() in HEADERS
+                    else self.value(item, clean)
                     for key, item in value.items()
                 }
             case _:

@@ -84,9 +84,9 @@ def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue]
         yield from _names(node, alternative, definitions, at)
     if isinstance(node, str) and "names" in schema:
         yield Named(node, at, cast("Literal['agent', 'member']", schema["names"]))
-    elif isinstance(node, list):
+    elif isinstance(node, list) and (items := schema.get("items")):
         for index, item in enumerate(node):
-            yield from _names(item, cast("Schema", schema.get("items", {})), definitions, (*at, index))
+            yield from _names(item, cast("Schema", items), definitions, (*at, index))
     elif isinstance(node, dict):
         known = cast("Mapping[str, Schema]", schema.get("properties", {}))
         others = schema.get("additionalProperties")
