@@ -218,7 +218,7 @@ def cut(journal: MemoryJournal, number: int) -> MemoryJournal:
     return made
 
 
-async def has_begun(engine: Engine, place: str, kind: str = "agent.called") -> bool:
+async def has_begun(engine: Engine, place: str, kind: str = "agent.asked") -> bool:
     """Whether the run has come to this place."""
     return any(event.kind == kind and place in event.key for event in await engine.journal.read(RUN_ID))
 

@@ -288,3 +288,36 @@ async def test_a_pause_lets_the_call_under_way_finish_and_keeps_its_result() -> 
         result = await engine.resume("r", team=team)
     assert result.status == "completed"
     assert made == ["a", "b"]
+
+
+async def test_the_ask_of_a_plain_function_is_its_call_and_the_ending_its_return() -> None:
+    """Two events a turn: without its ending, the call is in doubt."""
+    calls: list[str] = []
+
+    async def respond(turn: Turn) -> str:
+        calls.append(turn.task)
+        return "said"
+
+    team = Team("t", members=[FunctionAgent("a", respond)])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    assert [event.kind for event in events if event.scope.startswith("t")] == [
+        "team.started", "agent.asked", "agent.replied", "team.ended",
+    ]  # fmt: skip
+    asked = next(event.number for event in events if event.kind == "agent.asked" and event.scope == "t")
+    copy = await cut(journal, asked)
+    async with Engine(copy) as engine:
+        result = await engine.resume("r", team=team)
+    assert (result.output, len(calls)) == ("said", 2)
+    (again,) = facts(await copy.read("r"), AgentCalled)
+    assert (again.attempt, again.in_doubt) == (2, True)
+
+
+async def test_a_plain_function_under_a_limit_announces_each_call() -> None:
+    team = Team("t", members=[FunctionAgent("a", lambda turn: "said")], limits=Limits(calls=2))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    assert len(facts(await journal.read("r"), AgentCalled)) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Outcome, Reply, Task, Team, Turn
@@ -232,7 +233,7 @@ async def late(call: Callable[[], Awaitable[object]]) -> None:
             await call()
         except NotResumable:
             return
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
 
 
 async def test_nothing_follows_the_end_of_a_run_however_late_somebody_names_a_point() -> None:
@@ -242,7 +243,7 @@ async def test_nothing_follows_the_end_of_a_run_however_late_somebody_names_a_po
 
     async with Engine("memory") as engine, anyio.create_task_group() as tasks:
         handle = await engine.start(FunctionAgent("a", brief), "go", run_id="r")
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         tasks.start_soon(late, lambda: engine.checkpoint("r", "now"))
         await handle.result()
         events = (await engine.history("r")).events

@@ -31,7 +31,7 @@ async def test_a_chain_resumes_from_every_event_without_a_repeated_call() -> Non
         whole = await engine.run(members.chain(4), "go", run_id="r")
         events = await journal.read("r")
     for at in range(1, len(events)):
-        recorded = [e for e in events[:at] if e.kind == "agent.returned"]
+        recorded = [e for e in events[:at] if e.kind == "agent.replied" and e.scope]
         again = Counting()
         result, _ = await cut_and_resume(again.chain(4), at, journal)
         assert result.messages == whole.messages

@@ -123,7 +123,7 @@ async def test_a_fork_from_any_event_in_the_middle_of_branches_pays_only_for_wha
             members.calls.clear()
             with anyio.fail_after(5):
                 result = await engine.fork("r", at=at, team=team)
-            known = len([e for e in events[:at] if e.kind == "agent.returned"])
+            known = len([e for e in events[:at] if e.kind == "agent.replied" and e.scope])
             assert (result.status, len(members.calls)) == ("completed", 3 - known)
 
 
@@ -245,3 +245,26 @@ async def test_a_fork_does_not_count_the_rules_of_turns_that_it_asks_anew() -> N
         await engine.run(team, "go", run_id="r")
         result = await engine.fork("r", team=team, task="something else")
     assert result.output == "once", result.failure
+
+
+async def test_a_fork_of_a_cancelled_run_goes_on_from_any_of_its_events() -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> str:
+        if reached.is_set():
+            return "said at last"
+        reached.set()
+        await anyio.sleep(60)
+        return "never"
+
+    team = Team("t", members=[FunctionAgent("a", lambda turn: "said"), FunctionAgent("b", hang)])
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await reached.wait()
+        await engine.cancel("r")
+        assert (await handle.result()).status == "cancelled"
+        last = len(await engine.journal.read("r"))
+        for at in range(1, last + 1):
+            with anyio.fail_after(5):
+                forked = await engine.fork("r", at=at, team=team)
+            assert [message.content for message in forked.messages] == ["said", "said at last"]

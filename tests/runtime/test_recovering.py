@@ -230,3 +230,10 @@ async def test_policies_are_declared_and_survive_a_resume(tmp_path: Path) -> Non
 async def test_an_agent_says_its_fallback_in_its_spec() -> None:
     other = ScriptedAgent("b", [Rule(reply="x")])
     assert ScriptedAgent("a", [Rule(reply="x")], fallback=other, too_long="fail").spec.fallback == "b"
+
+
+async def test_an_optional_member_stays_optional_when_its_fallback_fails_too() -> None:
+    stage = Stage()
+    member = stage.fails("a", Refused("no"), optional=True, fallback=stage.fails("b", Refused("nor I")))
+    result, _, _ = await run(Team("t", members=[member, stage.says("c")]))
+    assert (result.status, [message.name for message in result.messages]) == ("degraded", ["c"])

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from teamwright.runtime.turnstile import Lane, Turnstile
+from teamwright.runtime.stillness import Lane
+from teamwright.runtime.turnstile import Turnstile
 
 
 class Watching:

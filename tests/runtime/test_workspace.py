@@ -9,10 +9,11 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.protocol import Agent
-from teamwright.errors import StaleWrite
+from teamwright.errors import AgentError, StaleWrite
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event, RunLogged, RunMeasured, WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.turns import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 
@@ -225,3 +226,16 @@ async def test_a_fork_sees_the_values_as_of_the_fork() -> None:
         second = [event.number for event in events if event.kind == "agent.replied"][1]
         forked = await engine.fork("r", at=second, team=team)
     assert [message.content for message in forked.messages] == ["go: 1", "go: 2", "go: 3"]
+
+
+async def test_an_agent_that_reads_a_failed_result_is_not_told_why() -> None:  # law 5
+    async def trouble(turn: Turn) -> str:
+        raise AgentError("TROUBLE")
+
+    async def read(turn: Turn, ctx: Context) -> str:
+        found = ctx.workspace.result("step-1")
+        assert isinstance(found, Failure)
+        return f"{found.member} {found.error} {found.message!r}"
+
+    result, _, _ = await run(FunctionAgent("a", trouble, optional=True), FunctionAgent("b", read))
+    assert result.output == "a error ''"

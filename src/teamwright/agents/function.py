@@ -21,6 +21,7 @@ from teamwright.agents.schema import check_input, with_data, with_welcome_data
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.threads import in_thread
 from teamwright.errors import AgentError, UsageError
+from teamwright.values.approvals import Approve
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message
@@ -55,6 +56,7 @@ class FunctionAgent:
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
+        approve: Approve | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool = False,
         optional: bool = False,
@@ -63,8 +65,10 @@ class FunctionAgent:
         self.name = check_name("agent", name)
         self.description, self.capabilities, self.limits = description, capabilities, limits
         self.can_terminate, self.optional, self.critical = can_terminate, optional, critical
-        self.fallback, self.too_long = fallback, too_long
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
+        if approve is not None and approve.tools:
+            raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
         self._function, self._retry, self._timeout = function, retry or USUAL, timeout
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema, self._output_schema = input_schema, output_schema
@@ -74,6 +78,11 @@ class FunctionAgent:
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
+
+    @property
+    def one_call(self) -> bool:
+        """Whether a turn is nothing but a call of the function."""
+        return not self._wants_context
 
     @property
     def spec(self) -> AgentSpec:
@@ -89,6 +98,7 @@ class FunctionAgent:
             "tools": (TERMINATE,) if self.can_terminate else (),
             "fallback": fallback_spec(self.name, self.fallback),
             "too_long": self.too_long,
+            "approve": self.approve,
             "optional": self.optional,
             "critical": self.critical,
         }

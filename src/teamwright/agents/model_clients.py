@@ -15,21 +15,23 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from teamwright.agents.local import LocalModel
+from teamwright.agents.local import SLOTS, LocalModel
 from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.limits import Pace
 from teamwright.values.specs import ServerModel
 
 LOCAL = "local"
 EXTRAS = {"anthropic", "google"}
 NOT_STARTED = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
+ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClient:
     """A model that is ready to be asked, once `ready` has been awaited.
 
-    `hidden_bytes` is what its chat template adds to a prompt unseen.
+    `hidden_bytes` is what its chat template adds to a prompt unseen; `pace` is how fast it takes requests by itself.
     """
 
     name: str
@@ -38,6 +40,7 @@ class ModelClient:
     hidden_bytes: int = 0
     local: LocalModel | None = None
     provider: OpenAICompatibleProvider | None = None
+    pace: Pace | None = None
 
     async def ready(self) -> None:
         """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
@@ -56,7 +59,7 @@ async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
         path = spec.partition(":")[2] or None
         provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"))
         async with LocalModel(path) as local, model:
-            yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider)
+            yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT)
     else:
         async with _named(spec) as model:
             yield ModelClient(spec, model)

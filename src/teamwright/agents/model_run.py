@@ -28,8 +28,9 @@ from teamwright.agents.model_output import Shape
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools import Tools, final_response
 from teamwright.errors import AgentError, InvalidOutput, ToolError, UsageError
+from teamwright.values.limits import Pace
 from teamwright.values.messages import Message
-from teamwright.values.specs import TERMINATE
+from teamwright.values.specs import TERMINATE, model_key
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import NOTHING, Usage
 
@@ -91,6 +92,8 @@ class RecordedModel(WrapperModel):
             max_output=self._max_output,
             retry=self._agent.retry,
             timeout=self._agent.timeout,
+            model=model_key(self._agent.model),
+            pace=self._agent.model if isinstance(self._agent.model, Pace) else self._source.pace,
         )
         returned = await self._ctx.effect(f"request-{self._requests}", effect)
         self._spent += returned.usage

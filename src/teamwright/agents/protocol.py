@@ -27,7 +27,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Agent(Protocol):
     """Anything that answers: a model, a function, a script, a person, a team.
 
-    Where it has them, `limits` bound each of its turns, `can_terminate` says that it may end a team, `optional` that a
+    Where it has them, `one_call` says that its whole turn is one effect, `limits` bound each of its turns, `can_terminate` says that it may end a team, `optional` that a
     failure of it is skipped and `critical` that one pauses the run, `capabilities` are what it is found by, and from
     `spec` it is made again on a resume.
     """

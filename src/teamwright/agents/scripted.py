@@ -25,8 +25,9 @@ from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
+from teamwright.values.approvals import Approve
 from teamwright.values.frozen import Value
-from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
+from teamwright.values.limits import USUAL, Limits, Pace, RetryPolicy, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
@@ -178,19 +179,22 @@ class ScriptedAgent:
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
+        approve: Approve | None = None,
         optional: bool = False,
         critical: bool = False,
+        pace: Pace | None = None,
         source: str | None = None,
     ) -> None:
         self.name = check_name("agent", name)
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
         self.limits, self.optional, self.critical = limits, optional, critical
-        self.fallback, self.too_long = fallback, too_long
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools), max_tokens, timeout
+        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve), max_tokens, timeout
         self._retry = retry or USUAL
         self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
+        self._pace, self._model = pace, f"scripted:{source}" if source else "scripted"
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -202,7 +206,7 @@ class ScriptedAgent:
     def spec(self) -> AgentSpec:
         """The agent as a declaration; a script that came from no file is left out of it."""
         declared: dict[str, object] = {
-            "scripted": self._source,
+            "scripted": None if self._pace else self._source,
             "instructions": self.instructions,
             "description": self.description,
             "tools": self._toolbox.specs,
@@ -214,10 +218,14 @@ class ScriptedAgent:
             "limits": self.limits,
             "fallback": fallback_spec(self.name, self.fallback),
             "too_long": self.too_long,
+            "approve": self.approve,
             "optional": self.optional,
             "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
+        if self._pace and self._source:
+            pace = self._pace.model_dump(include=set(Pace.model_fields), exclude_none=True)
+            given["model"] = {"model": self._model, **pace}
         if self._retry is not USUAL:
             given["retry"] = self._retry
         return AgentSpec.model_validate(given)
@@ -253,6 +261,8 @@ class ScriptedAgent:
             max_output=cap,
             retry=self._retry,
             timeout=self._timeout,
+            model=self._model,
+            pace=self._pace,
         )
 
     async def _use(self, tools: Tools, name: str, args: JsonValue, key: str) -> str:

@@ -55,7 +55,7 @@ class Admission:
         When it has to begin anew, another call was out that had what was missing, so the run always goes on.
         """
         context, effect, run = self._context, self._effect, self._context.run
-        limiter = run.limiters.of(effect.model, effect.pace) if effect.model else None
+        limiter = run.limiters.of(effect) if effect.model else None
         while True:
             if run.pausing or run.closing:
                 await run.left()

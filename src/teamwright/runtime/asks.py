@@ -26,6 +26,7 @@ from teamwright.values.names import join_key, with_attempt
 from teamwright.values.turns import Failure, Reply, Turn
 
 if TYPE_CHECKING:
+    from teamwright.runtime.approvals import Gate
     from teamwright.runtime.context import RunContext
 
 
@@ -36,15 +37,19 @@ Ended = tuple[Reply | Failure, Event | None]
 class Ask:
     """One member's turn, as the scope that asks sees it. `key` is claimed already."""
 
-    __slots__ = ("_context", "_key", "_member", "_turn", "attempt")
+    __slots__ = ("_context", "_key", "_member", "attempt", "gate", "turn")
 
-    def __init__(self, context: RunContext, member: Agent, turn: Turn, key: str, first: int = 1) -> None:
-        self._context, self._member, self._turn, self._key = context, member, turn, key
-        self.attempt = first
+    def __init__(
+        self, context: RunContext, member: Agent, turn: Turn, key: str, first: int = 1, gate: Gate | None = None
+    ) -> None:
+        self._context, self._member, self._key = context, member, key
+        self.turn, self.attempt, self.gate = turn, first, gate
 
     async def ending(self) -> Reply | Failure:
         """The recorded ending, in its place in the order of the journal, or a new one."""
         context, run = self._context, self._context.run
+        if self.gate is not None:
+            self.turn = await self.gate.told(self.turn)
         place, recorded = self._match()
         full = join_key(context.path, place)
         if recorded is not None and recorded.stopped:
@@ -54,8 +59,10 @@ class Ask:
             context.spend(recorded.ending.usage)
             return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
         child = context.child(full, self._member)
-        child.began = recorded.number if recorded else run.recorder.add(context.path, place, self._asked()).number
-        inside = bool(context.agent_scope)  # then the agent that asks is waiting, and only the one asked is at work
+        asked = recorded.asked if recorded else self._asked(child)
+        child.began = recorded.number if recorded else run.recorder.add(context.path, place, asked).number
+        child.announced = asked.called
+        inside = context.in_agent  # then the agent that asks is waiting, and only the one asked is at work
         run.agents_at_work -= inside
         try:
             ending, event = await self._take_turn(child, place, recorded)
@@ -68,7 +75,7 @@ class Ask:
     def _match(self) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
         path, key, run = self._context.path, self._key, self._context.run
-        member, digest = self._member.name, self._turn.digest
+        member, digest = self._member.name, self.turn.digest
         while recorded := run.past.asks.get(join_key(path, with_attempt(key, self.attempt))):
             if recorded.asked.member == member and recorded.asked.digest == digest:
                 return with_attempt(key, self.attempt), recorded
@@ -76,14 +83,14 @@ class Ask:
                 join_key(path, key),
                 f"that {recorded.asked.member!r} was asked at {join_key(path, key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
-                f"asks {member!r} there with the turn {digest[:8]}, after {len(self._turn.history)} messages",
+                f"asks {member!r} there with the turn {digest[:8]}, after {len(self.turn.history)} messages",
             )
             run.past.give_way(join_key(path, with_attempt(key, self.attempt)))
             self.attempt += 1
         return with_attempt(key, self.attempt), None
 
-    def _asked(self) -> AgentAsked:
-        turn = self._turn
+    def _asked(self, child: RunContext) -> AgentAsked:
+        turn = self.turn
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
@@ -92,6 +99,7 @@ class Ask:
             length=len(turn.history),
             digest=turn.digest,
             purpose=turn.purpose,
+            called=child.account is None and self.gate is None and getattr(self._member, "one_call", False),
         )
 
     async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Ended:
@@ -102,10 +110,14 @@ class Ask:
             run.turnstile.enter_agent(context.lane, child.path)
         try:
             limits: Limits | None = getattr(self._member, "limits", None)
-            if limits is None or limits.seconds is None:
+            if self.gate is not None and self.gate.refusal is not None:
+                ending = self.gate.refusal
+            elif limits is None or limits.seconds is None:
                 ending = await self._respond(child)
             else:
                 ending = await self._in_time(child, recorded, limits.seconds)
+            if self.gate is not None and isinstance(ending, Reply):
+                ending = await self.gate.passed(ending, child)
         except asyncio.CancelledError:
             if context.being_stopped:
                 self._say(self._record(place, self._failure(child, None), child)[0])
@@ -127,7 +139,7 @@ class Ask:
 
     async def _respond(self, child: RunContext) -> Reply | Failure:
         try:
-            reply = await self._member.respond(self._turn, child)
+            reply = await self._member.respond(self.turn, child)
             if reply.__class__ is not Reply or not reply.well_formed:
                 raise AgentError(f"{self._member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
         except (AgentError, LimitReached) as error:
@@ -222,13 +234,11 @@ class Ask:
             run.arrived(event)
             run.heard[full] = (event.number, ending)
         self._say(ending)
-        if isinstance(ending, Failure) and getattr(self._member, "optional", False):
-            return ending.changed(optional=True)
         return ending
 
     def _say(self, ending: Reply | Failure) -> None:
         """What was said counts as the scope's partial result from the moment it is heard."""
-        if self._turn.purpose == "work":
+        if self.turn.purpose == "work":
             self._context.said.extend(ending.messages)
 
     async def _until_stopped(self, recorded: RecordedAsk) -> None:

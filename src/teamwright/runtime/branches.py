@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from teamwright.errors import TeamwrightError
 from teamwright.runtime.calls import being_cancelled
+from teamwright.runtime.stillness import look_again
 
 if TYPE_CHECKING:
     from teamwright.agents.protocol import Context
@@ -83,7 +84,7 @@ class RunBranches:
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
         """Start a branch, or queue it until there is room."""
-        lane = self._context.run.turnstile.open_lane()
+        lane = self._context.run.turnstile.open_lane(self._context.lane)
         branch = RunBranch(name, self._context.branch(name, lane), work)
         self._all.append(cast("RunBranch[object]", branch))
         if len(self._running) < self._limit:
@@ -149,6 +150,7 @@ class RunBranches:
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
+        self._context.lane.inside += 1
         self._at_work(1)
         self._context.run.turnstile.unpark(branch.context.lane)
         branch.task = asyncio.get_running_loop().create_task(self._run(branch), name=branch.context.path)
@@ -163,6 +165,7 @@ class RunBranches:
         """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
         turnstile = self._context.run.turnstile
         self._running.pop(branch, None)
+        self._context.lane.inside -= 1
         self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
@@ -172,6 +175,7 @@ class RunBranches:
             self.cancel()
         if self._queue:
             self._launch(self._queue.popleft())
+        self._look_again()
         if not (self._waits_for_all and (self._running or self._queue)):
             self._wake_up()
         if branch.cancelled:
@@ -183,8 +187,13 @@ class RunBranches:
             self._context.run.turnstile.unpark(self._context.lane)
             self._wake.set_result(None)
 
+    def _look_again(self) -> None:
+        """Those that go on may all wait for people."""
+        if self._context.lane.still_inside:
+            look_again(self._context.lane)
+
     def _at_work(self, change: int) -> None:
-        if self._context.agent_scope:
+        if self._context.in_agent:
             self._context.run.agents_at_work += change
 
     async def _rejoin(self) -> None:
@@ -198,10 +207,14 @@ class RunBranches:
         self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
         self._at_work(-1)
+        self._context.lane.waits = True
+        self._look_again()
         self._context.run.turnstile.park(self._context.lane)
         try:
             await self._wake
         finally:
+            self._context.lane.waits = False
+            self._look_again()
             self._wake = None
             self._at_work(1)
             self._context.run.turnstile.unpark(self._context.lane)

@@ -25,6 +25,7 @@ from teamwright.values.events import (
 from teamwright.values.limits import USUAL, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.names import join_key
+from teamwright.values.usage import NOTHING
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
@@ -44,6 +45,8 @@ class Calls:
         """The recorded outcome, or a new one."""
         run = self._context.run
         recorded = run.past.calls.get(self._key)
+        if recorded is None and self._context.announced and self._context.began <= run.past.number:
+            recorded = RecordedCall(self._effect.request, attempts=1, in_doubt=True)
         if recorded is not None and recorded.request and recorded.request != self._effect.request:
             run.disagree(
                 self._key,
@@ -80,7 +83,8 @@ class Calls:
                 if passed.slot is not None:
                     passed.slot.close()
                 run.calls_out -= 1
-                run.call_returned()
+                if run.pausing or run.questions:  # once the turn that this call may end has been recorded
+                    asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             await anyio.sleep(wait)
 
@@ -90,7 +94,8 @@ class Calls:
         max_output = passed.reservation.max_output if passed.reservation else effect.max_output
         if effect.kind == "model" and max_output is None:
             max_output = DEFAULT_OUTPUT
-        run.recorder.add(context.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
+        if not self._announced:
+            run.recorder.add(context.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
         try:
             await run.recorder.durable(at_once=run.turnstile.lone)
         except asyncio.CancelledError:
@@ -109,6 +114,11 @@ class Calls:
         recorded = self._returned(returned, passed.reservation)
         self._note(eased)
         return recorded
+
+    @property
+    def _announced(self) -> bool:
+        """Whether the ask itself was the intent of this attempt, and its ending will be the return."""
+        return self._context.announced and self._number == 1
 
     def _called(self, passed: Pass, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
@@ -155,17 +165,16 @@ class Calls:
         value = run.redactor.value(returned.value)
         if value is not returned.value:
             returned = returned._replace(value=value)
-        run.recorder.add(
-            context.path,
-            self._place,
-            AgentReturned(
-                body=run.recorder.keep(returned.value),
+        body = run.recorder.keep(returned.value)
+        if not (self._announced and returned.usage is NOTHING):
+            fact = AgentReturned(
+                body=body,
                 attempt=self._number,
                 usage=returned.usage,
                 mark=returned.mark,
                 truncated=returned.truncated,
-            ),
-        )
+            )
+            run.recorder.add(context.path, self._place, fact)
         context.spend(returned.usage)
         spent = returned.usage.total_tokens
         if reservation is not None:
@@ -181,10 +190,8 @@ class Calls:
 
     def _note(self, change: BudgetThrottled | BudgetEased | None) -> None:
         """Record that the model is called slower or faster from now on."""
-        run = self._context.run
-        if change is not None and not run.closing:
-            told = change.changed(model=run.redactor.text(change.model))
-            run.recorder.add(self._context.path, self._place, told)
+        if change is not None:
+            self._context.run.recorder.add(self._context.path, self._place, change)
 
     def _failed(self, error: AgentError, passed: Pass, failures: int) -> float | None:
         """Record a failed attempt; returns how long to wait before the next, if there is one."""

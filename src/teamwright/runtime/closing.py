@@ -101,7 +101,7 @@ class _Closing:
             output=said[-1].body if said else None,
             usage=self._history.usage(),
             warnings=(why,),
-            seconds=self._past.driven_since(0.0),
+            seconds=self._past.used_by("", 0.0),
             error="cancelled",
             message=why,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
@@ -16,20 +15,20 @@ from teamwright.errors import (
     DuplicateKey,
     MisplacedEffect,
 )
+from teamwright.runtime.approvals import Gate
 from teamwright.runtime.asks import Ask
 from teamwright.runtime.branches import RunBranches
 from teamwright.runtime.calls import Calls
 from teamwright.runtime.clock import ScopeClock
 from teamwright.runtime.deadline import Deadline
+from teamwright.runtime.questions import Inquiry
 from teamwright.runtime.recovering import Recovering
-from teamwright.runtime.state import RunState, Waiting
-from teamwright.runtime.turnstile import Lane
+from teamwright.runtime.state import RunState
+from teamwright.runtime.stillness import Lane
 from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
     Custom,
     Fact,
-    PersonAnswered,
-    PersonAsked,
     RunLogged,
     Tally,
     TimerFired,
@@ -68,18 +67,21 @@ class RunContext:
         self.stopping = False
         self.recovery: Recovery | None = parent.recovery if parent else None
         self.fallback: Agent | None = parent.fallback if parent else None
+        self.in_agent = parent.in_agent if parent else False
+        self.heard_at = 0.0
         self._parent = parent
         self._claimed: set[str] = set()
         self._emitted = 0
         self._clock: ScopeClock | None = None
         self._workspace: RunWorkspace | None = None
         self.began = 0
+        self.announced = False
 
     @property
     def clock(self) -> Clock:
         """Time and chance of this scope."""
         if self._clock is None:
-            self._clock = ScopeClock(self.run.seed, self.path, lambda: self.run.now, self._sleep)
+            self._clock = ScopeClock(self.run.seed, self.path, self._now, self._sleep)
         return self._clock
 
     @property
@@ -101,10 +103,12 @@ class RunContext:
         if self.run.closing:
             await self.run.left()
         place = self.claim(key)
-        ask = Ask(self, member, turn, place)
+        ask = Ask(self, member, turn, place, gate=Gate.of(self, member, place))
         ending = await ask.ending()
         if isinstance(ending, Failure) and Recovering.may_help(ending):
-            return await Recovering(ask, self, member, turn, place).ending(ending)
+            ending = await Recovering(ask, self, member, place).ending(ending)
+        if isinstance(ending, Failure) and getattr(member, "optional", False):
+            return ending.changed(optional=True)
         return ending
 
     async def effect(self, key: str, effect: Effect) -> Returned:
@@ -118,23 +122,13 @@ class RunContext:
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
+        return await self.ask_person_at(self.claim(key), question)
+
+    async def ask_person_at(self, place: str, question: Question) -> Answer:
+        """Ask a person at a place that is claimed already, or that nobody else can claim."""
         if self.run.closing:
             await self.run.left()
-        place = self.claim(key)
-        full = join_key(self.path, place)
-        if full in self.run.past.answers:
-            await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-            self.run.arrived(self.run.past.arrivals[full])
-            return self.run.past.answers[full]
-        if not self._noted("person.asked", place):
-            asked = question.changed(text=self.run.redactor.text(question.text))
-            self.run.recorder.add(self.path, place, PersonAsked(question=asked))
-        answer = await self._answer_to(full, question)
-        event = self.run.recorder.add(self.path, place, PersonAnswered(answer=answer))
-        self.run.turnstile.announce(full)
-        await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-        self.run.arrived(event)
-        return answer
+        return await Inquiry(self, place, question).answer()
 
     @asynccontextmanager
     async def scope(self, name: str, limits: Limits | None = None) -> AsyncGenerator[Context]:
@@ -231,6 +225,7 @@ class RunContext:
             agent_scope=self.agent_scope if team else path,
             account=self.run.account(path, limits, self.account),
         )
+        child.in_agent = not team
         if team and (recovery := getattr(member, "recovery", None)) is not None:
             child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
         return child
@@ -242,25 +237,6 @@ class RunContext:
         while context is not None and not context.stopping:
             context = context._parent
         return context is not None or self.run.cancelled
-
-    async def _answer_to(self, key: str, question: Question) -> Answer:
-        run = self.run
-        if self.agent_scope:
-            await run.turnstile.caught_up(self.lane, self.agent_scope)
-        if key in run.answers:
-            return run.answers[key]
-        run.questions[key] = waiting = Waiting(question, asyncio.get_running_loop().create_future())
-        run.turnstile.people_asked += 1
-        if self.agent_scope:
-            run.agents_at_work -= 1
-        run.turnstile.park(self.lane)
-        try:
-            return await waiting.answer
-        finally:
-            run.questions.pop(key, None)
-            run.turnstile.people_asked -= 1
-            if self.agent_scope:
-                run.agents_at_work += 1
 
     async def _sleep(self, name: str, seconds: float) -> None:
         if self.run.closing:
@@ -292,6 +268,10 @@ class RunContext:
             await anyio.sleep(max(0.0, seconds))
         finally:
             self.run.agents_at_work -= 1
+
+    def _now(self) -> float:
+        """When the last thing reached the run, or this agent, whose answers are its own affair."""
+        return max(self.run.now, self.heard_at)
 
     def _noted(self, kind: str, place: str) -> bool:
         return (kind, self.path, place) in self.run.past.noted

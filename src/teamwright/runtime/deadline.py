@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 class Deadline:
     """Stops what runs inside when the seconds are used up, and then says so.
 
-    `since` is when the scope began, for one that an earlier driver began: time without a driver does not count.
+    `since` is when the scope began, for one that an earlier driver began: time without a driver does not count, and
+    neither does time in which everything inside waits for people.
     """
 
-    __slots__ = ("_cancel", "_context", "_key", "_seconds", "_since", "_timer", "_unwinding", "expired")
+    __slots__ = (
+        "_cancel", "_context", "_key", "_left", "_seconds", "_since", "_stopped_at", "_timer", "_unwinding", "expired",
+    )  # fmt: skip
 
     def __init__(self, context: RunContext, seconds: float, since: float | None = None) -> None:
         self.expired = False
@@ -29,6 +32,8 @@ class Deadline:
         self._key = context.path + EXPIRED
         self._cancel = anyio.CancelScope()
         self._timer: asyncio.TimerHandle | None = None
+        self._left = 0.0
+        self._stopped_at: float | None = None
         self._unwinding = False
 
     def __enter__(self) -> Self:
@@ -37,15 +42,16 @@ class Deadline:
         if self._context.path in run.past.expired:
             run.turnstile.expect(self._key, self._stop)
         else:
-            used = run.past.driven_since(self._since) if self._since is not None else 0.0
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, self._seconds - used), self._ring)
+            used = run.past.used_by(self._context.path, self._since) if self._since is not None else 0.0
+            self._left = max(0.0, self._seconds - used)
+            self._start()
+            self._context.lane.clocks.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._let_go()
         if self._unwinding:
             self._context.run.turnstile.unwound()
         else:
@@ -54,7 +60,33 @@ class Deadline:
         self.expired = swallowed and self._cancel.cancelled_caught
         return swallowed
 
+    def stop(self) -> None:
+        """Everything inside waits for people: the time stands still."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._timer, self._stopped_at = None, self._context.run.wall()
+
+    def go_on(self) -> None:
+        """Something inside can go on, and so does the time."""
+        if self._stopped_at is not None:
+            self._context.run.waited(self._context.path, self._stopped_at)
+            self._stopped_at = None
+            self._start()
+
+    def _start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._left, self._ring)
+
+    def _let_go(self) -> None:
+        if self in self._context.lane.clocks:
+            self._context.lane.clocks.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stopped_at is not None:
+            self._context.run.waited(self._context.path, self._stopped_at)
+
     def _ring(self) -> None:
+        self._timer = None
         run = self._context.run
         run.recorder.add(self._context.path, "", ScopeExpired(seconds=self._seconds))
         run.turnstile.announce(self._key)

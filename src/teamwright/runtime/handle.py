@@ -48,6 +48,16 @@ class Handle:
         """Whether the run is driven through this handle; not so where its id existed before."""
         return self._run is not None
 
+    def attend(self) -> None:
+        """Somebody answers questions at once: the run waits for them and is not set down."""
+        if self._run is not None:
+            self._run.attended = True
+
+    def leave(self) -> None:
+        """Nobody does so any more: the run is set down once it can only go on by an answer."""
+        if self._run is not None:
+            self._run.leave()
+
     def interrupt(self) -> None:
         """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
         if self._run is not None:

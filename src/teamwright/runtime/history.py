@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Self
 
 from msgspec.structs import replace
@@ -99,7 +100,7 @@ class RunHistory:
             usage=ended.usage if ended else self.usage(),
             warnings=ended.warnings if ended else (),
             started_at=iso(self.past.started_at),
-            seconds=ended.seconds if ended else self.past.driven_since(0.0),
+            seconds=ended.seconds if ended else self.past.used_by("", 0.0),
             failure=self._failure(ended),
         )
 
@@ -210,15 +211,24 @@ class RunHistory:
             "team": team.name,
         }
         begun = self.started.changed(**update)
-        shared = [e for e in self.events if e.number <= last and not self._open_on_a_fork(e)]
+        cancel = self._cancelled_at()
+        shared = [e for e in self.events if e.number <= last and not self._open_on_a_fork(e, cancel)]
         facts = [Event(run_id, 1, now, "", "", begun)]
         facts += [replace(e, run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
         return Batch(facts, bodies)
 
-    def _open_on_a_fork(self, event: Event) -> bool:
+    def _cancelled_at(self) -> float:
+        """The number of the event by which the whole run was cancelled; what that stopped is open on a fork."""
+        cancels = (
+            e.number for e in self.events if isinstance(e.fact, RunIntervened) and e.fact.intervention.kind == "cancel"
+        )
+        return next(cancels, inf)
+
+    def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
         """Whether a fork leaves this out: who drove the run, and how teams ended, since their members may differ."""
         if isinstance(event.fact, AgentReplied | AgentFailed):
-            return self.past.asks[event.key].asked.member_kind == "team"
+            ask = self.past.asks[event.key]
+            return ask.is_team or (ask.stopped and event.number > cancelled_at)
         return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded))
 
     def _failure(self, ended: RunEnded | None) -> Failure | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 
-from teamwright.budget.pace import CONCURRENCY, Departure, Width, Window
+from teamwright.agents.protocol import Effect
+from teamwright.budget.pace import CONCURRENCY, MINUTE, Departure, Width, Window
 from teamwright.budget.rounds import Rounds
 from teamwright.errors import AgentError, AgentTimeout, RateLimited
 from teamwright.values.events import BudgetEased, BudgetThrottled
@@ -28,13 +29,13 @@ class Limiters:
     def __init__(self) -> None:
         self._limiters: dict[str, Limiter] = {}
 
-    def of(self, model: str, pace: Pace | None = None) -> Limiter:
-        """The limiter of a model, told how fast whoever asks says it may be called."""
-        limiter = self._limiters.get(model)
+    def of(self, effect: Effect) -> Limiter:
+        """The limiter of the model that a call goes to, told how fast that call says it may be called."""
+        limiter = self._limiters.get(effect.model)
         if limiter is None:
-            limiter = self._limiters[model] = Limiter(model)
-        if pace is not None and pace is not limiter.pace:
-            limiter.declare(pace)
+            limiter = self._limiters[effect.model] = Limiter(effect.name)
+        if effect.pace is not None and effect.pace is not limiter.pace:
+            limiter.declare(effect.pace)
         return limiter
 
 
@@ -56,9 +57,9 @@ class Slot:
         if self._departure is not None and usage.requests:
             limiter.window.settle(self._departure, usage.total_tokens)
             limiter.window.learn(usage.output_tokens)
-        eased = limiter.width.widen(self._epoch)
+        told = limiter.speed_up(self._epoch)
         limiter.serve()
-        return BudgetEased(model=limiter.model, concurrency=limiter.width.now) if eased else None
+        return told
 
     def failed(self, error: AgentError, wait: float | None) -> BudgetThrottled | None:
         """The call failed, and is made again after `wait` seconds if at all."""
@@ -67,7 +68,7 @@ class Slot:
             return None
         if self._departure is not None and not isinstance(error, AgentTimeout):
             limiter.window.settle(self._departure, 0)
-        told = limiter.slow_down(error, self._epoch, wait or 0.0) if isinstance(error, RateLimited) else None
+        told = limiter.slow_down(error, self._epoch, wait) if isinstance(error, RateLimited) else None
         limiter.serve()
         return told
 
@@ -105,13 +106,14 @@ class Limiter:
     whoever waits is served in rounds over runs and their branches.
     """
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.pace: Pace | None = None
         self.out = 0
         self.width = Width()
         self.window = Window()
-        self._rests_until = 0.0
+        self._rests_until = self._usual_rest = 0.0
+        self._told, self._told_at, self._slow = 0, -MINUTE, False
         self._waiting: Rounds[_Waiter] = Rounds()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -169,21 +171,32 @@ class Limiter:
             if not stopped:
                 waiter.granted.set_result(self._slot(now, waiter.tokens))
 
-    def slow_down(self, error: RateLimited, epoch: int, wait: float) -> BudgetThrottled | None:
-        """The provider asked for it: rest as long as it says, and let fewer out; says what changed, once for a burst.
+    def slow_down(self, error: RateLimited, epoch: int, wait: float | None) -> BudgetThrottled | None:
+        """The provider asked for it: rest as long as it says, and let fewer out; says what is worth telling.
 
-        Without word how long, fewer calls are the answer, and only when it is down to one at a time does the model
-        rest, as long as the call itself waits before it is made again.
+        Without word how long, fewer calls are the answer; a call that was out alone has the model rest as long as it
+        waits itself before it is made again, or as the one before did if it gives up.
         """
-        now, before = asyncio.get_running_loop().time(), self.width.now
-        first = self.width.narrow(self.out + 1, epoch)
-        rest = error.retry_after or (wait if before == 1 and first else 0.0)
+        now, before, alone = asyncio.get_running_loop().time(), self.width.now, not self.out
+        if self.width.narrow(self.out + 1, epoch) and alone and wait is not None:
+            self._usual_rest = wait
+        rest = min(error.retry_after or (self._usual_rest if alone else 0.0), LONGEST_PAUSE)
         known = max(now, self._rests_until)
-        self._rests_until = max(known, now + min(rest, LONGEST_PAUSE))
-        if self.width.now == before and self._rests_until - known < WORTH_TELLING:
+        self._rests_until = max(known, now + rest)
+        narrower = self.width.now < before and (self.width.now < self._told or now >= self._told_at + MINUTE)
+        if not narrower and self._rests_until - known < WORTH_TELLING:
             return None
+        self._told, self._told_at, self._slow = self.width.now, now, True
         seconds = round(self._rests_until - now, 3)
-        return BudgetThrottled(model=self.model, before=before, after=self.width.now, seconds=seconds)
+        return BudgetThrottled(model=self.name, before=before, after=self.width.now, seconds=seconds)
+
+    def speed_up(self, epoch: int) -> BudgetEased | None:
+        """A call came back well; says when that has brought the model back to where it was."""
+        self._usual_rest = 0.0
+        if not self.width.widen(epoch) or not self._slow:
+            return None
+        self._slow = False
+        return BudgetEased(model=self.name, concurrency=self.width.now)
 
     def _opens(self, now: float, tokens: int) -> float:
         """When to look again whether a call may leave; not after now if it may."""

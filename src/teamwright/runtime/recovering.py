@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from teamwright.agents.protocol import Agent
+from teamwright.runtime.approvals import REJECTED, Gate
 from teamwright.runtime.asks import Ask
 from teamwright.values.events import AgentRecovered
 from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
+from teamwright.values.names import with_attempt
 from teamwright.values.people import Question
 from teamwright.values.turns import Failure, Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
 
-FINAL = frozenset(("budget", "cancelled", "deadline"))
-"""Failures by which a run is being stopped: nothing is tried after them."""
+FINAL = frozenset(("budget", "cancelled", "deadline", REJECTED))
+"""Failures by which a run is being stopped, or a person's no: nothing is tried after them."""
 PIECE = 12_000
 """Characters of a conversation that are summarised at once; any model takes that many."""
 SUMMARISE = (
@@ -35,9 +37,9 @@ NOTHING_SET = Recovery()
 class Recovering:
     """One ask that failed, and its further attempts."""
 
-    def __init__(self, ask: Ask, context: RunContext, member: Agent, turn: Turn, key: str) -> None:
-        self._context, self._member, self._turn, self._key = context, member, turn, key
-        self._attempt = ask.attempt
+    def __init__(self, ask: Ask, context: RunContext, member: Agent, key: str) -> None:
+        self._context, self._member, self._key = context, member, key
+        self._turn, self._attempt, self._gate = ask.turn, ask.attempt, ask.gate
         self._policy = context.recovery or NOTHING_SET
         self._asked = 0
 
@@ -77,7 +79,10 @@ class Recovering:
         return None if other is self._member else other
 
     async def _again(self, member: Agent) -> Reply | Failure:
-        ask = Ask(self._context, member, self._turn, self._key, first=self._attempt + 1)
+        first, gate = self._attempt + 1, self._gate
+        if member is not self._member:
+            gate = Gate.of(self._context, member, with_attempt(self._key, first), stands_in=gate)
+        ask = Ask(self._context, member, self._turn, self._key, first, gate)
         ending = await ask.ending()
         self._attempt = ask.attempt
         return ending

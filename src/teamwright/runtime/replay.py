@@ -31,12 +31,14 @@ from teamwright.values.events import (
     Event,
     MessageRef,
     PersonAnswered,
+    PersonAsked,
     RunEnded,
     RunIntervened,
     RunPaused,
     RunResumed,
     RunStarted,
     ScopeExpired,
+    ScopeWaited,
     TimerFired,
     TimerSet,
     WorkspaceConflicted,
@@ -44,7 +46,6 @@ from teamwright.values.events import (
 )
 from teamwright.values.messages import Message
 from teamwright.values.names import SEPARATOR
-from teamwright.values.people import Answer
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
 
@@ -113,7 +114,9 @@ class Past:
     letter: int = 0
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
-    answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
+    questions: dict[str, Event] = field(default_factory=dict[str, Event])
+    answers: dict[str, Event] = field(default_factory=dict[str, Event])
+    waited: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     timers: dict[str, float] = field(default_factory=dict[str, float])
     fired: set[str] = field(default_factory=set[str])
     expired: set[str] = field(default_factory=set[str])
@@ -141,12 +144,13 @@ class Past:
     def take(self, event: Event) -> None:
         """Read one event."""
         self.number = event.number
+        was_paused = self.paused is not None
         handle = self._handlers.get(type(event.fact))
         if handle is None:
             self.noted.add((event.fact.kind, event.scope, event.place))
         else:
             handle(self, event, event.fact)
-        if self.drives:
+        if self.drives and not (was_paused and self.paused):  # what comes after a pause is no time with a driver
             begin, end = self.drives[-1]
             self.drives[-1] = (begin, max(end, event.time))
 
@@ -170,6 +174,7 @@ class Past:
         self.drives.append((event.time, event.time))
         if self.taken_over == EVERYTHING:
             self.taken_over = event.number - 1
+            self.waited.clear()
 
     def _paused(self, event: Event, fact: RunPaused) -> None:
         self.paused = fact
@@ -192,12 +197,13 @@ class Past:
         call.request = fact.request
 
     def _returned(self, event: Event, fact: AgentReturned) -> None:
-        call = self.calls[event.key]
+        call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
         self._tally(event.scope, fact.usage.total_tokens if fact.usage.requests else call.reserved, fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
-        call = self.calls[event.key]
+        call = self.calls.setdefault(event.key, RecordedCall(""))
+        call.attempts = fact.attempt
         call.failures, call.in_doubt = call.failures + 1, False
         self._tally(event.scope, call.reserved if fact.charged else 0, fact.mark)
         if fact.retry_in is None:
@@ -209,8 +215,16 @@ class Past:
         self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
 
     def _answered(self, event: Event, fact: PersonAnswered) -> None:
-        self.answers[event.key] = fact.answer
-        self._schedule(event, event.key)
+        self.answers[event.key] = event
+        turn = self.turn_of(event.scope)
+        if not turn or self.asks[turn].is_team:
+            self._schedule(event, event.key)
+
+    def _person_asked(self, event: Event, fact: PersonAsked) -> None:
+        self.questions[event.key] = event
+
+    def _waited(self, event: Event, fact: ScopeWaited) -> None:
+        self.waited[event.scope] += fact.seconds
 
     def _timer_set(self, event: Event, fact: TimerSet) -> None:
         self.timers[event.key] = event.time + fact.seconds
@@ -249,7 +263,9 @@ class Past:
         AgentReturned: _returned,
         AgentCallFailed: _call_failed,
         BudgetRefused: _refused,
+        PersonAsked: _person_asked,
         PersonAnswered: _answered,
+        ScopeWaited: _waited,
         TimerSet: _timer_set,
         TimerFired: _timer_fired,
         ScopeExpired: _expired,
@@ -340,6 +356,10 @@ class Past:
     def driven_since(self, time: float) -> float:
         """Seconds with a driver since the given time, up to the end of the record."""
         return sum(max(0.0, end - max(begin, time)) for begin, end in self.drives)
+
+    def used_by(self, scope: str, since: float) -> float:
+        """Seconds of a scope that began then: with a driver, and not waiting for people."""
+        return max(0.0, self.driven_since(since) - self.waited[scope])
 
     def needed_bodies(self) -> set[Body]:
         """The bodies without which the run can't be replayed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.context import RunContext
 from teamwright.runtime.endings import Ending, judge
 from teamwright.runtime.limiter import Limiters
+from teamwright.runtime.notifying import FOR_PEOPLE, Notice, notify, webhook_of
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past
@@ -29,14 +31,17 @@ from teamwright.values.events import (
     RunCheckpoint,
     RunEnded,
     RunIntervened,
+    RunNotified,
     RunPaused,
     RunResumed,
     RunStarted,
 )
 from teamwright.values.messages import History, Message
-from teamwright.values.people import Answered, Cancel, Mark, Pause, Reason
+from teamwright.values.people import Answered, Cancel, Mark, Pause, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.turns import Failure, Turn
+
+LOG = logging.getLogger("teamwright")
 
 WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
 """Why a run is set down when it waits for people: what is most pressing decides."""
@@ -70,8 +75,11 @@ class Run:
         self._paused: StopReason | None = None
         self._over = False
         self._cancelled_because = ""
-        self._waiting_for: list[str] = []
+        self._waiting_for: dict[str, Question] = {}
         self._driving_since = wall()
+        self._stopped_at: float | None = None
+        self._waited = 0.0
+        self.attended = False
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
@@ -84,7 +92,7 @@ class Run:
             read_bodies=journal.bodies,
             limiters=limiters,
             store=self._past.shared(),
-            call_returned=self._check_pause,
+            call_returned=self._call_returned,
         )
         state.turnstile.when_idle = self._idle
         self.letter = 0
@@ -95,6 +103,7 @@ class Run:
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
             lane = state.turnstile.open_lane()
+            lane.clocks.append(self)
             root = RunContext(state, "", lane)
             await self._read_letters()
             ending: Ending | None = None
@@ -203,7 +212,17 @@ class Run:
         """Leave the run where it is; resuming goes on from here."""
         recorder = self._state.recorder
         self._over = True
-        recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
+        event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
+        await recorder.durable()
+        webhook = webhook_of(self._team.notify.webhook if self._team.notify else None)
+        if webhook is None or reason not in FOR_PEOPLE:
+            return
+        notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
+        error = await notify(webhook, notice)
+        if error is not None:
+            error = self._state.redactor.text(error)
+            LOG.warning("nobody could be told that run %s waits for a person: %s", self.run_id, error)
+        recorder.add("", "", RunNotified(error=error))
         await recorder.durable()
 
     async def _left(self) -> None:
@@ -227,9 +246,9 @@ class Run:
 
     def take(self, letter: Letter) -> None:
         """Take in what somebody sent to this run; what comes after its end or its pause stays in the inbox."""
-        if self._over:
+        if self._over or letter.id <= self.letter:
             return
-        self.letter = max(self.letter, letter.id)
+        self.letter = letter.id
         state = self._state
         if letter.id <= self._past.letter and letter.intervention.kind != "answer":
             return
@@ -253,14 +272,35 @@ class Run:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=letter.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
 
+    def leave(self) -> None:
+        """Nobody answers questions at once any more: the run is set down when it can only go on by an answer."""
+        self.attended = False
+        self._state.turnstile.look_again()
+
+    def stop(self) -> None:
+        """Nothing in the whole run can go on but by a person's answer."""
+        self._stopped_at = self._wall()
+
+    def go_on(self) -> None:
+        """Something can."""
+        if self._stopped_at is not None:
+            self._waited += self._wall() - self._stopped_at
+            self._state.waited("", self._stopped_at)
+            self._stopped_at = None
+
+    def _call_returned(self) -> None:
+        self._check_pause()
+        if self._state.questions:
+            self._state.turnstile.look_again()
+
     def _check_pause(self) -> None:
         """Set the run down when that was asked for and all calls are back."""
         if self._state.pausing and not self._state.calls_out and not self._state.turnstile.replaying:
             self._pause("pause")
 
     def _idle(self) -> None:
-        """Every branch waits: set the run down when only people can move it on."""
-        if self._state.waits_for_people:
+        """Every branch waits: set the run down when only people can move it on, and nobody is there."""
+        if self._state.waits_for_people and not self.attended:
             reasons = {waiting.question.reason for waiting in self._state.questions.values()}
             self._pause(next(stop for reason, stop in WHY.items() if reason in reasons))
 
@@ -268,7 +308,7 @@ class Run:
         if self._paused or self._state.closing or self._state.cancelled:
             return
         self._paused = reason
-        self._waiting_for = list(self._state.questions)
+        self._waiting_for = {key: waiting.question for key, waiting in self._state.questions.items()}
         self._state.closing = True
         asyncio.get_running_loop().call_soon(self._state.cancel_scope.cancel)
 
@@ -292,6 +332,6 @@ class Run:
         self._state.abort(error)
 
     def _seconds(self) -> float:
-        """Time with a driver, over all its drivers."""
-        before = sum(end - begin for begin, end in self._past.drives)
-        return max(0.0, before + self._wall() - self._driving_since)
+        """Time with a driver, over all its drivers, and not waiting for people."""
+        now = self._wall() - self._driving_since - self._waited
+        return max(0.0, self._past.used_by("", 0.0) + now)

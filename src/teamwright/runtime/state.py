@@ -19,11 +19,14 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import Past, Spending
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
-from teamwright.values.events import Body, Event
+from teamwright.values.events import Body, Event, ScopeWaited
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
+
+WORTH_NOTING = 0.01
+"""Seconds of waiting for people that are worth a line in the record."""
 
 
 class Waiting(NamedTuple):
@@ -79,6 +82,12 @@ class RunState:
         self.recorder.drop()
         self.cancel_scope.cancel()
 
+    def waited(self, scope: str, since: float) -> None:
+        """Write down that a scope has waited for people, unless its record has to stay as it is."""
+        seconds = self.wall() - since
+        if seconds >= WORTH_NOTING and self.error is None:
+            self.recorder.add(scope, "", ScopeWaited(seconds=seconds))
+
     async def left(self) -> None:
         """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written."""
         await asyncio.get_running_loop().create_future()
@@ -87,12 +96,16 @@ class RunState:
     def waits_for_people(self) -> bool:
         """Whether, with every branch waiting, nothing but an answer can move the run on."""
         answered = any(waiting.answer.done() for waiting in self.questions.values())
-        return bool(self.questions) and not self.agents_at_work and not answered
+        return bool(self.questions) and not self.agents_at_work and not self.calls_out and not answered
 
     def disagree(self, key: str, recorded: str, replayed: str) -> None:
         """Replay and record differ at an ask: an error, but for what a fork took over, where the record gives way."""
         ask = self.past.asks.get(self.past.turn_of(key))
-        if ask is None or ask.number > self.past.taken_over:
+        self.differ(ask.number if ask else None, recorded, replayed)
+
+    def differ(self, number: int | None, recorded: str, replayed: str) -> None:
+        """Replay and the event of this number differ; without one it is nothing that a fork took over."""
+        if number is None or number > self.past.taken_over:
             error = NonDeterminism(self.run_id, recorded, replayed)
             self.abort(error)
             raise error

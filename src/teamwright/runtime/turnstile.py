@@ -12,18 +12,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from teamwright.runtime.stillness import Lane
+
 QUIET_HOPS = 8
 """Turns of the event loop without a word from any branch that count as waiting: more than a lock or event takes."""
-
-
-class Lane:
-    """One branch of a run: it is either at work or parked, waiting for something from outside."""
-
-    __slots__ = ("number", "parked")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.parked = False
 
 
 @dataclass(slots=True)
@@ -57,11 +49,11 @@ class Turnstile:
         self.when_idle: Callable[[], None] | None = None
         self.people_asked = 0
 
-    def open_lane(self) -> Lane:
+    def open_lane(self, around: Lane | None = None) -> Lane:
         """A new branch begins, at work."""
         self._lanes += 1
         self._opened += 1
-        return Lane(self._opened)
+        return Lane(self._opened, around)
 
     def close_lane(self, lane: Lane) -> None:
         """A branch has ended."""
@@ -182,6 +174,10 @@ class Turnstile:
             await future
         finally:
             self._blocked[agent] -= 1
+
+    def look_again(self) -> None:
+        """Something else than a branch has changed: see whether the run can only go on by a person's answer."""
+        self._watch()
 
     def _settle(self) -> None:
         """Deliver what is next if every branch waits; otherwise look again once the loop has gone quiet."""

@@ -59,10 +59,16 @@ class RunWorkspace:
         while True:
             number, ending = heard.get(join_key(scope, key), (0, None))
             if ending is not None and number <= self.horizon.number:
-                return ending
+                return self._for_reading(ending)
             if not scope:
                 return None
             scope = scope.rpartition(SEPARATOR)[0]
+
+    def _for_reading(self, ending: Reply | Failure) -> Reply | Failure:
+        """The words of a failure are for people and records: an agent is told only that there was one."""
+        if isinstance(ending, Failure) and self._context.agent_scope:
+            return ending.changed(message="", messages=())
+        return ending
 
     async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
         """Write a value and return its new version; raises `StaleWrite` unless `version` is what stands there.

@@ -92,6 +92,20 @@ class ScopeExpired(Record, frozen=True):
     seconds: float
 
 
+class ScopeWaited(Record, frozen=True):
+    """For so long nothing in a scope could go on but by a person's answer, which is no time of its own."""
+
+    kind: ClassVar = "run.waited"
+    seconds: float
+
+
+class RunNotified(Record, frozen=True):
+    """Somebody was told that the run waits for a person; or that failed, and says why."""
+
+    kind: ClassVar = "run.notified"
+    error: str | None = None
+
+
 class TimerSet(Record, frozen=True):
     kind: ClassVar = "run.timer_set"
     seconds: float
@@ -207,7 +221,10 @@ class TeamGoalReached(Record, frozen=True):
 
 
 class AgentAsked(Record, frozen=True):
-    """An ask began. `length` and `digest` say what the member was told, without a copy."""
+    """An ask began. `length` and `digest` say what the member was told, without a copy.
+
+    `called` says that the turn is a single call: it leaves with this event, and the ending is its return.
+    """
 
     kind: ClassVar = "agent.asked"
     member: str
@@ -217,6 +234,7 @@ class AgentAsked(Record, frozen=True):
     length: int
     digest: str
     purpose: Purpose = "work"
+    called: bool = False
 
 
 class Tally(Record, frozen=True):
@@ -404,8 +422,11 @@ class BudgetEased(Record, frozen=True):
 
 
 class PersonAsked(Record, frozen=True):
+    """A person is asked; what the question has as its draft stands in a body."""
+
     kind: ClassVar = "person.asked"
     question: Question
+    draft: Body | None = None
 
 
 class PersonAnswered(Record, frozen=True):
@@ -424,6 +445,7 @@ class Custom(Record, frozen=True):
 
 Fact = (
     RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
+    | ScopeWaited | RunNotified
     | TeamStarted | TeamEnded | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached
     | StepSkipped

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, StringConstraints
 
+from teamwright.values.approvals import Approve, Notify
 from teamwright.values.frozen import Value
 from teamwright.values.limits import USUAL, Limits, Pace, Recovery, RetryPolicy, TooLong
 
@@ -19,8 +20,12 @@ MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
 TERMINATE = "terminate"
 """The built-in tool by which a member ends its team."""
 
+WORKSPACE = "workspace"
+"""The built-in tools by which a member reads and writes what the run shares."""
+
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
+APPROVE = "where a person has to agree before it goes on"
 
 Share = Literal["transcript", "output"]
 JsonSchema = dict[str, JsonValue]
@@ -96,7 +101,7 @@ class AgentSpec(Value):
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
     tools: tuple[str | FunctionTool | McpSpec, ...] = Field(
-        default=(), description="names from `tools`, `terminate`, or tools written here"
+        default=(), description="names from `tools`, `terminate`, `workspace`, or tools written here"
     )
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None
@@ -113,6 +118,7 @@ class AgentSpec(Value):
     )
     limits: Limits | None = None
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+    approve: Approve | None = Field(default=None, description=APPROVE)
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
 
@@ -132,6 +138,8 @@ class TeamSpec(Value):
         default={}, description="what the strategy takes; the same as a block that is named like the strategy"
     )
     recovery: Recovery | None = Field(default=None, description="how failures of its members are met")
+    approve: Approve | None = Field(default=None, description=APPROVE)
+    notify: Notify | None = Field(default=None, description="who is told that a run of this team waits for a person")
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
 

@@ -1,0 +1,105 @@
+"""Tells the world outside that a run waits for a person: one POST to a webhook, and how to go on.
+
+It comes after the pause is durable and is never a reason for a run to fail.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from shlex import quote
+
+import anyio.to_thread
+from pydantic_core import to_json
+
+from teamwright.values.frozen import JsonValue, Record
+from teamwright.values.people import Question
+from teamwright.values.results import StopReason
+
+WEBHOOK = "TEAMWRIGHT_WEBHOOK"
+PATIENCE = 5.0
+LONGEST_DRAFT = 4000
+FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
+"""Why a run is set down when somebody is needed."""
+
+
+class Notice(Record, frozen=True):
+    """What is told: which run waits since which event, for what, and the commands by which it goes on."""
+
+    run_id: str
+    team: str
+    stop_reason: StopReason
+    checkpoint: int
+    questions: tuple[dict[str, JsonValue], ...]
+    answer: tuple[str, ...]
+    resume: str
+    url: str | None = None
+
+    @classmethod
+    def of(
+        cls, run_id: str, team: str, stop_reason: StopReason, checkpoint: int, open_: Mapping[str, Question]
+    ) -> Notice:
+        """The notice about these open questions."""
+        return cls(
+            run_id=run_id,
+            team=team,
+            stop_reason=stop_reason,
+            checkpoint=checkpoint,
+            questions=tuple(_told(key, question) for key, question in open_.items()),
+            answer=tuple(answer_command(run_id, key, question) for key, question in open_.items()),
+            resume=resume_command(run_id),
+        )
+
+
+def answer_command(run_id: str, key: str | None, question: Question) -> str:
+    """What to type to answer a question; without a key where it is the only one."""
+    which = f" --key {quote(key)}" if key is not None else ""
+    command = f"teamwright runs answer {quote(run_id)}{which}"
+    if question.reason == "approval":
+        return f'{command} --approve   (or --reject "why", or --edit "…")'
+    if question.choices:
+        return f"{command} {'|'.join(map(quote, question.choices))}"
+    return f'{command} "…"'
+
+
+def resume_command(run_id: str) -> str:
+    """What to type to go on with a run."""
+    return f"teamwright runs resume {quote(run_id)}"
+
+
+def webhook_of(declared: str | None) -> str | None:
+    """Where to send notices: where the team says, else where the environment does."""
+    return declared or os.environ.get(WEBHOOK) or None
+
+
+async def notify(webhook: str, notice: Notice) -> str | None:
+    """Send the notice; returns what went wrong, if something did."""
+    return await anyio.to_thread.run_sync(_post, webhook, to_json(notice.to_json()), abandon_on_cancel=True)
+
+
+def _post(webhook: str, body: bytes) -> str | None:
+    from http.client import HTTPException
+    from urllib.request import Request, urlopen
+
+    if not webhook.startswith(("http://", "https://")):
+        return "the webhook is not an http address"
+    headers = {"Content-Type": "application/json", "User-Agent": "teamwright"}
+    try:
+        with urlopen(Request(webhook, body, headers), timeout=PATIENCE):
+            return None
+    except (OSError, HTTPException, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _told(key: str, question: Question) -> dict[str, JsonValue]:
+    draft = question.draft
+    if draft is not None and len(draft) > LONGEST_DRAFT:
+        draft = draft[:LONGEST_DRAFT] + "…"
+    return {
+        "key": key,
+        "text": question.text,
+        "choices": list(question.choices),
+        "reason": question.reason,
+        "to": question.to,
+        "draft": draft,
+    }

@@ -1,0 +1,70 @@
+"""Where a person has to agree, what they are asked then and may decide, and who is told that a run waits for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal, cast
+
+from pydantic import Field
+
+from teamwright.errors import UsageError
+from teamwright.values.frozen import JsonValue, Value
+from teamwright.values.people import APPROVE, EDIT, REJECT, Answer, Question
+
+CHOICES = (APPROVE, EDIT, REJECT)
+
+
+class Approve(Value):
+    """The points at which a person has to agree before a member goes on."""
+
+    before: bool = Field(default=False, description="before each turn: its task may be edited")
+    after: bool = Field(default=False, description="after each turn: its reply may be edited")
+    tools: bool | tuple[str, ...] = Field(
+        default=False, description="before each call of a tool, whose arguments may be edited: true, or names of tools"
+    )
+
+    def needed_for(self, tool: str, group: str = "") -> bool:
+        """Whether a call of this tool needs a person; `group` is what it came with, a server for example."""
+        if isinstance(self.tools, bool):
+            return self.tools
+        return tool in self.tools or (group != "" and group in self.tools)
+
+
+class Notify(Value):
+    """Who is told when a run is set down to wait for a person."""
+
+    webhook: str = Field(description="an http address that gets a JSON document by POST; ${NAME} reads the environment")
+
+
+def approval(text: str, draft: str, *, about: str = "", form: Literal["text", "json"] = "text") -> Question:
+    """The question whether something may go on as it is."""
+    return Question(text=text, choices=CHOICES, reason="approval", draft=draft, about=about, form=form)
+
+
+def fitting(question: Question, key: str, given: Answer) -> Answer:
+    """The answer as the question takes it, or a `UsageError` that says what it takes."""
+    if question.choices and given.text not in question.choices:
+        raise UsageError(f"{given.text!r} is no answer to {key!r}; choose one of {', '.join(question.choices)}.")
+    if question.reason != "approval":
+        return given
+    if given.text == REJECT and given.data is not None and not isinstance(given.data, str):
+        raise UsageError(f"The reason for rejecting {key!r} must be a text.")
+    if given.text != EDIT:
+        return given
+    if question.form == "json":
+        return given.changed(data=_arguments(key, given.data))
+    if not isinstance(given.data, str):
+        raise UsageError(f"An edit of {key!r} needs the text that is to stand there.")
+    return given
+
+
+def _arguments(key: str, data: JsonValue) -> JsonValue:
+    """Arguments as JSON, or as the text of it."""
+    if isinstance(data, str):
+        try:
+            data = cast("JsonValue", json.loads(data))
+        except ValueError as error:
+            raise UsageError(f"An edit of {key!r} must be a JSON object, and this is no JSON ({error}).") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"An edit of {key!r} must be a JSON object of arguments.")
+    return data

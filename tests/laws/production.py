@@ -1,0 +1,252 @@
+"""One run under a driver on a still loop: its calls wait at the desk, and whoever directs it says what happens next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+from teamwright.errors import AgentError
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.handle import Handle
+from teamwright.runtime.replay import Past
+from teamwright.values.events import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentReturned,
+    Delta,
+    Event,
+    PersonAnswered,
+    RunIntervened,
+    WorkspaceWritten,
+)
+from teamwright.values.people import Answered, Cancel, Intervention
+from teamwright.values.results import RunResult
+from teamwright.values.turns import Turn
+from tests.laws.desk import PLAIN, Desk, Said
+from tests.laws.shapes import Shape
+from tests.laws.still import SlowMemory, StillJournal, StillLoop
+
+T = TypeVar("T")
+
+EPOCH = 1_000_000.0
+TASK = "play"
+ENDINGS = ("agent.replied", "agent.failed")
+
+Given = Mapping[tuple[str, int], Said | AgentError]
+"""What each call was answered, by key and attempt."""
+
+
+class Production:
+    """An engine with one run. `run_id` names the run; `close` leaves it as it stands and checks that nothing is left."""
+
+    def __init__(self, shape: Shape, journal: StillJournal, run_id: str = "r", began: float = EPOCH) -> None:
+        self.shape, self.journal, self.run_id = shape, journal, run_id
+        self.loop = StillLoop()
+        if not isinstance(journal, SlowMemory):
+            self.loop.busy = journal.busy
+        self.began = began
+        self.desk = Desk(self._check_call, self._find_ask)
+        self.followed: list[Event] = []
+        self.published: list[int] = []
+        self._leave = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._result: asyncio.Task[RunResult] | None = None
+        self._host = self.loop.create_task(self._open())
+        self._until(lambda: hasattr(self, "engine"))
+
+    @property
+    def wall(self) -> float:
+        return self.began + self.loop.time()
+
+    async def _open(self) -> None:
+        async with Engine(self.journal, wall=lambda: self.wall) as engine:
+            with engine.bus.listening(self._listen):
+                self.engine = engine
+                await self._leave.wait()
+
+    def _until(self, happened: Any) -> None:
+        for _ in range(50):
+            self.loop.settle()
+            if happened():
+                return
+            self.loop.wait(0.1)
+        raise AssertionError("it never happened")
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let something that waits for no member come to its end."""
+        task = self.loop.create_task(work)
+        self._until(task.done)
+        return task.result()
+
+    def start(self) -> None:
+        """Begin the run, or go on with it if there is something of it."""
+        team = self.shape.team(self.desk)
+        if self.events():
+            self._drive(self.do(self.engine.start_resume(self.run_id, team=team)))
+        else:
+            self._drive(self.do(self.engine.start(team, TASK, run_id=self.run_id)))
+
+    def fork(self, at: int, new_id: str) -> None:
+        """Begin another run from a point of this one, and turn to that."""
+        team = self.shape.team(self.desk)
+        old, self.run_id = self.run_id, new_id
+        self._drive(self.do(self.engine.start_fork(old, at=at, team=team, new_id=new_id)))
+
+    def _drive(self, handle: Handle) -> None:
+        self.followed.clear()
+        self._result = self.loop.create_task(handle.result())
+        self._tasks.append(self.loop.create_task(self._follow()))
+        self.loop.settle()
+
+    async def _follow(self) -> None:
+        async for item in self.engine.follow(self.run_id):
+            assert isinstance(item, Event)
+            self.followed.append(item)
+
+    def _listen(self, item: Event | Delta) -> None:
+        assert isinstance(item, Event)
+        if item.run_id == self.run_id:
+            self.published.append(item.number)
+            if isinstance(self.journal, SlowMemory):
+                assert self.journal._logs[self.run_id][-1].number >= item.number, "it was published too early"
+
+    @property
+    def driven(self) -> bool:
+        """Whether the run is under way."""
+        return self._result is not None and not self._result.done()
+
+    @property
+    def result(self) -> RunResult | None:
+        """How the run ended or was set down; raises what its driver raised."""
+        return self._result.result() if self._result is not None and self._result.done() else None
+
+    @property
+    def ended(self) -> bool:
+        events = self.events()
+        return bool(events) and events[-1].kind == "run.ended"
+
+    def events(self) -> list[Event]:
+        """What is durable."""
+        if isinstance(self.journal, SlowMemory):
+            return list(self.journal._logs.get(self.run_id, ()))
+        return self.do(self.journal.read(self.run_id))
+
+    def questions(self) -> list[str]:
+        """The questions that somebody waits to have answered."""
+        if run := self.engine._live.get(self.run_id):
+            return sorted(run._state.questions)
+        paused = Past.of(self.events()).paused
+        return sorted(paused.waiting_for) if paused else []
+
+    def reply(self, key: str, said: Said | AgentError) -> None:
+        """Answer a call that waits at the desk."""
+        self.desk.answer(self.desk.calls[key], said)
+        self.loop.settle()
+
+    def tell(self, intervention: Intervention) -> None:
+        """Send something to the run, and give it the time to notice."""
+        self.do(self.journal.send(self.run_id, intervention))
+        self.loop.wait(0.1)
+
+    def close(self) -> None:
+        """Leave the run; nothing of it may be left behind."""
+        self.loop.call_soon(self._leave.set)
+        self._until(self._host.done)
+        self._host.result()
+        for task in self._tasks:
+            task.cancel()
+        self.loop.settle()
+        left = asyncio.all_tasks(self.loop)
+        assert not left, f"tasks were left behind: {left}"
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def _find_ask(self, member: str, turn: Turn) -> str:
+        """The ask that a plain function answers: it must be durable before the function is called."""
+        events, found = self._seen_events(), list[str]()
+        for event in events:
+            if isinstance(event.fact, AgentAsked) and (event.fact.member, event.fact.digest) == (member, turn.digest):
+                found.append(event.key)
+            elif event.kind in ENDINGS and event.key in found:
+                found.remove(event.key)
+        free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls]
+        assert free, f"{member!r} was called before its ask was durable"
+        return free[0]
+
+    def _seen_events(self) -> list[Event]:
+        if isinstance(self.journal, SlowMemory):
+            return self.journal._logs.get(self.run_id, [])
+        return self.journal.now(self.run_id)
+
+    def _check_call(self, key: str, attempt: int) -> None:
+        """A call may leave when its intent is durable and nothing of it is recorded."""
+        announced = False
+        for event in self._seen_events():
+            fact = event.fact
+            if event.key == key:
+                assert not isinstance(fact, AgentReturned), f"{key} is made again, and what it returned is recorded"
+                gone = isinstance(fact, AgentCallFailed) and fact.retry_in is None
+                assert not gone, f"{key} is made again, and it was given up"
+                announced = announced or (isinstance(fact, AgentCalled) and attempt in (0, fact.attempt))
+            elif isinstance(fact, AgentAsked) and fact.called and key == f"{event.key}/{PLAIN}":
+                announced = True
+            assert not (event.kind in ENDINGS and key.startswith(f"{event.key}/")), f"{key} is made, but {event.key} has ended"
+        assert announced, f"{key} was made before its intent was durable"
+
+
+def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
+    """What came from outside, in order: the keys of effects, questions and interventions, each with its event."""
+    called = {event.key for event in events if isinstance(event.fact, AgentAsked) and event.fact.called}
+    told = {event.key for event in events if isinstance(event.fact, AgentReturned | AgentCallFailed)}
+    for event in events:
+        match event.fact:
+            case AgentReturned() | AgentCallFailed():
+                yield event.key, event
+            case PersonAnswered() | RunIntervened():
+                yield event.key, event
+            case _:
+                effect = f"{event.key}/{PLAIN}"
+                stopped = getattr(event.fact, "error", "") == "cancelled"
+                if event.kind in ENDINGS and event.key in called and effect not in told and not stopped:
+                    yield effect, event
+
+
+def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
+    """Let a run that begins with this journal hear the rest of the events' arrivals, in their order and nothing else."""
+    made = Production(shape, journal, run_id)
+    known = len(made.events())
+    made.start()
+    for key, event in arrivals(events):
+        if event.number <= known:
+            continue
+        if not made.driven and not made.ended and not isinstance(event.fact, PersonAnswered):
+            made.start()
+        match event.fact:
+            case RunIntervened(intervention=Cancel() as cancel):
+                made.tell(cancel)
+            case RunIntervened():
+                pass
+            case PersonAnswered(answer=answer):
+                assert key in made.questions(), f"nobody asks a person at {key}"
+                made.tell(Answered(key=key, answer=answer))
+                if not made.driven:
+                    made.start()
+            case _:
+                attempt = 0 if event.kind in ENDINGS else getattr(event.fact, "attempt", 0)
+                said = given.get((key, attempt), given.get((key, 0)))
+                assert said is not None
+                assert key in made.desk.calls, f"{key} is not called; what waits is {sorted(made.desk.calls)}"
+                made.reply(key, said)
+    made.loop.wait(0.2)
+    return made
+
+
+def workspace_of(events: list[Event]) -> dict[str, tuple[str, int]]:
+    """The shared values as they were left."""
+    found: dict[str, tuple[str, int]] = {}
+    for event in events:
+        if isinstance(event.fact, WorkspaceWritten):
+            found[event.fact.name] = (event.fact.body, event.fact.revision)
+    return found

@@ -1,0 +1,237 @@
+"""Random teams: every strategy, one within the other, with members that wait at a desk."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from teamwright.agents.protocol import Agent
+from teamwright.teams.team import Team
+from teamwright.values.limits import Limits, Recovery
+from tests.laws.desk import Desk, Leaf
+
+DEPTH = 3
+MOST_LEAVES = 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A team as data, from which it is made again for each driver."""
+
+    name: str
+    strategy: str
+    members: tuple[Leaf | Shape, ...]
+    helpers: tuple[Leaf | Shape, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def team(self, desk: Desk, known: dict[str, Any] | None = None) -> Team:
+        known = {} if known is None else known
+        members = [_agent(one, desk, known) for one in self.members]
+        helpers = [_agent(one, desk, known) for one in self.helpers]
+        return Team(
+            self.name, members=members, helpers=helpers, strategy=self.strategy, options=self.options, **self.settings
+        )
+
+    def everyone(self) -> Iterator[Leaf | Shape]:
+        yield self
+        for one in (*self.members, *self.helpers):
+            if isinstance(one, Shape):
+                yield from one.everyone()
+            else:
+                yield one
+                if one.fallback:
+                    yield one.fallback
+
+    def limits(self) -> dict[str, Limits]:
+        """The limits of everybody who has some."""
+        found = {one.name: one.settings.get("limits") if isinstance(one, Shape) else one.limits for one in self.everyone()}
+        return {name: limits for name, limits in found.items() if limits is not None}
+
+    @property
+    def budgeted(self) -> bool:
+        return any(one.tokens is not None or one.calls is not None for one in self.limits().values())
+
+
+def _agent(one: Leaf | Shape, desk: Desk, known: dict[str, Any]) -> Agent:
+    return one.team(desk, known) if isinstance(one, Shape) else one.agent(desk, known)
+
+
+BOUNDS = st.one_of(
+    *[st.none()] * 6,
+    st.builds(Limits, tokens=st.integers(40, 500)),
+    st.builds(Limits, calls=st.integers(1, 6)),
+    st.builds(Limits, seconds=st.sampled_from([0.5, 2.0])),
+)
+RARELY = st.sampled_from([False] * 5 + [True])
+FAILURES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"cancel_others": True}]
+)
+
+
+class Writing:
+    """One draw of a team."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self._leaves = (f"m{number}" for number in itertools.count())
+        self._teams = (f"t{number}" for number in itertools.count())
+        self._made = 0
+
+    def leaf(self, *, alone: bool = False) -> Leaf:
+        """A member; `alone` has nobody to fall back on and no special standing."""
+        draw = self.draw
+        self._made += 1
+        name, plain = next(self._leaves), draw(st.booleans())
+        calls = 1 if plain else draw(st.sampled_from([1, 1, 1, 2, 0]))
+        if alone:
+            return Leaf(name, calls, plain)
+        standing = draw(st.sampled_from(["", "", "", "", "optional", "critical"]))
+        return Leaf(
+            name,
+            calls,
+            plain,
+            retries=draw(st.sampled_from([0, 0, 1])),
+            optional=standing == "optional",
+            critical=standing == "critical",
+            fallback=self.leaf(alone=True) if draw(RARELY) else None,
+            limits=draw(BOUNDS) if draw(RARELY) else None,
+            capped=draw(st.booleans()),
+        )
+
+    def member(self, depth: int) -> Leaf | Shape:
+        if depth < DEPTH and self._made < MOST_LEAVES and self.draw(st.integers(0, 2 + depth)) == 0:
+            return self.team(depth + 1)
+        return self.leaf()
+
+    def team(self, depth: int = 1) -> Shape:
+        draw = self.draw
+        name, strategy = next(self._teams), draw(st.sampled_from(sorted(STRATEGIES)))
+        most = 3 if self._made < MOST_LEAVES else 1
+        members = tuple(self.member(depth) for _ in range(draw(st.integers(1, most))))
+        options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
+        settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
+        if depth > 1:
+            settings["optional"] = draw(RARELY)
+        if draw(RARELY):
+            other = self.leaf(alone=True)
+            helpers = [*helpers, other]
+            settings["recovery"] = Recovery(fallback=other.name)
+        return Shape(name, strategy, members, tuple(helpers), options, settings)
+
+    def helper(self) -> Leaf | Shape:
+        if self.draw(st.integers(0, 7)) == 0:
+            inner = (self.leaf(), self.leaf())
+            return Shape(next(self._teams), "sequential", inner)
+        return self.leaf()
+
+
+Made = tuple[dict[str, Any], list[Leaf | Shape], dict[str, Any]]
+"""Options, helpers and settings."""
+
+
+def _sequential(writing: Writing, names: list[str]) -> Made:
+    return {}, [], {}
+
+
+def _round_robin(writing: Writing, names: list[str]) -> Made:
+    return {}, [], {"max_turns": writing.draw(st.integers(1, 2)), "on_max_turns": _at_the_end(writing)}
+
+
+def _at_the_end(writing: Writing) -> str:
+    return writing.draw(st.sampled_from(["stop", "stop", "fail"]))
+
+
+def _selector(writing: Writing, names: list[str]) -> Made:
+    chair = writing.helper()
+    options: dict[str, Any] = {"agent": chair.name, "allow_repeat": writing.draw(st.booleans())}
+    if len(names) > 1 and writing.draw(st.booleans()):
+        ring = zip(names, [*names[1:], names[0]], strict=True)
+        options["edges"] = [{"from": one, "to": other} for one, other in ring]
+    return options, [chair], {"max_turns": writing.draw(st.integers(1, 4)), "on_max_turns": _at_the_end(writing)}
+
+
+def _graph(writing: Writing, names: list[str]) -> Made:
+    draw, edges = writing.draw, list[dict[str, Any]]()
+    for one, other in itertools.pairwise(names):
+        if draw(st.booleans()):
+            edges.append({"from": one, "to": names[0], "when": draw(st.sampled_from(["'again' in text", "data.ok"]))})
+        if draw(st.booleans()):
+            edges.append({"from": one, "to": other, "when": "error is not none"})
+        edges.append({"from": one, "to": other, "transform": draw(st.sampled_from([None, "Now {{ text }}"]))})
+    if not edges or draw(st.booleans()):
+        edges.append({"from": names[-1], "to": names[0], "when": "'again' in text or error == 'refused'"})
+    return {"edges": edges}, [], {"max_turns": draw(st.integers(2, 5)), "on_max_turns": _at_the_end(writing)}
+
+
+def _fan_out(writing: Writing, names: list[str]) -> Made:
+    draw, helpers = writing.draw, list[Leaf | Shape]()
+    options: dict[str, Any] = {"limit": draw(st.integers(1, 3)), **draw(FAILURES)}
+    if draw(st.booleans()):
+        options["chunks"] = draw(st.sampled_from([["one"], ["one", "two"], ["one", {"two": 2}, "one"]]))
+    else:
+        helpers.append(writing.helper())
+        options["splitter"] = helpers[-1].name
+    if draw(st.booleans()):
+        helpers.append(writing.helper())
+        options["aggregator"] = helpers[-1].name
+    if draw(st.booleans()):
+        options["task"] = "Chunk {{ number }} of {{ count }}: {{ chunk }}"
+    return options, helpers, {}
+
+
+def _dag(writing: Writing, names: list[str]) -> Made:
+    draw, steps = writing.draw, list[dict[str, Any]]()
+    for number in range(draw(st.integers(len(names), len(names) + 2))):
+        earlier = [step["id"] for step in steps]
+        needs = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True)) if earlier else []
+        step: dict[str, Any] = {"id": f"s{number}", "agent": names[number % len(names)], "needs": needs}
+        conditions = [None, None, "failed | length == 0", *(f"'no' not in outputs.{need}" for need in needs)]
+        step["when"] = draw(st.sampled_from(conditions))
+        steps.append(step)
+    return {"steps": steps, "max_parallel": draw(st.integers(1, 3)), **draw(FAILURES)}, [], {}
+
+
+def _hierarchical(writing: Writing, names: list[str]) -> Made:
+    draw, boss = writing.draw, writing.helper()
+    options = {"orchestrator": boss.name, "max_iterations": draw(st.integers(1, 3)), "limit": draw(st.integers(1, 3))}
+    return options | draw(FAILURES), [boss], {"on_max_turns": _at_the_end(writing)}
+
+
+def _reactive(writing: Writing, names: list[str]) -> Made:
+    draw = writing.draw
+    subscriptions: list[dict[str, Any]] = [{"member": names[0], "on": "workflow.started"}]
+    for name in names:
+        on = draw(st.sampled_from(["go", "go", "agent.error", "workflow.started"]))
+        emits = draw(st.sampled_from([[], [], [{"type": "go"}], [{"type": "done", "when": "'again' in text"}]]))
+        subscriptions.append({"member": name, "on": on, "emits": emits})
+    options: dict[str, Any] = {
+        "subscriptions": subscriptions,
+        "max_events": draw(st.integers(2, 6)),
+        "max_depth": draw(st.integers(1, 4)),
+        "limit": draw(st.integers(1, 3)),
+        "goal": draw(st.sampled_from([None, None, "'done' in emitted", "state.n | default(0) == 1"])),
+    }
+    return options | draw(FAILURES), [], {"on_max_turns": _at_the_end(writing)}
+
+
+STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
+    "sequential": _sequential,
+    "round_robin": _round_robin,
+    "selector": _selector,
+    "graph": _graph,
+    "fan_out": _fan_out,
+    "dag": _dag,
+    "hierarchical": _hierarchical,
+    "reactive": _reactive,
+}
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """A random team."""
+    return Writing(draw).team()

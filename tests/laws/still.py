@@ -1,0 +1,178 @@
+"""An event loop whose time stands still, and journals for it: in a run on them nothing happens but what a test lets."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from shutil import copyfile
+from typing import TypeVar
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed
+from teamwright.journal.sqlite import SqliteJournal, _read
+from teamwright.values.events import Event
+from teamwright.values.people import Intervention
+
+T = TypeVar("T")
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """A loop that goes round until there is nothing to do but to wait; time passes when it is told to."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        self.busy: Callable[[], bool] = lambda: False
+        super().__init__(_Selector(self))
+
+    def time(self) -> float:
+        return self._passed
+
+    def settle(self) -> None:
+        """Go round until every task waits for something from outside."""
+        self.run_forever()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, from one timer to the next."""
+        end = self._passed + seconds
+        self.settle()
+        while (when := self._next_timer()) is not None and when <= end:
+            self._passed = max(self._passed, when)
+            self.settle()
+        self._passed = end
+        self.settle()
+
+    def _next_timer(self) -> float | None:
+        timers: list[asyncio.TimerHandle] = self._scheduled  # pyright: ignore[reportAttributeAccessIssue]
+        return min((timer.when() for timer in timers if not timer.cancelled()), default=None)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Stops its loop where another would sleep."""
+
+    def __init__(self, loop: StillLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            return super().select(0)
+        busy = self._loop.busy()
+        found = super().select(1.0 if busy else 0)
+        if not found and not busy:
+            self._loop.stop()
+        return found
+
+
+class SlowMemory(MemoryJournal):
+    """Commits one batch after the other, each so many turns of the loop later; and can be had as a crash leaves it."""
+
+    instant = False
+
+    def __init__(self, hops: int) -> None:
+        super().__init__()
+        self._hops = hops
+        self._queue: deque[tuple[Batch, Committed]] = deque()
+        self._sent_at: dict[int, int] = {}
+        self._borders: dict[str, list[int]] = {}
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        self._queue.append((batch, done))
+        if len(self._queue) == 1:
+            asyncio.get_running_loop().call_soon(self._work, self._hops)
+
+    def _work(self, left: int) -> None:
+        if left:
+            asyncio.get_running_loop().call_soon(self._work, left - 1)
+            return
+        batch, done = self._queue[0]
+        if batch.events:
+            self._borders.setdefault(batch.events[0].run_id, []).append(batch.events[-1].number)
+        super().append(batch, done)
+        self._queue.popleft()
+        if self._queue:
+            asyncio.get_running_loop().call_soon(self._work, self._hops)
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        await super().send(run_id, intervention)
+        self._sent_at[self._sent] = len(self._logs.get(run_id, ()))
+
+    def borders(self, run_id: str) -> list[int]:
+        """The numbers after which a crash may leave the run: the last of each commit."""
+        return self._borders.get(run_id, [])
+
+    def image(self, run_id: str, border: int, *, letters: bool = True) -> SlowMemory:
+        """What is there after a crash that lost all of this run's events after the given one; with its inbox, or not."""
+        made = SlowMemory(self._hops)
+        made._logs = {one: list(log) for one, log in self._logs.items()}
+        made._borders = {one: list(numbers) for one, numbers in self._borders.items()}
+        made._logs[run_id] = [event for event in self._logs.get(run_id, ()) if event.number <= border]
+        made._borders[run_id] = [number for number in self.borders(run_id) if number <= border]
+        if not made._logs[run_id]:
+            del made._logs[run_id]
+        made._bodies = dict(self._bodies)
+        made._sent = self._sent
+        made._inbox = [one for one in self._inbox if letters and self._sent_at[one.id] <= border]
+        made._sent_at = dict(self._sent_at)
+        return made
+
+
+class BusySqlite(SqliteJournal):
+    """A database that knows whether one of its threads is at work, and can be had as a crash leaves it now."""
+
+    def __init__(self, folder: Path, number: int = 1) -> None:
+        self._folder, self._count = folder, number
+        self._place = folder / f"{number}.db"
+        super().__init__(self._place)
+        self._looking = 0
+
+    def busy(self) -> bool:
+        writer = self._running
+        return self._looking > 0 or (writer is not None and writer._given != writer._finished)
+
+    async def open(self) -> None:
+        self._looking += 1
+        try:
+            await super().open()
+        finally:
+            self._looking -= 1
+
+    async def close(self) -> None:
+        self._looking += 1
+        try:
+            await super().close()
+        finally:
+            self._looking -= 1
+
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._looking += 1
+        try:
+            return await super()._look(work)
+        finally:
+            self._looking -= 1
+
+    def now(self, run_id: str) -> list[Event]:
+        """What is durable at this moment, read at once."""
+        with closing(sqlite3.connect(self._place)) as reader:
+            found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
+            return [] if found is None else _read(reader, run_id, found[0], 0)
+
+    def borders(self, run_id: str) -> list[int]:
+        """Only what is durable now can be had."""
+        return [event.number for event in self.now(run_id)[-1:]]
+
+    def image(self, run_id: str, border: int) -> BusySqlite:
+        """A copy of the files as they are, which is all that a crash leaves."""
+        made = BusySqlite(self._folder, self._count + 1)
+        for ending in ("", "-wal"):
+            part = self._place.with_name(self._place.name + ending)
+            if part.exists():
+                copyfile(part, made._place.with_name(made._place.name + ending))
+        return made
+
+
+StillJournal = SlowMemory | BusySqlite

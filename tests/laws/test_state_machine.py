@@ -1,0 +1,319 @@
+"""All laws at once: random teams, driven step by step through answers, failures, crashes, pauses, cancels and forks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from teamwright.errors import AgentError
+from teamwright.runtime import engine as engine_module
+from teamwright.runtime.history import RunHistory
+from teamwright.values.events import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentReturned,
+    Event,
+    PersonAsked,
+)
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Answered, Cancel, Pause
+from teamwright.values.results import FINAL, RunResult
+from tests.laws.desk import CHOICES, TROUBLE, Desk, Said, answer_to, error_for, plain_end
+from tests.laws.production import ENDINGS, Production, retell, workspace_of
+from tests.laws.shapes import Shape, shapes
+from tests.laws.still import BusySqlite, SlowMemory, StillJournal
+from tests.laws.test_every_task_has_a_parent import check_endings
+
+MANY = 1000
+WHICH = st.integers(0, 5)
+DOWNTIME = 1000.0
+
+
+class Runs(RuleBasedStateMachine):
+    """A run and what becomes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.production: Production | None = None
+        self.given: dict[tuple[str, int], Said | AgentError] = {}
+        self.told: list[tuple[str, str]] = []
+        self.disturbed = False
+        self.forks = 0
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(engine_module, "secrets", _Chance())
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @initialize(shape=shapes(), journal=st.sampled_from(["memory", "memory", "memory", "slow", "sqlite"]))
+    def begin(self, shape: Shape, journal: str) -> None:
+        self.shape = shape
+        made: StillJournal
+        if journal == "sqlite":
+            self._folder = tempfile.TemporaryDirectory()
+            made = BusySqlite(Path(self._folder.name))
+        else:
+            made = SlowMemory(0 if journal == "memory" else 4)
+        self.production = Production(shape, made)
+        self.production.start()
+
+    @property
+    def now(self) -> Production:
+        assert self.production is not None
+        return self.production
+
+    def calls(self) -> list[str]:
+        return sorted(self.now.desk.calls)
+
+    @precondition(lambda self: self.calls())
+    @rule(which=WHICH, choice=st.integers(0, CHOICES - 1))
+    def answer(self, which: int, choice: int) -> None:
+        key = _pick(self.calls(), which)
+        self.now.reply(key, answer_to(self.now.desk.calls[key], choice))
+
+    @precondition(lambda self: self.calls())
+    @rule(which=WHICH, choice=st.integers(0, 4))
+    def fail(self, which: int, choice: int) -> None:
+        key = _pick(self.calls(), which)
+        self.now.reply(key, error_for(self.now.desk.calls[key], choice))
+
+    @precondition(lambda self: self.now.questions())
+    @rule(which=WHICH, choice=st.integers(0, 2))
+    def person_answers(self, which: int, choice: int) -> None:
+        key = _pick(self.now.questions(), which)
+        self.now.tell(Answered(key=key, answer=Answer(text=("retry", "skip", "abort")[choice])))
+
+    @rule(seconds=st.sampled_from([0.1, 0.6, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now.loop.wait(seconds)
+
+    @precondition(lambda self: not self.now.ended)
+    @rule(back=st.integers(0, 6))
+    def crash(self, back: int) -> None:
+        """The driver dies, and what it had not committed is lost; with it, maybe, some commits before."""
+        self.disturbed = True
+        old = self.now
+        borders = [0, *old.journal.borders(old.run_id)]
+        image = old.journal.image(old.run_id, borders[max(0, len(borders) - 1 - back)])
+        self._replace(image)
+
+    @precondition(lambda self: not self.now.ended)
+    @rule()
+    def leave(self) -> None:
+        """The engine is left in good order and opened again."""
+        self.disturbed = True
+        self._replace(self.now.journal)
+
+    def _replace(self, journal: StillJournal) -> None:
+        old = self.now
+        self._close()
+        self.production = Production(self.shape, journal, old.run_id, old.wall + DOWNTIME)
+        if not self.production.ended:
+            self.production.start()
+
+    @precondition(lambda self: not self.now.driven and not self.now.ended)
+    @rule()
+    def resume(self) -> None:
+        self.now.start()
+
+    @precondition(lambda self: self.now.driven)
+    @rule()
+    def pause(self) -> None:
+        self.disturbed = True
+        self.now.tell(Pause())
+
+    @precondition(lambda self: not self.now.ended)
+    @rule(sure=st.integers(0, 3))
+    def cancel(self, sure: int) -> None:
+        if sure:
+            return
+        if self.now.driven:
+            self.now.tell(Cancel(reason="enough"))
+        else:
+            self.now.do(self.now.engine.cancel(self.now.run_id))
+
+    @precondition(lambda self: self.forks < 2 and self.now.events())
+    @rule(at=st.integers(0, MANY))
+    def fork(self, at: int) -> None:
+        """Go on with another run, from some point of this one."""
+        self.disturbed = True
+        old = self.now
+        self._close()
+        self.production = Production(self.shape, old.journal, old.run_id, old.wall + DOWNTIME)
+        self.forks += 1
+        numbers = [event.number for event in self.production.events()]
+        self.production.fork(_pick(numbers, at), f"fork-{self.forks}")
+
+    @precondition(lambda self: self.now.ended and isinstance(self.now.journal, SlowMemory))
+    @rule(at=st.integers(0, MANY))
+    def tell_again(self, at: int) -> None:
+        """A run that hears the same in the same order comes to the same, from the start or from any commit."""
+        journal = self.now.journal
+        assert isinstance(journal, SlowMemory)
+        borders = [0, *journal.borders(self.now.run_id)[:-1]]
+        self._tell_again(_pick(borders, at))
+
+    def _tell_again(self, border: int) -> None:
+        now, journal = self.now, self.now.journal
+        events = now.events()
+        if not isinstance(journal, SlowMemory) or not comparable(self.shape, events, disturbed=self.disturbed or border):
+            return
+        expected = now.do(now.engine.result(now.run_id))
+        image = journal.image(now.run_id, border, letters=False)
+        again = retell(self.shape, image, now.run_id, events, {**self.given, **now.desk.given})
+        try:
+            assert again.ended, f"from {border}, it waits for {sorted(again.desk.calls)} and {again.questions()}"
+            assert said(again.do(again.engine.result(now.run_id))) == said(expected), f"from {border}"
+            assert workspace_of(again.events()) == workspace_of(events)
+        finally:
+            again.close()
+
+    @invariant()
+    def the_laws_hold(self) -> None:
+        if self.production is None:
+            return
+        now, events = self.now, self.now.events()
+        if not events:
+            return
+        _ = now.result
+        assert [event.number for event in events] == list(range(1, len(events) + 1))
+        assert "run.ended" not in [event.kind for event in events[:-1]]
+        assert now.followed == events[: len(now.followed)]
+        endings = Counter(event.key for event in events if event.kind in ENDINGS)
+        assert not [key for key, count in endings.items() if count > 1]
+        check_words([*self.told, *now.desk.told])
+        check_spending(self.shape, events)
+
+    def teardown(self) -> None:
+        try:
+            if self.production is not None:
+                self._finish()
+                self._tell_again(0)
+        finally:
+            if self.production is not None:
+                self._close()
+            self._patch.undo()
+            if self._folder is not None:
+                self._folder.cleanup()
+
+    def _finish(self) -> None:
+        """Let it come to its end, whatever state it is in."""
+        now = self.now
+        for _ in range(300):
+            if now.ended:
+                break
+            self.the_laws_hold()
+            before = len(now.events())
+            if not now.driven:
+                for key in now.questions():
+                    now.tell(Answered(key=key, answer=Answer(text="skip")))
+                now.start()
+            elif calls := self.calls():
+                now.reply(calls[0], plain_end(now.desk.calls[calls[0]]))
+            elif questions := now.questions():
+                now.tell(Answered(key=questions[0], answer=Answer(text="skip")))
+            else:
+                now.loop.wait(5.0)
+                assert now.ended or not now.driven or now.desk.calls or len(now.events()) > before, "the run hangs"
+        now.loop.wait(0.2)
+        self.the_laws_hold()
+        self._check_end()
+
+    def _check_end(self) -> None:
+        now, events = self.now, self.now.events()
+        assert now.ended
+        check_endings(events)
+        recorded = now.do(now.engine.result(now.run_id))
+        assert recorded.status in FINAL
+        assert TROUBLE not in (recorded.output or "")
+        assert not [one for one in recorded.messages if TROUBLE in one.content]
+        if (told := now.result) is not None:
+            assert said(told) == said(recorded)
+        for after in range(0, len(events) + 1, 3):
+            assert now.do(_follow(now, after)) == events[after:]
+
+    def _close(self) -> None:
+        now = self.now
+        self.given |= now.desk.given
+        self.told += now.desk.told
+        now.close()
+
+
+class _Chance:
+    """The same seed and ids for every run."""
+
+    @staticmethod
+    def randbits(bits: int) -> int:
+        return 4711
+
+    @staticmethod
+    def token_hex(size: int) -> str:
+        return "ab" * size
+
+
+async def _follow(now: Production, after: int) -> list[Any]:
+    return [item async for item in now.engine.follow(now.run_id, after)]
+
+
+def _pick(items: list[Any], which: int) -> Any:
+    return items[which % len(items)]
+
+
+def said(result: RunResult) -> tuple[object, ...]:
+    """What two tellings of one run have in common."""
+    failure = result.failure and (result.failure.error, result.failure.message)
+    return result.status, result.stop_reason, result.output, result.messages, result.data, result.warnings, failure
+
+
+def comparable(shape: Shape, events: list[Event], *, disturbed: object) -> bool:
+    """Whether another telling must come to the same: not where time decided, nor where a crash was charged for."""
+    if any(event.kind == "run.expired" for event in events):
+        return False
+    return not (disturbed and shape.budgeted)
+
+
+def check_words(told: list[tuple[str, str]]) -> None:
+    """Law 5."""
+    assert not [(name, words) for name, words in told if TROUBLE in words]
+
+
+def check_spending(shape: Shape, events: list[Event]) -> None:
+    """Law 3: at each level that has limits."""
+    limits = shape.limits()
+    for event in events:
+        if isinstance(event.fact, AgentAsked) and event.fact.member in limits:
+            check_level(event.key, limits[event.fact.member], events)
+
+
+def check_level(path: str, limit: Limits, events: list[Event]) -> None:
+    held: dict[tuple[str, int], int] = {}
+    for event in events:
+        if not event.key.startswith(f"{path}/"):
+            continue
+        match event.fact:
+            case AgentCalled() as fact:
+                held[event.key, fact.attempt] = fact.reserved
+            case AgentReturned() as fact:
+                held[event.key, fact.attempt] = fact.usage.total_tokens if fact.usage.requests else 0
+            case AgentCallFailed() as fact if not fact.charged:
+                held[event.key, fact.attempt] = 0
+            case _:
+                continue
+        assert limit.tokens is None or sum(held.values()) <= limit.tokens, f"{path} at event {event.number}"
+        assert limit.calls is None or len(held) <= limit.calls, f"{path} at event {event.number}"
+
+
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+Runs.TestCase.settings = settings(
+    max_examples=2000 if THOROUGH else 60,
+    stateful_step_count=40 if THOROUGH else 20,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+TestRuns = Runs.TestCase

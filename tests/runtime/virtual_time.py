@@ -1,0 +1,128 @@
+"""An event loop whose clock jumps to the next timer, so that minutes pass in no time; a provider that keeps count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from teamwright import Context, Reply, RetryPolicy, Turn
+from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.values.limits import Limits, Pace
+from teamwright.values.usage import Usage
+
+T = TypeVar("T")
+SPENT = Usage(requests=1, input_tokens=10, output_tokens=10)
+MINUTE = 60.0
+
+Answering = Callable[[int], float | Exception]
+"""What becomes of a call, by its number: the seconds that it takes, or an error."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Waits for nothing: when all tasks wait for time to pass, it has passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        selector: Any = self._selector  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        self._look = selector.select
+        selector.select = self._jump
+
+    def time(self) -> float:
+        return self._now
+
+    def _jump(self, timeout: float | None) -> object:
+        assert timeout is not None, "everybody waits for something that will never happen"
+        self._now += timeout
+        return self._look(0)
+
+
+def in_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run to the end, and see that nothing is left behind: no task, and no timer that still would ring."""
+
+    async def alone() -> T:
+        made = await main()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        loop: Any = asyncio.get_running_loop()
+        assert not [timer for timer in loop._scheduled if not timer.cancelled()]
+        return made
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(alone())
+
+
+def now() -> float:
+    """What time it is in the running loop."""
+    return asyncio.get_running_loop().time()
+
+
+@dataclass
+class Provider:
+    """Answers calls, and keeps count of who was out when.
+
+    `answer(number)` says what becomes of the call of that number, counted from 1.
+    """
+
+    answer: Answering = lambda number: 1.0
+    usage: Usage = SPENT
+    out: int = 0
+    peak: int = 0
+    began: list[float] = field(default_factory=list[float])
+    who: list[str] = field(default_factory=list[str])
+
+    async def call(self, attempt: Attempt, own: Answering | None = None) -> Returned:
+        """Answer as `own` says for this attempt, if it is given."""
+        self.out += 1
+        self.peak = max(self.peak, self.out)
+        self.began.append(now())
+        self.who.append(f"{attempt.run_id}:{attempt.key}")
+        try:
+            answer = own(attempt.number) if own else self.answer(len(self.began))
+            if isinstance(answer, Exception):
+                raise answer
+            await asyncio.sleep(answer)
+        finally:
+            self.out -= 1
+        return Returned("fine", self.usage)
+
+
+@dataclass
+class Caller:
+    """A member of one model request, and more of them where `times` says so."""
+
+    name: str
+    provider: Provider
+    pace: Pace | None = None
+    model: str = "m"
+    times: int = 1
+    cap: int | None = 100
+    retry: RetryPolicy | None = None
+    timeout: float | None = None
+    limits: Limits | None = None
+    own: Answering | None = None
+    kind: str = "model"
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        effect = Effect(
+            "model", self.model, "request", partial(self.provider.call, own=self.own), 84, 1, self.cap, self.retry,
+            self.timeout, self.model, self.pace,
+        )  # fmt: skip
+        for number in range(self.times):
+            await ctx.effect(f"request-{number}", effect)
+        return Reply.of(self.name, "fine")
+
+
+def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = None) -> int:
+    """The most that any sixty seconds hold, counting what begins exactly sixty seconds later as outside."""
+    amounts = weights or [1] * len(times)
+    return max(
+        (
+            sum(amount for time, amount in zip(times, amounts, strict=True) if start <= time < start + MINUTE)
+            for start in times
+        ),
+        default=0,
+    )
