@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -76,6 +77,72 @@ async def test_what_queues_up_is_committed_as_one_group(tmp_path: Path) -> None:
     await journal.close()
     assert sum(groups) == 200
     assert len(groups) < 50
+
+
+class WhereCommitted(SqliteJournal):
+    """Notes for each commit whether it was made in the loop's thread."""
+
+    def __init__(self, path: Path, **more: float) -> None:
+        super().__init__(path, **more)
+        self.here: list[bool] = []
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
+        super()._commit(batches)
+        self.here.append(threading.current_thread() is threading.main_thread())
+
+
+async def alone(journal: SqliteJournal, *numbers: int) -> None:
+    """Commit events one by one, each as the only thing that its run waits for."""
+    for number in numbers:
+        await commit(journal, Batch(events("run", [number]), {}, alone=True))
+
+
+async def test_a_quick_commit_is_made_in_place_for_a_run_that_has_nothing_else_to_do(tmp_path: Path) -> None:
+    journal = WhereCommitted(tmp_path / "journal.db")
+    await journal.open()
+    with journal.drive("run"):
+        await alone(journal, *range(1, 40))
+        await commit(journal, Batch(events("run", [40]), {}))
+        await journal.send("run", Pause())
+        await alone(journal, 41)
+    assert not journal.here[0]  # nobody knows yet how quick they are
+    assert not journal.here[39]
+    assert [one.number for one in await journal.read("run")] == list(range(1, 42))
+    await journal.close()
+
+
+async def test_a_commit_is_not_made_in_place_where_somebody_would_be_kept_waiting(tmp_path: Path) -> None:
+    journal = WhereCommitted(tmp_path / "journal.db")
+    await journal.open()
+    with journal.drive("run"):
+        await alone(journal, *range(1, 20))
+        journal.here.clear()
+        await commit(journal, Batch(events("run", range(20, 120)), {}, alone=True))  # too large
+        with journal.drive("other"):
+            await alone(journal, 120)  # another run needs the loop
+        assert journal.here == [False, False]
+        other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        outcomes: list[BaseException | None] = []
+        journal.append(Batch(events("run", [121]), {}, alone=True), outcomes.append)
+        assert outcomes == []  # it waits in the thread for whoever is writing
+        other.execute("COMMIT")
+        other.close()
+        await alone(journal, 122)
+        assert outcomes == [None]
+    await journal.close()
+
+
+async def test_after_a_lost_batch_nothing_is_committed_in_place(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal.db") as journal:
+        with journal.drive("run"):
+            await alone(journal, *range(1, 20))
+            for _ in range(2):
+                with pytest.raises(FencedOut):
+                    await alone(journal, 5)
+            with pytest.raises(FencedOut):
+                await alone(journal, 20)
+        assert len(await journal.read("run")) == 19
 
 
 async def test_the_loop_goes_on_while_the_database_is_busy(tmp_path: Path) -> None:

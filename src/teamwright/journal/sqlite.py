@@ -161,6 +161,7 @@ class SqliteJournal:
             with ExitStack() as held:
                 for run_id in set(run_ids):
                     held.enter_context(self._locks.hold(run_id))
+                self._database.wait_for_others(True)
                 return self._database.delete(run_ids)
 
         return await self._writer.call(work)
@@ -170,6 +171,7 @@ class SqliteJournal:
         text = letter_to_text(intervention)
 
         def work() -> None:
+            self._database.wait_for_others(True)
             with self._database.told():
                 self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
 
@@ -194,13 +196,15 @@ class SqliteJournal:
 
     def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
         """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
-        if len(self._driven) > 1 or len(batch.events) > _SMALL:
+        if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:
             return None
         self._database.wait_for_others(False)
         try:
             self._commit([batch])
         except sqlite3.Error as error:
             return None if is_locked(error) else self._commit_group([batch])
+        except (ValueError, OverflowError, JournalError):
+            return self._commit_group([batch])
         return (None,)
 
     def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:

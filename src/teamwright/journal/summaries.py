@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from teamwright.values.events import AgentReturned, Event, Fact, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import (
+    AgentReturned,
+    Event,
+    Fact,
+    RunEnded,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    ScopeWaited,
+)
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 
 _TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
@@ -15,8 +24,9 @@ _TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
 class Standing:
     """A run's summary in the making: takes events in order.
 
-    `seconds` is the time with a driver up to `since`, when the present driver began; `last` is the newest event's time
-    and `number` its number. `turned` is for the keeper: the run began, ended, or was set down or taken up.
+    `seconds` is the time with a driver up to `since`, when the present driver began, less what was spent waiting for
+    people; `last` is the time of the newest event with a driver and `number` the newest event's number. `turned` is for
+    the keeper: the run began, ended, or was set down or taken up.
     """
 
     number: int = 0
@@ -40,10 +50,14 @@ class Standing:
             self.tokens += fact.usage.total_tokens
             if fact.usage.usd is not None:
                 self.usd = (self.usd or 0.0) + fact.usage.usd
+        elif isinstance(fact, ScopeWaited) and not event.scope:
+            self.seconds -= fact.seconds
         elif isinstance(fact, _TURNS):
             self.turned = True
             self._turn(fact, time)
-        self.last, self.number = time, event.number
+        self.number = event.number
+        if self.status != "paused":
+            self.last = time
 
     def take_all(self, events: Iterable[Event]) -> None:
         """Add what several events say."""
