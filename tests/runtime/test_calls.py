@@ -12,6 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, R
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.handle import Handle
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import AgentCalled, AgentCallFailed, BudgetExceeded, BudgetRefused, Delta, Event
 from teamwright.values.usage import Usage
@@ -321,3 +322,43 @@ async def test_a_plain_function_under_a_limit_announces_each_call() -> None:
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
     assert len(facts(await journal.read("r"), AgentCalled)) == 1
+
+
+async def test_a_call_in_doubt_stays_charged_over_several_resumes() -> None:  # law 3
+    """Each time the driver dies with a call out; when the limit is reached no further one leaves, however often."""
+    left, reached = 0, anyio.Event()
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        async def call(attempt: Attempt) -> Returned:
+            nonlocal left
+            left += 1
+            reached.set()
+            await anyio.sleep(60)
+            return Returned("never")
+
+        await ctx.effect("e", Effect("function", "f", "request", call))
+        return "never"
+
+    def pausing(turn: Turn) -> str:
+        return "said"
+
+    members = [FunctionAgent("a", respond, optional=True), FunctionAgent("b", pausing)]
+    team = Team("t", members=members, limits=Limits(calls=2))
+    journal = MemoryJournal()
+    results: list[str] = []
+    for number in range(5):
+        reached = anyio.Event()
+        async with Engine(journal) as engine, anyio.create_task_group() as tasks:
+            if results and results[-1] != "interrupted":
+                break
+            started = engine.start(team, "go", run_id="r") if number == 0 else engine.start_resume("r", team=team)
+            handle = await started
+
+            async def finished(handle: Handle = handle, reached: anyio.Event = reached) -> None:
+                results.append((await handle.result()).status)
+                reached.set()
+
+            tasks.start_soon(finished)
+            await reached.wait()
+            handle.interrupt()
+    assert (left, results) == (2, ["interrupted", "interrupted", "degraded"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
-import anyio.lowlevel
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Outcome, Reply, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, ScriptedAgent, Task, Team, Turn
+from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidName, NotResumable, RunNotFound, UnknownName, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.strategies.protocol import Members
-from teamwright.values.events import RunCheckpoint
-from teamwright.values.people import Question
+from teamwright.values.events import AgentCalled, RunCheckpoint
+from teamwright.values.people import Cancel, Intervention, Mark, Pause, Question
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Counting, Written, says
 
@@ -97,7 +99,8 @@ async def test_a_fork_restores_any_checkpoint_as_a_new_run_and_pays_only_for_wha
 @pytest.mark.parametrize(
     ("at", "asked"),
     [
-        (1, "abc"), pytest.param("1", "abc", id="text"), ("start", "abc"), ("part-1", "bc"), ("part-2", "c"), ("half", ""), ("part-3", ""),
+        (1, "abc"), pytest.param("1", "abc", id="text"), ("start", "abc"), ("part-1", "bc"), ("part-2", "c"),
+        ("half", ""), ("part-3", ""),
     ],
 )  # fmt: skip
 async def test_a_fork_begins_at_a_number_a_place_or_the_last_of_a_name(at: int | str, asked: str) -> None:  # P-09
@@ -155,14 +158,14 @@ async def test_an_agent_names_a_point_within_its_turn_once() -> None:  # P-09
     assert len(calls) == 3
 
 
-async def paused(engine: Engine) -> Team:
+async def paused(engine: Engine, run_id: str = "r") -> Team:
     async def asking(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="first")
         answer = await ctx.ask_person(Question(text="?"), key="q")
         return says(answer.text)
 
     team = Team("t", members=[Counting().agent("a")], strategy=Written(asking))
-    await engine.run(team, "go", run_id="r")
+    await engine.run(team, "go", run_id=run_id)
     return team
 
 
@@ -227,24 +230,62 @@ async def test_a_name_that_can_not_be_told_from_others_is_refused(name: str, err
             await engine.checkpoint("r", name)
 
 
-async def late(call: Callable[[], Awaitable[object]]) -> None:
-    for _ in range(20):
-        try:
-            await call()
-        except NotResumable:
-            return
-        await anyio.lowlevel.checkpoint()
+class Late(MemoryJournal):
+    """A journal in which something always comes for a run that has just written its end."""
+
+    come: Callable[[], object]
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        if batch.events[-1].kind in {"run.ended", "run.paused"}:
+            self.come()
+        super().append(batch, done)
 
 
-async def test_nothing_follows_the_end_of_a_run_however_late_somebody_names_a_point() -> None:
-    async def brief(turn: Turn) -> str:
-        await anyio.sleep(0.1)
+@pytest.mark.parametrize("sent", [Mark(name="late"), Pause(), Cancel()], ids=lambda sent: sent.kind)
+async def test_nothing_follows_the_end_of_a_run_however_late_somebody_sends_something(sent: Intervention) -> None:
+    journal = Late()
+    async with Engine(journal) as engine:
+        journal.come = lambda: [run.take(Letter(1, name, sent)) for name, run in engine._live.items()]
+        await engine.run(Counting().chain(1), "go", run_id="r")
+        events = (await engine.history("r")).events
+        assert events[-1].kind == "run.ended"
+        team = await paused(engine, "p")
+        assert (await engine.history("p")).events[-1].kind == "run.paused"
+        assert (await engine.resume("p", team=team)).status == "paused"
+
+
+async def test_a_secret_is_no_name_of_a_point() -> None:
+    async def leaking(turn: Turn, ctx: Context) -> str:
+        await ctx.emit(RunCheckpoint(name="after-hunter2hunter2"))
         return "done"
 
-    async with Engine("memory") as engine, anyio.create_task_group() as tasks:
-        handle = await engine.start(FunctionAgent("a", brief), "go", run_id="r")
-        await anyio.lowlevel.checkpoint()
-        tasks.start_soon(late, lambda: engine.checkpoint("r", "now"))
+    team = Team("t", members=[FunctionAgent("a", leaking)])
+    team.secrets = frozenset({"hunter2hunter2"})
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        assert "hunter2" not in str(await engine.checkpoints("r"))
+
+
+async def test_a_call_under_way_at_a_checkpoint_is_none_of_the_fork_and_not_in_doubt() -> None:  # P-09
+    team = Team("t", members=[ScriptedAgent("a", [Rule(reply="done", delay=0.2)])], limits=Limits(calls=1))
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await anyio.sleep(0.05)
+        await engine.checkpoint("r", "midway")
+        assert (await handle.result()).status == "completed"
+        forked = await engine.fork("r", at="midway", team=team, new_id="f")
+        events = (await engine.history("f")).events
+    assert (forked.status, forked.usage.requests) == ("completed", 1)
+    assert not [event for event in events if isinstance(event.fact, AgentCalled) and event.fact.in_doubt]
+
+
+async def test_a_call_that_never_came_back_stays_in_doubt_in_a_fork() -> None:
+    team = Team("t", members=[ScriptedAgent("a", [Rule(reply="done", delay=0.2)])])
+    async with Engine("memory") as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await anyio.sleep(0.05)
+        handle.interrupt()
         await handle.result()
-        events = (await engine.history("r")).events
-    assert [event.kind for event in events].index("run.ended") == len(events) - 1
+        await engine.fork("r", team=team, new_id="f")
+        events = (await engine.history("f")).events
+    assert [event.fact.in_doubt for event in events if isinstance(event.fact, AgentCalled)] == [False, True]

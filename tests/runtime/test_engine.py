@@ -279,3 +279,24 @@ async def test_a_function_may_take_only_the_text() -> None:
     async with Engine("memory") as engine:
         result = await engine.run(FunctionAgent("shout", shout), "quiet")
     assert result.output == "QUIET"
+
+
+async def test_the_reason_of_a_cancel_outlives_its_driver() -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> str:
+        reached.set()
+        await anyio.sleep(60)
+        return "never"
+
+    team = Team("t", members=[FunctionAgent("a", hang)])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        await reached.wait()
+        await engine.cancel("r", reason="enough")
+        await handle.result()
+    events = await journal.read("r")
+    at = next(event.number for event in events if event.kind == "run.intervened")
+    result, _ = await cut_and_resume(team, at, journal)
+    assert (result.status, result.warnings) == ("cancelled", ("enough",))

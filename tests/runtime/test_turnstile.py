@@ -166,6 +166,8 @@ async def test_being_idle_is_told_when_a_person_is_asked_and_every_branch_waits(
     assert told == []
     turnstile.people_asked = 1
     turnstile.park(other)
+    assert told == []
+    await quiet()
     assert told == [True]
     turnstile.people_asked = 0
     turnstile.close_lane(other)

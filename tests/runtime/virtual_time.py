@@ -69,9 +69,11 @@ class Provider:
 
     answer: Answering = lambda number: 1.0
     usage: Usage = SPENT
+    fails_after: float = 0.0
     out: int = 0
     peak: int = 0
     began: list[float] = field(default_factory=list[float])
+    cost: list[int] = field(default_factory=list[int])
     who: list[str] = field(default_factory=list[str])
 
     async def call(self, attempt: Attempt, own: Answering | None = None) -> Returned:
@@ -79,14 +81,17 @@ class Provider:
         self.out += 1
         self.peak = max(self.peak, self.out)
         self.began.append(now())
+        self.cost.append(0)
+        number = len(self.cost)
         self.who.append(f"{attempt.run_id}:{attempt.key}")
         try:
-            answer = own(attempt.number) if own else self.answer(len(self.began))
+            answer = own(attempt.number) if own else self.answer(number)
+            await asyncio.sleep(self.fails_after if isinstance(answer, Exception) else answer)
             if isinstance(answer, Exception):
                 raise answer
-            await asyncio.sleep(answer)
         finally:
             self.out -= 1
+        self.cost[number - 1] = self.usage.total_tokens
         return Returned("fine", self.usage)
 
 

@@ -11,6 +11,8 @@ from typing import Literal
 from teamwright.errors import UnknownName, UsageError
 from teamwright.runtime.replay import Past, RecordedAsk
 from teamwright.values.events import (
+    AgentCalled,
+    AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
@@ -58,6 +60,23 @@ def turns_in(past: Past) -> dict[str, RecordedAsk]:
             found[key] = ask
         if ask.is_team and (not around or around in teams):
             teams.add(key)
+    return found
+
+
+def calls_beyond(events: Sequence[Event], last: int) -> set[int]:
+    """The numbers of calls up to `last` that came back only after it: a run that ends there never made them."""
+    open_: dict[str, int] = {}
+    found: set[int] = set()
+    for event in events:
+        match event.fact:
+            case AgentCalled() if event.number <= last:
+                open_[event.key] = event.number
+            case AgentReturned() | AgentCallFailed() if event.key in open_:
+                number = open_.pop(event.key)
+                if event.number > last:
+                    found.add(number)
+            case _:
+                pass
     return found
 
 

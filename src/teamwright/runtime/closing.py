@@ -29,7 +29,7 @@ def cancelled(history: RunHistory, cancel: Cancel, letter: int, now: float) -> B
     """The last events of a run that is cancelled: every open ask ends, the innermost first, and then the run."""
     closing = _Closing(history)
     facts: list[tuple[str, Fact]] = []
-    if not history.past.cancelled:
+    if history.past.cancelled is None:
         facts.append(("", RunIntervened(intervention=cancel, letter=letter)))
     facts.extend(closing.endings())
     facts.append(("", closing.run_ended(cancel.reason or "cancelled")))

@@ -29,6 +29,7 @@ from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
     Custom,
     Fact,
+    RunCheckpoint,
     RunLogged,
     Tally,
     TimerFired,
@@ -163,6 +164,8 @@ class RunContext:
                 fact = fact.changed(data=self.run.redactor.value(fact.data))
             elif isinstance(fact, RunLogged):
                 fact = fact.changed(text=self.run.redactor.text(fact.text))
+            elif isinstance(fact, RunCheckpoint):
+                fact = fact.changed(name=self.run.redactor.text(fact.name))
             self.run.recorder.add(self.path, place, fact)
 
     @property
@@ -204,7 +207,7 @@ class RunContext:
 
     def tally(self) -> Tally | None:
         """What the effects of this agent's turn came to; a team has none of its own."""
-        spending = self.run.tallies.pop(self.path, None)
+        spending = self.run.tallies.pop(self.path, None) or self.run.past.open.pop(self.path, None)
         if spending is None:
             return None
         charged = None if spending.tokens == self.usage.total_tokens else spending.tokens

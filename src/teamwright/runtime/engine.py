@@ -29,6 +29,7 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.team import Team, require_team
+from teamwright.values.approvals import fitting
 from teamwright.values.events import Delta, Event, Origin, RunCheckpoint
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
@@ -135,8 +136,8 @@ class Engine:
             )
         if run_id in self._live or self.journal.is_driven(run_id):
             raise RunIsLive(run_id)
-        if past.cancelled:
-            await self._close(run_id, Cancel())
+        if past.cancelled is not None:
+            await self._close(run_id, past.cancelled)
             return Handle(self, run_id)
         made = require_team(team) if team is not None else await self._team_of(past)
         return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, self._limiters, past), None)
@@ -225,13 +226,21 @@ class Engine:
         return await self._tell(run_id, Pause())
 
     async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
-        """Answer a question that a run has asked; a run that is set down goes on when it is resumed."""
+        """Answer a question that a run has asked; a run that is set down goes on when it is resumed.
+
+        Until the run has taken an answer, a further one takes its place.
+        """
         history = await self.history(run_id)
         question = history.require_question(key)
         given = answer if isinstance(answer, Answer) else Answer(text=answer)
-        if question.choices and given.text not in question.choices:
-            raise UsageError(f"{given.text!r} is no answer to {key!r}; choose one of {', '.join(question.choices)}.")
-        await self.journal.send(run_id, Answered(key=key, answer=given))
+        await self.journal.send(run_id, Answered(key=key, answer=fitting(question, key, given)))
+        await self._bring_letters()
+
+    async def answers(self, run_id: str) -> dict[str, Answer]:
+        """What lies in a run's inbox for questions that it has not been resumed to take."""
+        asked = (await self.history(run_id)).questions()
+        sent = [letter.intervention for letter in await self.journal.letters(run_id)]
+        return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
 
     async def history(self, run_id: str) -> RunHistory:
         """Everything recorded of a run, for reading."""

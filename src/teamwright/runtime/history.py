@@ -12,7 +12,14 @@ from pydantic_core import to_json
 
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.runtime.checkpoints import Checkpoint, checkpoint_name, checkpoints_in, find_checkpoint
+from teamwright.runtime.approvals import REJECTED
+from teamwright.runtime.checkpoints import (
+    Checkpoint,
+    calls_beyond,
+    checkpoint_name,
+    checkpoints_in,
+    find_checkpoint,
+)
 from teamwright.runtime.endings import iso
 from teamwright.runtime.replay import Past
 from teamwright.teams.team import Team
@@ -29,10 +36,12 @@ from teamwright.values.events import (
     PersonAsked,
     RunEnded,
     RunIntervened,
+    RunNotified,
     RunPaused,
     RunResumed,
     RunStarted,
     ScopeExpired,
+    ScopeWaited,
     TeamEnded,
 )
 from teamwright.values.messages import Message, digest
@@ -42,7 +51,7 @@ from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
 
-ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened)
+ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened, RunNotified, ScopeWaited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,8 @@ class RunHistory:
                     needed.update(ref.body for ref in event.fact.messages)
                 case RunEnded():
                     needed.update(body for body in (event.fact.output, event.fact.data) if body)
+                case PersonAsked(draft=str() as draft):
+                    needed.add(draft)
                 case _:
                     pass
             if isinstance(event.fact, AgentReplied) and event.fact.data:
@@ -140,14 +151,25 @@ class RunHistory:
         return (*self.past.messages(self.started.history), task, *said)
 
     def questions(self) -> dict[str, Question]:
-        """Questions that nobody has answered."""
-        open_: dict[str, Question] = {}
+        """Questions that nobody has answered and somebody still waits for, with the drafts that they are about."""
+        open_: dict[str, PersonAsked] = {}
         for event in self.events:
-            if isinstance(event.fact, PersonAsked):
-                open_[event.key] = event.fact.question
-            elif isinstance(event.fact, PersonAnswered):
-                open_.pop(event.key, None)
-        return open_
+            match event.fact:
+                case PersonAsked():
+                    open_[event.key] = event.fact
+                case PersonAnswered():
+                    open_.pop(event.key, None)
+                case AgentReplied() | AgentFailed() if open_:
+                    inside = event.key + SEPARATOR
+                    open_ = {key: asked for key, asked in open_.items() if not key.startswith(inside)}
+                case _:
+                    pass
+        paused = self.past.paused
+        waited_for = open_ if paused is None else paused.waiting_for
+        return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
+
+    def _with_draft(self, asked: PersonAsked) -> Question:
+        return asked.question.changed(draft=str(self.past.value(asked.draft))) if asked.draft else asked.question
 
     def require_question(self, key: str) -> Question:
         """The open question with this key."""
@@ -162,14 +184,26 @@ class RunHistory:
         if not failed:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
         key = failed[-1].key
+        if (said_no := self._rejection(failed[-1])) is not None:
+            return said_no - 1
         inside = [
             e.number for e in self.events if isinstance(e.fact, AgentCalled) and self.past.turn_of(e.scope) == key
         ]
         return (min(inside) if inside else self.past.asks[key].number) - 1
 
+    def _rejection(self, failed: Event) -> int | None:
+        """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
+        assert isinstance(failed.fact, AgentFailed)
+        asked = f"{failed.key}{SEPARATOR}approve-"
+        answers = [e.number for e in self.past.answers.values() if e.key.startswith(asked)]
+        return max(answers, default=None) if failed.fact.error == REJECTED else None
+
     def _is_a_failed_leaf(self, event: Event) -> bool:
+        """Whether a member failed by itself, or a whole team because a person rejected what it said."""
         ask = self.past.asks[event.key]
-        return not ask.is_team and not ask.stopped
+        if ask.is_team:
+            return isinstance(event.fact, AgentFailed) and self._rejection(event) is not None
+        return not ask.stopped
 
     def before_stop(self) -> int | None:
         """The number of the last event before a run was stopped from outside, if that is how it ended."""
@@ -211,8 +245,9 @@ class RunHistory:
             "team": team.name,
         }
         begun = self.started.changed(**update)
-        cancel = self._cancelled_at()
-        shared = [e for e in self.events if e.number <= last and not self._open_on_a_fork(e, cancel)]
+        cancel, under_way = self._cancelled_at(), calls_beyond(self.events, last)
+        taken = (e for e in self.events if e.number <= last and e.number not in under_way)
+        shared = [e for e in taken if not self._open_on_a_fork(e, cancel)]
         facts = [Event(run_id, 1, now, "", "", begun)]
         facts += [replace(e, run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
         return Batch(facts, bodies)

@@ -58,7 +58,8 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
     if question.reason == "approval":
         return f'{command} --approve   (or --reject "why", or --edit "…")'
     if question.choices:
-        return f"{command} {'|'.join(map(quote, question.choices))}"
+        first, *others = map(quote, question.choices)
+        return f"{command} {first}" + (f"   (or {', '.join(others)})" if others else "")
     return f'{command} "…"'
 
 

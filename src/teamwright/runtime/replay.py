@@ -46,6 +46,7 @@ from teamwright.values.events import (
 )
 from teamwright.values.messages import Message
 from teamwright.values.names import SEPARATOR
+from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
 
@@ -110,7 +111,7 @@ class Past:
     started_at: float = 0.0
     ended: RunEnded | None = None
     paused: RunPaused | None = None
-    cancelled: bool = False
+    cancelled: Cancel | None = None
     letter: int = 0
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
@@ -174,14 +175,14 @@ class Past:
         self.drives.append((event.time, event.time))
         if self.taken_over == EVERYTHING:
             self.taken_over = event.number - 1
-            self.waited.clear()
 
     def _paused(self, event: Event, fact: RunPaused) -> None:
         self.paused = fact
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
         self.letter = max(self.letter, fact.letter)
-        self.cancelled = self.cancelled or fact.intervention.kind == "cancel"
+        if self.cancelled is None and isinstance(fact.intervention, Cancel):
+            self.cancelled = fact.intervention
 
     def _run_ended(self, event: Event, fact: RunEnded) -> None:
         self.ended = fact

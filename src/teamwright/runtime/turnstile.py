@@ -187,8 +187,6 @@ class Turnstile:
             if self._deliver() or not self._judge():
                 return
         self._watch()
-        if self.people_asked and not self._due and self._parked == self._lanes and self.when_idle is not None:
-            self.when_idle()
 
     def _judge(self) -> bool:
         """Everyone waits, but not for what is next: pass over it if `stuck` allows, unless an agent is still busy."""

@@ -118,17 +118,19 @@ class RunWorkspace:
                 )
         return refused
 
-    async def keep(self, content: str | bytes, *, name: str = "", media_type: str | None = None) -> Artifact:
+    async def keep(
+        self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
+    ) -> Artifact:
         """Store something large once, and return a pointer to it."""
         context, run = self._context, self._context.run
         if run.closing:
             await run.left()
         self._artifacts += 1
-        place = f"artifact-{self._artifacts}"
+        place = context.claim(key or f"artifact-{self._artifacts}")
         text = isinstance(content, str)
         body = run.recorder.keep(run.redactor.text(content) if text else {BYTES: b64encode(content).decode()})
         kind = media_type or ("text/plain" if text else "application/octet-stream")
-        artifact = Artifact(hash=body, name=name or place, media_type=kind, size=len(content))
+        artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
         if ("workspace.kept", context.path, place) not in run.past.noted:
             run.recorder.add(context.path, place, WorkspaceKept(artifact=artifact, by=context.member))
         return artifact
