@@ -28,8 +28,9 @@ from teamwright.errors import (
 )
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.limits import Pace
 from teamwright.values.messages import History, Message, digest
-from teamwright.values.specs import ServerModel
+from teamwright.values.specs import NamedModel, ServerModel
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording
 
@@ -516,3 +517,24 @@ def test_a_model_agent_needs_a_name_and_a_model() -> None:
         ModelAgent("my agent", model="local")
     with pytest.raises(UsageError, match="needs a model"):
         ModelAgent("a", model="")
+
+
+async def test_a_request_says_which_model_it_goes_to_and_how_fast_that_may_be_called() -> None:  # P-13
+    record = Recording()
+    with ModelServer() as server:
+        model = ServerModel(url=server.url, name="tiny", concurrency=3)
+        await ModelAgent("a", model=model).respond(Turn("Hello"), record.ctx)
+    effect = record.effects["request-1"]
+    assert (effect.name, effect.model) == ("tiny", f"tiny at {server.url}")
+    assert effect.pace is model
+
+
+async def test_the_long_form_of_a_model_shares_its_client_with_the_short_one() -> None:
+    async with Models() as models:
+        client = await models.client("test")
+        assert await models.client(NamedModel(model="test", concurrency=3)) is client
+
+
+async def test_the_embedded_model_is_asked_as_much_at_once_as_it_has_slots() -> None:
+    async with Models() as models:
+        assert (await models.client("local")).pace == Pace(concurrency=4)

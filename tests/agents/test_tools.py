@@ -17,7 +17,8 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from teamwright.agents.model import ModelAgent
-from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, final_response, load_function
+from teamwright.agents.python_tools import load_function
+from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, final_response
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.wording import note_text
+from teamwright.cli.wording import note_text, way_text
 from teamwright.values.events import (
+    AgentCalled,
+    BudgetEased,
+    BudgetThrottled,
     Event,
     Fact,
+    Origin,
+    RunCheckpoint,
+    RunIntervened,
+    RunLogged,
+    RunStarted,
     StepSkipped,
     TeamBounded,
     TeamDecided,
     TeamEmitted,
     TeamGoalReached,
     TeamToldBack,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
+from teamwright.values.people import Mark
+from teamwright.values.workspace import Artifact
 
 
 @pytest.mark.parametrize(
@@ -48,4 +61,55 @@ from teamwright.values.events import (
     ],
 )
 def test_a_fact_is_told_in_words(fact: Fact, words: str) -> None:  # P-05
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+BEGUN = RunStarted(team="t", task="", manifest="", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (RunCheckpoint(name="half"), "checkpoint half"),
+        (RunCheckpoint(name="half", by="Ada"), "checkpoint half, set by Ada"),
+        (RunIntervened(intervention=Mark(name="half"), letter=1), None),
+        (RunLogged(text="wet", level="warning"), "warning: wet"),
+        (RunLogged(text="as usual"), None),
+        (
+            WorkspaceConflicted(name="plan", based_on=1, revision=2, body="", by="b"),
+            "a write to plan was refused: it was based on version 1, and b wrote 2",
+        ),
+        (BEGUN.changed(origin=Origin(run_id="r", number=7, how="fork")), "forked from run r (event 7)"),
+        (
+            BEGUN.changed(origin=Origin(run_id="r", number=7, how="fork", checkpoint="half")),
+            "forked from run r at half (event 7)",
+        ),
+    ],
+)
+def test_points_lines_and_conflicts_are_told_in_words(fact: Fact, words: str | None) -> None:  # P-08, P-09
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+def test_what_is_stored_is_told_to_whoever_was_not_there() -> None:  # P-08
+    written = WorkspaceWritten(name="plan", revision=2, body="", by="a")
+    kept = WorkspaceKept(artifact=Artifact(hash="", name="plan.md", size=1500), by="a")
+    told = [way_text(Event("r", 1, 0.0, "team", "write-1", fact)) for fact in (written, kept)]
+    assert told == ["writes plan, version 2", "keeps plan.md (text/plain, 1.5 kB)"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (
+            BudgetThrottled(model="m", before=8, after=4, seconds=20.0),
+            "m asked to slow down: it rests for 20.0 s and then takes 4 at once instead of 8",
+        ),
+        (BudgetThrottled(model="m", before=8, after=8, seconds=3.0), "m asked to slow down: it rests for 3.0 s"),
+        (BudgetThrottled(model="m", before=8, after=4), "m asked to slow down: it takes 4 at once instead of 8"),
+        (BudgetEased(model="m", concurrency=8), "m takes 8 at once again"),
+        (AgentCalled(effect="model", name="m", request="", waited=75.0), "waited 1 min 15 s for its turn at m"),
+        (AgentCalled(effect="model", name="m", request="", waited=0.5), None),
+    ],
+)
+def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | None) -> None:  # P-13
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words

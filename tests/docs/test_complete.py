@@ -12,6 +12,7 @@ from teamwright.agents.scripted import Rule
 from teamwright.cli.main import app
 from teamwright.strategies.registry import OWN
 from teamwright.values.frozen import Record
+from teamwright.values.limits import Pace
 from teamwright.values.results import RunResult, RunSummary
 from teamwright.values.specs import AgentSpec, ServerModel, TeamSpec
 from teamwright.values.usage import Usage
@@ -29,7 +30,7 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("manifests.md", [*AgentSpec.model_fields, *TeamSpec.model_fields]),
+        ("manifests.md", [*AgentSpec.model_fields, *TeamSpec.model_fields, *Pace.model_fields]),
         ("scripted.md", [field.alias or name for name, field in Rule.model_fields.items()]),
         (
             "cli.md",
@@ -45,7 +46,8 @@ def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
 
 
 def test_every_field_of_a_server_is_told() -> None:
-    assert "{" + ", ".join(ServerModel.model_fields) + "}" in page("manifests.md")
+    own = [name for name in ServerModel.model_fields if name not in Pace.model_fields]
+    assert "{" + ", ".join(own) + "}" in page("manifests.md")
 
 
 def test_every_command_is_told() -> None:

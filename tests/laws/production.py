@@ -48,7 +48,7 @@ class Production:
             self.loop.busy = journal.busy
         self.began = began
         self.desk = Desk(self._check_call, self._find_ask)
-        self.followed: list[Event] = []
+        self.followed: list[list[Event]] = []
         self.published: list[int] = []
         self._leave = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,15 +95,15 @@ class Production:
         self._drive(self.do(self.engine.start_fork(old, at=at, team=team, new_id=new_id)))
 
     def _drive(self, handle: Handle) -> None:
-        self.followed.clear()
+        self.followed.append([])
         self._result = self.loop.create_task(handle.result())
-        self._tasks.append(self.loop.create_task(self._follow()))
+        self._tasks.append(self.loop.create_task(self._follow(self.followed[-1])))
         self.loop.settle()
 
-    async def _follow(self) -> None:
+    async def _follow(self, seen: list[Event]) -> None:
         async for item in self.engine.follow(self.run_id):
             assert isinstance(item, Event)
-            self.followed.append(item)
+            seen.append(item)
 
     def _listen(self, item: Event | Delta) -> None:
         assert isinstance(item, Event)
@@ -150,14 +150,23 @@ class Production:
         self.do(self.journal.send(self.run_id, intervention))
         self.loop.wait(0.1)
 
+    def cancel(self, cancel: Cancel) -> None:
+        """End the run, whether it is under way or set down."""
+        if self.driven:
+            self.tell(cancel)
+        else:
+            self.do(self.engine.cancel(self.run_id, cancel.reason))
+
     def close(self) -> None:
         """Leave the run; nothing of it may be left behind."""
-        self.loop.call_soon(self._leave.set)
-        self._until(self._host.done)
-        self._host.result()
         for task in self._tasks:
             task.cancel()
         self.loop.settle()
+        self.loop.call_soon(self._leave.set)
+        self._until(self._host.done)
+        self._host.result()
+        if self._result is not None and not self._result.cancelled():
+            self._result.exception()  # the journal is closed, so how it stands can't be told any more
         left = asyncio.all_tasks(self.loop)
         assert not left, f"tasks were left behind: {left}"
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
@@ -221,11 +230,11 @@ def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], 
     for key, event in arrivals(events):
         if event.number <= known:
             continue
-        if not made.driven and not made.ended and not isinstance(event.fact, PersonAnswered):
+        if not made.driven and not made.ended and not isinstance(event.fact, PersonAnswered | RunIntervened):
             made.start()
         match event.fact:
             case RunIntervened(intervention=Cancel() as cancel):
-                made.tell(cancel)
+                made.cancel(cancel)
             case RunIntervened():
                 pass
             case PersonAnswered(answer=answer):

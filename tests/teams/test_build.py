@@ -14,7 +14,7 @@ from teamwright.errors import ManifestError, NotResumable, UnknownName, UsageErr
 from teamwright.teams.build import Builder, replace_models
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.specs import Manifest, ServerModel
+from teamwright.values.specs import Manifest, NamedModel, ServerModel
 
 FUNCTION = "tests.agents.functions:shout"
 
@@ -163,3 +163,20 @@ def test_replacing_models_leaves_functions_alone() -> None:
     assert (replaced.agents["s"].model, replaced.agents["s"].scripted) == ("openai:other", None)
     with pytest.raises(ManifestError, match="empty"):
         replace_models(declared, "  ")
+
+
+def test_agents_of_one_model_share_what_is_declared_of_it() -> None:  # P-13
+    declared = manifest(
+        models={"primary": {"model": "openai:gpt-5-mini", "concurrency": 8}},
+        agents={"a": {"model": "primary"}, "b": {"model": "primary"}, "c": {"model": "openai:gpt-5-mini"}},
+        teams={"t": {"members": ["a", "b", "c"]}},
+    )
+    first, second, third = Builder(declared).team("t").members
+    assert isinstance(first, ModelAgent)
+    assert isinstance(second, ModelAgent)
+    assert isinstance(third, ModelAgent)
+    assert first.model is second.model
+    assert first.model == NamedModel(model="openai:gpt-5-mini", concurrency=8)
+    assert third.model == "openai:gpt-5-mini"
+    assert first.spec.model == first.model
+    assert "gpt-5-mini'" in repr(first)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from teamwright.values.limits import RetryPolicy
-from teamwright.values.specs import AgentSpec, Manifest, Source, TeamSpec
+from teamwright.values.specs import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
 
 
 def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01
@@ -52,3 +52,17 @@ def test_a_source_is_the_same_after_a_round_trip() -> None:
     manifest = Manifest(agents={"a": AgentSpec(function="m:f")}, teams={"t": TeamSpec(members=("a",))})
     source = Source(manifest=manifest, team="t", base="somewhere")
     assert Source.model_validate(source.model_dump(mode="json", exclude_unset=True)) == source
+
+
+def test_a_model_is_written_in_three_forms_and_known_by_what_it_is() -> None:  # P-13
+    written = {
+        "short": "openai:gpt-5-mini",
+        "long": {"model": "openai:gpt-5-mini", "requests_per_minute": 500, "concurrency": 8},
+        "server": {"url": "http://localhost:8000/v1", "name": "house", "tokens_per_minute": 9000},
+    }
+    models = Manifest.model_validate({"models": written}).models
+    assert models["long"] == NamedModel(model="openai:gpt-5-mini", requests_per_minute=500, concurrency=8)
+    assert isinstance(models["server"], ServerModel)
+    assert models["server"].tokens_per_minute == 9000
+    assert model_key(models["short"]) == model_key(models["long"]) == "openai:gpt-5-mini"
+    assert model_key(models["server"]) == "house at http://localhost:8000/v1"

@@ -15,7 +15,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import JsonValue
 
-from teamwright.agents.tools import Arguments, Offer, Tool
+from teamwright.agents.python_tools import Arguments, Offer
+from teamwright.agents.tools import Tool
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
 from teamwright.values.messages import digest
 from teamwright.values.specs import McpTool
@@ -156,7 +157,7 @@ class McpCall:
         """Leave the check to the server, which knows its own schema best."""
         return arguments
 
-    async def call(self, arguments: Arguments, *, idempotency_key: str) -> JsonValue:
+    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
         """Call it at the server."""
         return await self._server.call(self.offer.name, arguments, idempotency_key)
 

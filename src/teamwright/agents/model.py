@@ -135,7 +135,7 @@ class ModelAgent:
         self.limits, self.optional, self.critical = limits, optional, critical
         self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self.toolbox = Toolbox(tools, approve)
+        self.toolbox = Toolbox(tools, approve, name)
         self._models = models
 
     @property

@@ -27,9 +27,10 @@ T_co = TypeVar("T_co", covariant=True)
 class Agent(Protocol):
     """Anything that answers: a model, a function, a script, a person, a team.
 
-    Where it has them, `one_call` says that its whole turn is one effect, `limits` bound each of its turns, `can_terminate` says that it may end a team, `optional` that a
-    failure of it is skipped and `critical` that one pauses the run, `capabilities` are what it is found by, and from
-    `spec` it is made again on a resume.
+    Where it has them, `one_call` says that its whole turn is one effect, `limits` bound each of its turns, `approve`
+    says where a person has to agree, `can_terminate` that it may end a team, `optional` that a failure of it is skipped
+    and `critical` that one pauses the run, `capabilities` are what it is found by, and from `spec` it is made again on
+    a resume.
     """
 
     @property
@@ -107,7 +108,9 @@ class Workspace(Protocol):
         """Write a value and return its new version; raises `StaleWrite` unless `version` is what stands there."""
         ...
 
-    async def keep(self, content: str | bytes, *, name: str = "", media_type: str | None = None) -> Artifact:
+    async def keep(
+        self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
+    ) -> Artifact:
         """Store something large once, and return a pointer to it."""
         ...
 

@@ -191,7 +191,7 @@ class ScriptedAgent:
         self.limits, self.optional, self.critical = limits, optional, critical
         self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve), max_tokens, timeout
+        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve, name), max_tokens, timeout
         self._retry = retry or USUAL
         self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
         self._pace, self._model = pace, f"scripted:{source}" if source else "scripted"

@@ -15,6 +15,8 @@ CONCURRENCY = 32
 """Calls that may be out at one model where nothing is declared."""
 FIRST_OUTPUT = 512.0
 """Tokens that a reply is expected to have before any has come."""
+GROWTH = 0.25
+"""By how much a call that came back well widens what was narrowed."""
 MEMORY = 8
 """About so many replies make the usual length of the next."""
 
@@ -103,14 +105,14 @@ class Window:
 class Width:
     """How many calls may be out at once, from one to `most`.
 
-    Halves when the provider asks to slow down, once for all calls that were out then, and grows by one with each round
-    of calls that come back well.
+    When the provider asks to slow down it becomes half of those that were out, once for all of them: an epoch ends. It
+    grows by one with every fourth call that comes back well.
     """
 
     def __init__(self, most: int = CONCURRENCY) -> None:
         self.most = most
         self._wide = float(most)
-        self.round = 0
+        self.epoch: int = 0
 
     @property
     def now(self) -> int:
@@ -123,17 +125,21 @@ class Width:
         self.most = most
         self._wide = float(most) if free else min(self._wide, most)
 
-    def narrow(self, out: int, round_: int) -> bool:
-        """A call of that round was told to slow down while `out` were out; says whether it is the first to tell."""
-        if round_ != self.round:
+    def narrow(self, out: int, epoch: int) -> bool:
+        """A call of that epoch was told to slow down while `out` were out; says whether it is the first to tell.
+
+        A call that was out alone says nothing about how many are too many.
+        """
+        if epoch != self.epoch:
             return False
-        self.round += 1
-        self._wide = max(1.0, min(self._wide, out) / 2)
+        self.epoch += 1
+        if out > 1:
+            self._wide = max(1.0, min(self._wide, out) / 2)
         return True
 
-    def widen(self, round_: int) -> bool:
-        """A call of that round came back well; says whether this brought the width back to the most."""
-        if self._wide >= self.most or round_ != self.round:
+    def widen(self, epoch: int) -> bool:
+        """A call of that epoch came back well; says whether this brought the width back to the most."""
+        if self._wide >= self.most or epoch != self.epoch:
             return False
-        self._wide = min(float(self.most), self._wide + 1 / int(self._wide))
+        self._wide = min(float(self.most), self._wide + GROWTH)
         return self._wide >= self.most

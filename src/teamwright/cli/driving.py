@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from teamwright.cli.output import ClosedOutput, result, result_json, say
 from teamwright.cli.views import EventLines, View, live_view
 from teamwright.cli.wording import (
     answer_word,
+    draft_text,
     next_steps,
     price_text,
     question_text,
@@ -28,12 +29,14 @@ from teamwright.cli.wording import (
 from teamwright.errors import UsageError
 
 if TYPE_CHECKING:
+    from teamwright.cli.asking import Asker
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events import Event
     from teamwright.values.results import RunResult
     from teamwright.values.specs import Manifest
 
+LONGEST_DRAFT = 12
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -45,6 +48,7 @@ class Shown:
     events: bool = False
     quiet: bool = False
     out: Path | None = None
+    no_input: bool = False
 
     def __post_init__(self) -> None:
         if self.json and self.events:
@@ -59,22 +63,57 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
     """Follow a run to where it stops. Events in `past` are known and not shown again."""
     os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")  # the terminal is the view's
     view = shown.view(engine)
+    asker = _asker(engine, handle, view, shown)
     for event in past or ():
         view.past(event)
     after = past[-1].number if past else 0
     stopper = Stopper(handle, view)
     try:
         with stopper.listening():
-            async for item in engine.follow(handle.run_id, after):
-                try:
-                    await view.take(item)
-                except ClosedOutput:
-                    stopper.stop()
-                if stopper.asked and not handle.drives:
-                    break
-            return await handle.result()
+            async with _asking(asker):
+                async for item in engine.follow(handle.run_id, after):
+                    try:
+                        await (asker or view).take(item)
+                    except ClosedOutput:
+                        stopper.stop()
+                    if stopper.asked and not handle.drives:
+                        break
+                return await handle.result()
     finally:
         view.close()
+
+
+@asynccontextmanager
+async def _asking(asker: Asker | None) -> AsyncGenerator[None]:
+    """Somebody answers what the run asks for the time of the block."""
+    if asker is None:
+        yield
+        return
+    task = asyncio.get_running_loop().create_task(asker.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await asker.show()
+
+
+def _asker(engine: Engine, handle: Handle, view: View, shown: Shown) -> Asker | None:
+    """Whoever sits at the terminal, if somebody does and wants to be asked."""
+    if shown.no_input or not handle.drives or not _somebody_is_there():
+        return None
+    from teamwright.cli.asking import Asker
+
+    handle.attend()
+    return Asker(engine, handle, view)
+
+
+def _somebody_is_there() -> bool:
+    """Whether a person can be asked: they see what we print, and we see what they type."""
+    if sys.platform == "win32" or sys.stdin.closed:
+        return False
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @dataclass(slots=True)
@@ -120,7 +159,8 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
     with suppress(ClosedOutput):
         if shown.json:
-            result_json(ended.to_json(), shown.out)
+            asked = {"questions": {key: one.to_json() for key, one in questions.items()}} if questions else {}
+            result_json(ended.to_json() | asked, shown.out)
         elif ended.output and (shown.out is not None or not shown.events):
             if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
                 say(f"{answer_word(ended)}\n")
@@ -132,6 +172,8 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
         say(f"warning: {warning}")
     for question in questions.values():
         say(f"question: {question_text(question)}")
+        if question.draft:
+            say(draft_text(question, LONGEST_DRAFT))
     if ended.failure is not None:
         say(f"{ended.failure.error}: {ended.failure.message}")
     if not shown.quiet:
@@ -152,10 +194,12 @@ def summary(ended: RunResult) -> str:
 
 def local_hint(manifest: Manifest, command: str) -> str | None:
     """How to use a real provider, where the tiny embedded model has answered."""
+    from teamwright.values.specs import model_key
+
     models = manifest.models
     written = [spec.model for spec in manifest.agents.values()]
     used = [models.get(model, model) if isinstance(model, str) else model for model in written]
-    if "local" not in used:
+    if not any(model is not None and model_key(model) == "local" for model in used):
         return None
     return (
         "\nThis was the tiny embedded model. For a real one:\n"

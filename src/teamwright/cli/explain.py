@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from teamwright.cli.board import Board, Turn
+from teamwright.cli.holdings import Holdings, holdings_of
 from teamwright.cli.output import clean
 from teamwright.cli.wording import (
     answer_word,
+    count_text,
     next_steps,
     note_text,
     number_text,
@@ -24,7 +28,16 @@ from teamwright.cli.wording import (
     when_text,
     why_text,
 )
-from teamwright.values.events import AgentAsked, AgentCalled, AgentFailed, AgentReplied, Event, RunEnded, TeamStarted
+from teamwright.values.events import (
+    AgentAsked,
+    AgentCalled,
+    AgentFailed,
+    AgentReplied,
+    Event,
+    RunEnded,
+    RunLogged,
+    TeamStarted,
+)
 from teamwright.values.results import FINAL, iso
 from teamwright.values.turns import Purpose
 
@@ -33,6 +46,8 @@ if TYPE_CHECKING:
     from teamwright.values.people import Question
     from teamwright.values.results import RunResult
 
+MOST_LOGGED = 5
+LOGGED = {"info": "logged ", "warning": "warns ", "error": "logged an error "}
 SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate", "judge": "said, to judge"}
 
 
@@ -48,6 +63,7 @@ class Entry:
     tokens: int = 0
     seconds: float = 0.0
     purpose: Purpose = "work"
+    level: str = ""
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
@@ -55,9 +71,10 @@ class Entry:
             "number": self.event.number,
             "at": iso(self.event.time),
             "key": self.event.key,
-            "kind": "said" if self.said else "note",
+            "kind": "said" if self.said else "log" if self.level else "note",
             "purpose": self.purpose,
             "member": self.member,
+            "level": self.level or None,
             "text": self.text,
             "total_tokens": self.tokens,
             "seconds": round(self.seconds, 3),
@@ -75,6 +92,7 @@ class Account:
     last: Event
     entries: tuple[Entry, ...]
     questions: dict[str, Question]
+    holdings: Holdings
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
@@ -87,7 +105,7 @@ class Account:
             "questions": {key: question.to_json() for key, question in self.questions.items()},
             "next": list(next_steps(self.result, self.questions)),
         }
-        return self.result.to_json() | told
+        return self.result.to_json() | told | self.holdings.to_json()
 
 
 def account_of(history: RunHistory, result: RunResult) -> Account:
@@ -111,6 +129,7 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         last=history.events[-1],
         entries=tuple(entries),
         questions=questions,
+        holdings=holdings_of(history),
     )
 
 
@@ -127,6 +146,8 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
             found.append(Entry(event, member, depth, words))
         case AgentCalled(effect="tool", name=name):
             found.append(Entry(event, member, depth, f"calls the tool {name}"))
+        case RunLogged(text=text, level=level):
+            return [Entry(event, member, depth, text, level=level)]
         case AgentFailed() if depth == 0:
             return found
         case RunEnded():
@@ -140,7 +161,7 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
 
 def explained(account: Account) -> str:
     """The explanation as text."""
-    result = account.result
+    result, shown = account.result, _worth_showing(account.entries)
     lines = [
         f"Run      {result.run_id}",
         f"Team     {account.team}",
@@ -152,7 +173,8 @@ def explained(account: Account) -> str:
         _indented(account.task, 2),
         "",
         "What happened",
-        *(line for entry in account.entries for line in _told(entry, account.began)),
+        *(line for entry in shown for line in _told(entry, account.began)),
+        *_left_out(account, shown),
         "",
         "Why it ended" if result.status in FINAL else "How it stands",
         _indented(why_text(result.status, result.stop_reason), 2),
@@ -165,8 +187,29 @@ def explained(account: Account) -> str:
         lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
     if result.output is not None:
         lines += ["", answer_word(result), _indented(result.output, 2)]
+    lines += account.holdings.words()
     lines += ["", "What can be done next", *(_indented(step, 2) for step in next_steps(result, account.questions))]
     return clean("\n".join(lines))
+
+
+def _worth_showing(entries: Sequence[Entry]) -> list[Entry]:
+    """All but the lines of a log that is long: of each turn a few, and what is a warning or worse."""
+    logged: Counter[str] = Counter()
+    shown: list[Entry] = []
+    for entry in entries:
+        if entry.level in {"debug", "info"}:
+            logged[entry.event.scope] += 1
+            if entry.level == "debug" or logged[entry.event.scope] > MOST_LOGGED:
+                continue
+        shown.append(entry)
+    return shown
+
+
+def _left_out(account: Account, shown: Sequence[Entry]) -> list[str]:
+    hidden = len(account.entries) - len(shown)
+    if not hidden:
+        return []
+    return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {account.result.run_id}"]
 
 
 def _told(entry: Entry, began: float) -> list[str]:
@@ -174,7 +217,7 @@ def _told(entry: Entry, began: float) -> list[str]:
     when = f"+{seconds_text(max(0.0, entry.event.time - began))}"
     indent = "  " * max(0, entry.depth - 1)
     if not entry.said:
-        who = f"{entry.member} " if entry.member else ""
+        who = f"{entry.member} {LOGGED.get(entry.level, '')}" if entry.member else ""
         return [f"  {when:<11} {indent}{who}· {' '.join(clean(entry.text).split())}"]
     clock = when_text(entry.event.time).partition(" ")[2]
     used = f"{number_text(entry.tokens)} tokens in {seconds_text(entry.seconds)}, at {clock}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -14,8 +15,12 @@ from teamwright.values.events import (
     AgentReturned,
     Body,
     Event,
+    PersonAsked,
     RunEnded,
     RunStarted,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
 )
 
 if TYPE_CHECKING:
@@ -39,20 +44,26 @@ async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
     }
 
 
-def references(event: Event) -> list[Body]:
+def references(event: Event) -> Iterator[Body]:
     """The bodies that an event refers to."""
     match event.fact:
         case RunStarted() as fact:
-            return [fact.task, fact.manifest, *(ref.body for ref in fact.history)]
+            yield from (fact.task, fact.manifest, *(ref.body for ref in fact.history))
         case RunEnded() as fact:
-            return [body for body in (fact.output, fact.data) if body is not None]
+            yield from (body for body in (fact.output, fact.data) if body is not None)
         case AgentAsked() as fact:
-            return [fact.task]
+            yield fact.task
         case AgentReplied() as fact:
-            return [*(ref.body for ref in fact.messages), *([fact.data] if fact.data else [])]
+            yield from (ref.body for ref in fact.messages)
+            yield from (artifact.hash for artifact in fact.artifacts)
+            yield from [fact.data] if fact.data is not None else ()
         case AgentFailed() as fact:
-            return [ref.body for ref in fact.messages]
-        case AgentReturned() as fact:
-            return [fact.body]
+            yield from (ref.body for ref in fact.messages)
+        case AgentReturned() | WorkspaceWritten() | WorkspaceConflicted() as fact:
+            yield fact.body
+        case WorkspaceKept(artifact=artifact):
+            yield artifact.hash
+        case PersonAsked(draft=str() as draft):
+            yield draft
         case _:
-            return []
+            pass

@@ -1,4 +1,4 @@
-"""The log of a run, member by member: what each was asked, called, wrote, said and logged. Read from the record alone."""
+"""The log of a run, member by member: what each was asked, called, wrote, said and logged, read from its record."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from teamwright.values.events import (
     AgentReturned,
     BudgetExceeded,
     BudgetRefused,
+    BudgetThrottled,
     Event,
     RunEnded,
     RunLogged,
@@ -44,7 +45,15 @@ if TYPE_CHECKING:
     from teamwright.runtime.history import RunHistory
 
 LEVELS = ("debug", "info", "warning", "error")
-WARNINGS = (AgentCallFailed, AgentAbandoned, BudgetRefused, BudgetExceeded, ScopeExpired, WorkspaceConflicted)
+WARNINGS = (
+    AgentCallFailed,
+    AgentAbandoned,
+    BudgetRefused,
+    BudgetExceeded,
+    BudgetThrottled,
+    ScopeExpired,
+    WorkspaceConflicted,
+)
 WIDEST = 200
 
 

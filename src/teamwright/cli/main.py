@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import doctor, local, manifests, new, run, runs
+from teamwright.cli import doctor, local, manifests, new, run, runs, show
 from teamwright.cli.failures import guarded
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("show")(show.show)
 app.command("validate")(manifests.validate)
 app.command("schema")(manifests.schema)
 app.command("new")(new.new)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from teamwright.cli.failures import problem_json
+from teamwright.cli.options import ManifestPath, Model, With
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
 
 if TYPE_CHECKING:
@@ -17,13 +15,9 @@ if TYPE_CHECKING:
 
 
 def validate(
-    manifest: Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")],
-    more: Annotated[
-        list[Path] | None, typer.Option("--with", metavar="FILE", help="A further manifest; may be repeated.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="As in `run`: a model that takes the place of every one.")
-    ] = None,
+    manifest: ManifestPath,
+    more: With = None,
+    model: Model = None,
     json: Json = False,
     out: Out = None,
 ) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from teamwright.journal.sqlite import SqliteJournal
     from teamwright.runtime.engine import Engine
+    from teamwright.values.results import RunSummary
 
 
 def with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
@@ -39,3 +40,14 @@ def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
             return await work(engine)
 
     return anyio.run(opened)
+
+
+def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> int:
+    """Work on the run that the user means."""
+
+    async def found(engine: Engine) -> int:
+        from teamwright.cli.selection import find_run
+
+        return await work(engine, await find_run(engine.journal, run))
+
+    return with_engine(found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.options import Events, Mermaid, Model, NoInput, Quiet, TeamName, With
 from teamwright.cli.output import Json, Out, check_out, say, write_file
 
 if TYPE_CHECKING:
@@ -53,14 +54,9 @@ def run(
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
     ] = None,
-    team: Annotated[str | None, typer.Option("--team", help="Which team or agent, where there are several.")] = None,
-    more: Annotated[
-        list[Path] | None, typer.Option("--with", metavar="FILE", help="A further manifest; may be repeated.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", help="Use this model for everyone: provider:name, local, scripted:replies.yaml."),
-    ] = None,
+    team: TeamName = None,
+    more: With = None,
+    model: Model = None,
     run_id: Annotated[
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; an id that exists is not run again.")
     ] = None,
@@ -70,8 +66,11 @@ def run(
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
     ] = None,
-    events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Draw the team and run nothing, like `show`.")] = False,
+    mermaid: Mermaid = False,
+    events: Events = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -82,10 +81,13 @@ def run(
     import anyio
 
     from teamwright.cli.driving import Shown
+    from teamwright.cli.show import draw
 
-    shown = Shown(json, events, quiet, out)
+    shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
     check_out(record, "--record")
+    if graph or mermaid:
+        return draw(manifest, more, team, model, out, mermaid=mermaid, json=json)
     if continues and task is None and file is None and manifest is not None and not _exists(manifest):
         manifest, task = None, manifest
     request = Request(

@@ -7,25 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.opening import with_engine, with_journal
+from teamwright.cli.opening import with_engine, with_journal, with_run
+from teamwright.cli.options import Events, NoInput, Quiet, Run
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.reading import checkpoint, checkpoints, diff, logs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from teamwright.journal.sqlite import SqliteJournal
     from teamwright.runtime.engine import Engine
-    from teamwright.values.results import RunResult
+    from teamwright.values.results import RunResult, RunSummary
 
 app = typer.Typer(
     help="Look at runs, go on with them, end them.\n\nRUN is a run's id, a unique beginning of it, or `last`.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique beginning of it, or `last`.")]
-Events = Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary.")]
 
 
 @app.command("list")
@@ -63,11 +61,9 @@ def show(run: Run, json: Json = False, out: Out = None) -> int:
     """
     check_out(out)
 
-    async def work(engine: Engine) -> int:
+    async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.explain import account_of, explained
-        from teamwright.cli.selection import find_run
 
-        found = await find_run(engine.journal, run)
         account = account_of(await engine.history(found.id), await engine.result(found.id))
         if json:
             result_json(account.to_json(), out)
@@ -75,7 +71,7 @@ def show(run: Run, json: Json = False, out: Out = None) -> int:
             result(explained(account), out)
         return 0
 
-    return with_engine(work)
+    return with_run(run, work)
 
 
 @app.command()
@@ -95,41 +91,50 @@ def tail(
     shown = Shown(json=json, events=events, out=out)
     check_out(out)
 
-    async def work(engine: Engine) -> int:
+    async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.following import follow
-        from teamwright.cli.selection import find_run
 
-        found = await find_run(engine.journal, run)
         await follow(engine, found.id, after, shown)
         return 0
 
-    return with_engine(work)
+    return with_run(run, work)
+
+
+app.command()(logs)
+app.command()(diff)
+app.command()(checkpoints)
 
 
 @app.command()
-def resume(run: Run, events: Events = False, quiet: Quiet = False, json: Json = False, out: Out = None) -> int:
+def resume(
+    run: Run,
+    *,
+    events: Events = False,
+    quiet: Quiet = False,
+    no_input: NoInput = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
     """Go on with an interrupted or paused run.
 
     Nothing that is recorded is paid again.
     """
     from teamwright.cli.driving import Shown
 
-    shown = Shown(json, events, quiet, out)
+    shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
 
-    async def work(engine: Engine) -> int:
+    async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.driving import drive, tell
         from teamwright.cli.importing import let_import_of
-        from teamwright.cli.selection import find_run
 
-        found = await find_run(engine.journal, run)
         history = await engine.history(found.id)
         let_import_of(history)
         past = list(history.events)
         handle = await engine.start_resume(found.id)
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 
-    return with_engine(work)
+    return with_run(run, work)
 
 
 @app.command()
@@ -153,6 +158,7 @@ def fork(
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Name the new run.")] = None,
     events: Events = False,
     quiet: Quiet = False,
+    no_input: NoInput = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
@@ -164,12 +170,15 @@ def fork(
     from teamwright.cli.forking import Changes, Fork
     from teamwright.errors import UsageError
 
-    shown = Shown(json, events, quiet, out)
+    shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; choose one of them.")
     wanted = Fork(run, at, retry, task, run_id, Changes(model, max_tokens, max_calls, max_seconds))
     return with_engine(lambda engine: wanted.run(engine, shown))
+
+
+app.command()(checkpoint)
 
 
 @app.command()
@@ -192,30 +201,49 @@ def pause(run: Run, json: Json = False, out: Out = None) -> int:
 @app.command()
 def answer(
     run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to answer.")],
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to answer.")] = None,
+    *,
     key: Annotated[str | None, typer.Option("--key", help="Which question, where several are open.")] = None,
+    approve: Annotated[bool, typer.Option("--approve", help="Let it go on as it is.")] = False,
+    reject: Annotated[
+        str | None, typer.Option("--reject", metavar="REASON", help="Do not let it go on, and say why.")
+    ] = None,
+    edit: Annotated[str | None, typer.Option("--edit", metavar="TEXT", help="Let it go on with this instead.")] = None,
+    edit_file: Annotated[
+        str | None, typer.Option("--edit-file", metavar="FILE", help="The same from a file; `-` is stdin.")
+    ] = None,
     by: Annotated[str, typer.Option("--by", help="Who answers; it is recorded.")] = "",
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Answer a question that a run has asked."""
+    """Answer a question that a run has asked, or list what is open.
+
+    A run that is under way takes the answer at once; one that was set down, when it is resumed.
+    """
     check_out(out)
 
-    async def work(engine: Engine) -> int:
-        from teamwright.cli.answering import give
-        from teamwright.cli.selection import find_run
+    async def work(engine: Engine, found: RunSummary) -> int:
+        from teamwright.cli.answering import Given, Open
 
-        found = await find_run(engine.journal, run)
-        answered = await give(engine, found.id, key, text, by)
+        given = Given(text, approve, reject, edit, edit_file, by).answer()
+        waiting = await Open.of(engine, found.id)
+        if given is None:
+            if json:
+                result_json(waiting.to_json(), out)
+            else:
+                result(waiting.words(), out)
+            return 0
+        which = waiting.which(key)
+        await engine.answer(found.id, which, given)
         if json:
-            result_json({"run_id": found.id, "key": answered, "answer": text}, out)
+            result_json({"run_id": found.id, "key": which, "answer": given.text, "data": given.data}, out)
         else:
-            result(f"answered {answered}", out)
+            result(f"answered {which}", out)
         if found.status != "running":
             say(f"go on with: teamwright runs resume {found.id}")
         return 0
 
-    return with_engine(work)
+    return with_run(run, work)
 
 
 @app.command()
@@ -226,15 +254,13 @@ def export(run: Run, json: Json = False, out: Out = None) -> int:  # noqa: ARG00
     """
     check_out(out)
 
-    async def work(engine: Engine) -> int:
+    async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.exporting import exported
-        from teamwright.cli.selection import find_run
 
-        found = await find_run(engine.journal, run)
         result_json(await exported(engine, found.id), out)
         return 0
 
-    return with_engine(work)
+    return with_run(run, work)
 
 
 @app.command()
@@ -276,15 +302,14 @@ def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: P
     """Do something to a run, and say how it stands then."""
     check_out(out)
 
-    async def work(engine: Engine) -> int:
+    async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.driving import summary
-        from teamwright.cli.selection import find_run
 
-        standing = await how(engine, (await find_run(engine.journal, run)).id)
+        standing = await how(engine, found.id)
         if json:
             result_json(standing.to_json(), out)
         else:
             result(summary(standing), out)
         return 0
 
-    return with_engine(work)
+    return with_run(run, work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
     AgentAbandoned,
     AgentCalled,
@@ -12,8 +13,10 @@ from teamwright.values.events import (
     AgentFailed,
     AgentRecovered,
     AgentReplied,
+    BudgetEased,
     BudgetExceeded,
     BudgetRefused,
+    BudgetThrottled,
     Custom,
     Event,
     Origin,
@@ -23,6 +26,7 @@ from teamwright.values.events import (
     RunEnded,
     RunIntervened,
     RunLogged,
+    RunNotified,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -39,7 +43,7 @@ from teamwright.values.events import (
     WorkspaceKept,
     WorkspaceWritten,
 )
-from teamwright.values.people import Mark
+from teamwright.values.people import REJECT, Mark
 from teamwright.values.results import RunResult, Status, StopReason
 
 if TYPE_CHECKING:
@@ -61,6 +65,7 @@ ERROR_WORDS = {
     "expression": "a condition or a template could not be worked out",
     "crash": "the agent's code failed",
     "cancelled": "stopped",
+    "rejected": "a person said no",
 }
 
 READ_BY = {
@@ -70,6 +75,10 @@ READ_BY = {
     "mention": "its answer names one who may speak",
 }
 """How a selector's answer was read."""
+
+
+LONG_WAIT = 1.0
+"""Seconds that a call must have waited for its turn to be worth a word."""
 
 
 def seconds_text(seconds: float) -> str:
@@ -136,7 +145,8 @@ WHY: dict[tuple[Status, StopReason | None], str] = {
     ("timeout", None): "The time was used up; the result is what was said until then.",
     ("cancelled", None): "Somebody cancelled the run.",
     ("paused", "person"): "The run waits for a person.",
-    ("paused", "approval"): "The run waits for a person.",
+    ("paused", "approval"): "The run waits for a person to approve, edit or reject something.",
+    ("paused", "retries_exhausted"): "A member failed that the team can't do without; a person says how to go on.",
     ("paused", None): "The run was set down and waits to be resumed.",
     ("interrupted", None): "Whoever drove the run stopped before its end; nothing that is recorded is lost.",
     ("running", None): "The run is under way.",
@@ -166,8 +176,9 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
     fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
     match result.status:
         case "paused" if questions:
-            keys = [f" --key {key}" if len(questions) > 1 else "" for key in questions]
-            return [f'answer with: teamwright runs answer {run}{key} "…"' for key in keys] + [f"then: {resume}"]
+            several = len(questions) > 1
+            ways = [answer_command(run, key if several else None, one) for key, one in questions.items()]
+            return [*(f"answer with: {way}" for way in ways), f"then: {resume}"]
         case "paused" | "interrupted":
             return [f"resume with: {resume}", f"or end it with: teamwright runs cancel {run}"]
         case "running":
@@ -191,7 +202,7 @@ def note_text(event: Event) -> str | None:
         case RunResumed(driver=driver):
             return f"the run was taken up again{f' by {driver}' if driver else ''}"
         case RunPaused(stop_reason=reason):
-            return "the run was set down to wait for a person" if reason == "person" else f"set down: {reason}"
+            return _set_down_text(reason)
         case RunIntervened(intervention=Mark()):
             return None  # the checkpoint tells of itself
         case RunIntervened(intervention=intervention):
@@ -204,10 +215,18 @@ def note_text(event: Event) -> str | None:
             return _note_of_member(event)
 
 
+def _set_down_text(reason: StopReason) -> str:
+    if reason not in FOR_PEOPLE:
+        return f"set down: {reason}"
+    return "the run was set down to wait for a person" + ("" if reason == "person" else f" ({reason})")
+
+
 def _note_of_member(event: Event) -> str | None:
     match event.fact:
         case AgentCalled(in_doubt=True, name=name):
             return f"the call to {name} before was in doubt (nobody knows whether it arrived), so it was made again"
+        case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
+            return f"waited {seconds_text(waited)} for its turn at {name}"
         case AgentCallFailed(error=error, message=message, attempt=attempt, retry_in=wait):
             what = f"attempt {attempt} failed: {message} ({ERROR_WORDS.get(error, error)})"
             return f"{what}; gave up" if wait is None else f"{what}; again in {seconds_text(wait)}"
@@ -233,7 +252,12 @@ def _note_of_people(event: Event) -> str | None:
         case PersonAsked(question=question):
             return f"asks {question.to or 'a person'}: {question_text(question)}"
         case PersonAnswered(answer=answer):
-            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}"
+            why = f" ({answer.data})" if answer.text == REJECT and answer.data else ""
+            return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
+        case RunNotified(error=error):
+            return (
+                "somebody was told that it waits" if error is None else f"nobody could be told that it waits: {error}"
+            )
         case _:
             return None
 
@@ -258,6 +282,12 @@ def _note_of_budget(event: Event) -> str | None:
             return f"a call was refused: it needs {needed} {what}, and {left} of {limit} are left at {at!r}"
         case BudgetExceeded(level=level, over=over):
             return f"the provider reported {over} tokens more than were reserved at {level or 'the run'!r}"
+        case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
+            rest = f"rests for {seconds_text(seconds)}" if seconds else ""
+            fewer = f"takes {after} at once instead of {before}" if after != before else ""
+            return f"{model} asked to slow down: it {' and then '.join(filter(None, (rest, fewer)))}"
+        case BudgetEased(model=model, concurrency=count):
+            return f"{model} takes {count} at once again"
         case Custom(domain=domain, name=name):
             return f"{domain} {name}"
         case _:
@@ -328,6 +358,14 @@ def _note_of_record(event: Event) -> str | None:
 
 def _point_of(origin: Origin) -> str:
     return f"at {origin.checkpoint} (event {origin.number})" if origin.checkpoint else f"(event {origin.number})"
+
+
+def draft_text(question: Question, most: int | None = None) -> str:
+    """What a question is about, line by line behind a bar, and at most so many lines of it."""
+    lines = (question.draft or "").strip("\n").splitlines()
+    if most is not None and len(lines) > most:
+        lines = [*lines[:most], f"… {len(lines) - most} more lines"]
+    return "\n".join(f"  | {line}" for line in lines)
 
 
 def question_text(question: Question) -> str:

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from teamwright.agents.protocol import Context
 from teamwright.errors import nearest
-from teamwright.planning.graph import MOST_SUGGESTIONS, faults
+from teamwright.planning.graph import MOST_SUGGESTIONS, Graph, faults
 from teamwright.strategies.conditions import Condition
 from teamwright.strategies.flow import KNOWN, Flow, Step, nodes_of
 from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.sketch import Arrow, Node, Sketch, when
 from teamwright.strategies.templates import Template
 from teamwright.values.results import Outcome
 
@@ -55,6 +56,18 @@ class Dag:
             found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
         return found
 
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """The steps, and what they need."""
+        options = settings.read(DagOptions)
+        steps = {step.id: step for step in options.steps}
+        graph = Graph.of(nodes_of(options.steps))
+        nodes = [
+            Node(id=id_, agent=steps[id_].agent or id_, label=id_, about=_about(steps[id_], options.answer))
+            for id_ in graph.order
+        ]
+        arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
+        return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the steps; what they said stands in topological order, the answer last."""
         options, talk = task.settings.read(DagOptions), Talk(task)
@@ -71,6 +84,10 @@ class Dag:
         elif answer is not None and answer not in replies:
             talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
         return talk.ended("done").changed(data=flow.data(answer))
+
+
+def _about(step: Step, answer: str | None) -> str:
+    return " · ".join(filter(None, (when(step.when), "gives the answer" if step.id == answer else "")))
 
 
 def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:

@@ -14,6 +14,7 @@ from teamwright.agents.protocol import Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conditions import Condition
 from teamwright.strategies.protocol import Flaw, Members, Task
+from teamwright.strategies.sketch import Arrow, when
 from teamwright.strategies.templates import Template
 from teamwright.values.frozen import Value
 from teamwright.values.specs import MemberName
@@ -73,6 +74,11 @@ def edge_flaws(edges: Sequence[Edge]) -> list[Flaw]:
         if edge.transform is not None and (problem := Template(edge.transform).problem(NAMES)):
             found.append(Flaw(problem, ("edges", index, "transform")))
     return found
+
+
+def arrows_of(edges: Sequence[Edge]) -> tuple[Arrow, ...]:
+    """Edges as they are drawn."""
+    return tuple(Arrow(source=edge.source, to=edge.to, label=when(edge.when)) for edge in edges)
 
 
 class Trail:

@@ -15,6 +15,7 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.answers import Unreadable, read_answer
 from teamwright.strategies.parts import FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.sketch import Arrow, Node, Sketch, places
 from teamwright.strategies.templates import Template
 from teamwright.values.messages import Message
 from teamwright.values.results import Outcome
@@ -81,6 +82,21 @@ class FanOut:
         template = settings.read(FanOutOptions).task
         problem = None if template is None else Template(template).problem(KNOWN)
         return [] if problem is None else [Flaw(problem, ("task",))]
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """From the chunks over the workers to whoever puts the results together."""
+        options = settings.read(FanOutOptions)
+        if options.splitter is not None:
+            first = Node(id="split", agent=options.splitter, about="splits the task into chunks")
+        else:
+            first = Node(id="split", label=f"{len(options.chunks or ())} chunks")
+        workers = [node.changed(about="a chunk at a time") for node in places(_workers(members, options))]
+        arrows = [Arrow(source=first.id, to=worker.id) for worker in workers]
+        nodes, notes = [first, *workers], (f"{options.limit} at once", f"on_failure: {options.on_failure}")
+        if options.aggregator is not None:
+            nodes.append(last := Node(id="aggregate", agent=options.aggregator, about="puts the results together"))
+            arrows += [Arrow(source=worker.id, to=last.id) for worker in workers]
+        return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split, work on all chunks under the limit, put together."""

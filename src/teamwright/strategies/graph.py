@@ -9,8 +9,9 @@ from pydantic import Field
 
 from teamwright.agents.protocol import Context
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.edges import Edge, Trail, edge_flaws
+from teamwright.strategies.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.sketch import Sketch, places
 from teamwright.strategies.stopping import out_of_turns
 from teamwright.values.events import TeamRouted
 from teamwright.values.frozen import Value
@@ -51,6 +52,10 @@ class Graph:
         if cycle and settings.max_turns is None:
             found.append(Flaw(f"'graph' needs max_turns, since its edges lead back: {' → '.join(cycle)}", ("edges",)))
         return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """The members and the ways between them."""
+        return Sketch(nodes=places(members), arrows=arrows_of(settings.read(GraphOptions).edges))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask, and go on."""

@@ -24,6 +24,7 @@ from teamwright.strategies.decisions import (
 )
 from teamwright.strategies.parts import FailurePolicy, Parts
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.sketch import Arrow, Node, Sketch, places
 from teamwright.strategies.stopping import out_of_turns
 from teamwright.values.events import TeamDecided, TeamToldBack
 from teamwright.values.messages import EMPTY, Conversation, Message, Role
@@ -64,6 +65,16 @@ class Hierarchical:
         if settings.max_turns is not None:
             found.append(Flaw("'hierarchical' counts decisions: set max_iterations in its options, not max_turns"))
         return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """The orchestrator over the specialists, who answer to it."""
+        options = settings.read(HierarchicalOptions)
+        lead = Node(id="decide", agent=options.orchestrator, about="delegates, asks a person, or answers")
+        nodes = [node for node in places(members) if node.agent != options.orchestrator]
+        down = (Arrow(source=lead.id, to=node.id, label="delegates to") for node in nodes)
+        up = (Arrow(source=node.id, to=lead.id) for node in nodes)
+        notes = (f"at most {options.max_iterations} decisions", f"{options.limit} at once")
+        return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask for a decision and do what it says, again and again."""

@@ -91,7 +91,8 @@ class Strategy(Protocol):
     """One way for members to work together.
 
     A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any. Where it
-    lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing.
+    lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing. One that has a
+    `sketch` says how its team is drawn.
     """
 
     @property

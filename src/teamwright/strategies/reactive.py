@@ -19,8 +19,9 @@ from teamwright.strategies.conditions import Condition
 from teamwright.strategies.parts import result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.reactions import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
+from teamwright.strategies.sketch import Sketch
 from teamwright.strategies.stopping import limit_text, out_of_turns
-from teamwright.strategies.subscriptions import ReactiveOptions, Subscription, condition_flaws
+from teamwright.strategies.subscriptions import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.values.events import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
 from teamwright.values.messages import EMPTY, History
 from teamwright.values.results import Outcome
@@ -47,6 +48,10 @@ class Reactive:
         if settings.max_turns is not None:
             found.append(Flaw("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
         return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """Events, those who react to them, and what follows from that."""
+        return subscription_sketch(settings.read(ReactiveOptions), STARTED)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Let the members react until all is quiet, the goal is reached, or something ends it."""

@@ -6,6 +6,7 @@ from itertools import count
 
 from teamwright.agents.protocol import Context
 from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
+from teamwright.strategies.sketch import Arrow, Sketch, in_line, places
 from teamwright.strategies.stopping import can_terminate, out_of_turns
 from teamwright.values.results import Outcome
 
@@ -25,6 +26,12 @@ class RoundRobin:
         if len({member.name for member in members}) < len(members):
             found.append("'round_robin' takes each member once a round, but one is listed twice")
         return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """A line that leads back to its beginning."""
+        nodes = places(members)
+        again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
+        return Sketch(nodes=nodes, arrows=(*in_line(nodes), again))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Go round; the warning at the end names the limit that was reached."""

@@ -10,9 +10,10 @@ from pydantic import Field
 from teamwright.agents.protocol import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.briefing import PROMPT, Briefing, prompt_problem
-from teamwright.strategies.edges import Edge, Trail, edge_flaws
+from teamwright.strategies.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.selection import Chosen, read_selection
+from teamwright.strategies.sketch import Arrow, Node, Sketch, places
 from teamwright.strategies.stopping import out_of_turns
 from teamwright.values.events import TeamSelected
 from teamwright.values.frozen import Value
@@ -64,6 +65,16 @@ class Selector:
                 text = f"an edge from {edge.to!r} to itself is never taken without allow_repeat: true"
                 found.append(Flaw(text, ("edges", index)))
         return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """Whoever chooses before those who are chosen, and the ways between these."""
+        options = settings.read(SelectorOptions)
+        nodes, arrows = places(members), arrows_of(options.edges)
+        if options.agent is None:
+            return Sketch(nodes=nodes, arrows=arrows)
+        chooser = Node(id="select", agent=options.agent, about="chooses who speaks next")
+        chosen = (Arrow(source=chooser.id, to=node.id, label="chooses") for node in nodes)
+        return Sketch(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Choose, ask, and so on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teamwright.agents.protocol import Context
 from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
+from teamwright.strategies.sketch import Sketch, in_line, places
 from teamwright.values.results import Outcome
 
 
@@ -18,6 +19,11 @@ class Sequential:
     def problems(self, settings: Settings, members: Members) -> list[str]:
         """Nothing beyond having members can be wrong."""
         return []
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """A line."""
+        nodes = places(members)
+        return Sketch(nodes=nodes, arrows=in_line(nodes))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask everyone in turn; a failure ends the team, and so does a member that terminates."""

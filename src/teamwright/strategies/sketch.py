@@ -6,6 +6,7 @@ A strategy draws its own team. Whoever shows the picture knows nodes and arrows,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from teamwright.agents.protocol import Agent
@@ -74,7 +75,7 @@ def places(members: Sequence[Agent]) -> tuple[Node, ...]:
 
 def in_line(nodes: Sequence[Node]) -> tuple[Arrow, ...]:
     """Arrows from each node to the next."""
-    return tuple(Arrow(source=before.id, to=after.id) for before, after in zip(nodes[:-1], nodes[1:], strict=True))
+    return tuple(Arrow(source=before.id, to=after.id) for before, after in pairwise(nodes))
 
 
 def when(condition: str | None) -> str:

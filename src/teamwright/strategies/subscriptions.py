@@ -10,6 +10,7 @@ from teamwright.strategies.conditions import Condition
 from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.protocol import Flaw
 from teamwright.strategies.reactions import EventType, OwnEventType
+from teamwright.strategies.sketch import Arrow, Node, Sketch, when
 from teamwright.values.frozen import Value
 from teamwright.values.specs import MemberName
 
@@ -47,6 +48,27 @@ class ReactiveOptions(FailurePolicy):
     limit: int = Field(default=10, ge=1, description="how many members work at once")
     max_events: int = Field(default=100, ge=1, description="how many events are taken in all")
     max_depth: int = Field(default=20, ge=1, description="how many events may follow from each other")
+
+
+def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
+    """Events and those who react to them, from the first event on; what a member names by itself is not known yet."""
+    events = dict.fromkeys((start, *(one.on for one in options.subscriptions)))
+    events |= dict.fromkeys(emission.type for one in options.subscriptions for emission in one.emits)
+    free = {one.member for one in options.subscriptions if not one.emits}
+    nodes: dict[str, Node] = {}
+    arrows: list[Arrow] = []
+    for event in events:
+        nodes[f"on {event}"] = Node(id=f"on {event}", label=event)
+        for one in options.subscriptions:
+            if one.on == event:
+                about = "names what follows" if one.member in free else ""
+                nodes.setdefault(one.member, Node(id=one.member, agent=one.member, about=about))
+                arrows.append(Arrow(source=f"on {event}", to=one.member, label=when(one.when)))
+                arrows += [Arrow(source=one.member, to=f"on {it.type}", label=when(it.when)) for it in one.emits]
+    notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
+    if options.goal is not None:
+        notes.append(f"until {options.goal}")
+    return Sketch(nodes=tuple(nodes.values()), arrows=tuple(dict.fromkeys(arrows)), notes=tuple(notes))
 
 
 def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:

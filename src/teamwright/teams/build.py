@@ -9,14 +9,16 @@ from pathlib import Path
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.model import ModelAgent, Models
 from teamwright.agents.protocol import Agent
+from teamwright.agents.python_tools import load_function
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted import Script, ScriptedAgent
-from teamwright.agents.tools import ToolLike, load_function
+from teamwright.agents.tools import ToolLike
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.specs import TERMINATE, AgentSpec, FallbackModel, Manifest, ServerModel, TeamSpec
+from teamwright.values.limits import Pace
+from teamwright.values.specs import TERMINATE, AgentSpec, AnyModel, FallbackModel, Manifest, NamedModel, TeamSpec
 
 SCRIPTED = "scripted:"
 
@@ -86,6 +88,8 @@ class Builder:
                 output_schema=spec.output_schema,
                 options=spec.options,
                 recovery=spec.recovery,
+                approve=spec.approve,
+                notify=spec.notify,
                 optional=spec.optional,
                 critical=spec.critical,
             )
@@ -106,6 +110,7 @@ class Builder:
                 retry=spec.retry,
                 too_long=spec.too_long,
                 limits=spec.limits,
+                approve=spec.approve,
                 optional=spec.optional,
                 critical=spec.critical,
                 isolate=spec.isolate,
@@ -114,8 +119,10 @@ class Builder:
         model = self._model(spec)
         if spec.scripted is not None:
             return self._scripted(name, spec, spec.scripted)
-        if isinstance(model, str) and model.startswith(SCRIPTED):
-            return self._scripted(name, spec, model.removeprefix(SCRIPTED))
+        written = model.model if isinstance(model, NamedModel) else model
+        if isinstance(written, str) and written.startswith(SCRIPTED):
+            pace = model if isinstance(model, NamedModel) else None
+            return self._scripted(name, spec, written.removeprefix(SCRIPTED), pace)
         if model is None:
             raise NotResumable(
                 f"The agent {name!r} was made in Python and can't be made again from the record; pass the team."
@@ -135,18 +142,19 @@ class Builder:
             retry=spec.retry,
             too_long=spec.too_long,
             limits=spec.limits,
+            approve=spec.approve,
             optional=spec.optional,
             critical=spec.critical,
             models=self.models,
         )
 
-    def _model(self, spec: AgentSpec) -> str | ServerModel | None:
+    def _model(self, spec: AgentSpec) -> AnyModel | None:
         """The agent's model; a name from `models` stands for what is declared there."""
         declared = self.manifest.models
         model = spec.model
         return declared.get(model, model) if isinstance(model, str) else model
 
-    def _scripted(self, name: str, spec: AgentSpec, file: str) -> ScriptedAgent:
+    def _scripted(self, name: str, spec: AgentSpec, file: str, pace: Pace | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()
         script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
         return ScriptedAgent(
@@ -163,8 +171,10 @@ class Builder:
             retry=spec.retry,
             too_long=spec.too_long,
             limits=spec.limits,
+            approve=spec.approve,
             optional=spec.optional,
             critical=spec.critical,
+            pace=pace,
             source=str(path),
         )
 

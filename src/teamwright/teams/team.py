@@ -14,6 +14,7 @@ from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.options import flaws
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.registry import find_strategy
+from teamwright.values.approvals import Approve, Notify
 from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, Recovery
@@ -45,6 +46,8 @@ class Team:
         output_schema: JsonSchema | None = None,
         options: Mapping[str, JsonValue] | Value | None = None,
         recovery: Recovery | None = None,
+        approve: Approve | None = None,
+        notify: Notify | None = None,
         optional: bool = False,
         critical: bool = False,
     ) -> None:
@@ -53,7 +56,10 @@ class Team:
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
         self.description, self.limits, self.output_schema = description, limits, output_schema
         self.recovery, self.optional, self.critical = recovery, optional, critical
+        self.approve, self.notify = approve, notify
         check_standing(name, optional=optional, critical=critical)
+        if approve is not None and approve.tools:
+            raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share, max_turns, on_max_turns, options or {})
@@ -144,6 +150,8 @@ class Team:
             output_schema=self.output_schema,
             options=dict(self.settings.options),
             recovery=self.recovery,
+            approve=self.approve,
+            notify=self.notify,
             optional=self.optional,
             critical=self.critical,
         )

@@ -7,17 +7,19 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.teams.manifest.team_checks import check_reference, check_teams
-from teamwright.values.specs import TERMINATE
+from teamwright.values.specs import TERMINATE, WORKSPACE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
+BUILT_IN = (TERMINATE, WORKSPACE)
 
 
 def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
@@ -30,9 +32,10 @@ def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
         _check_json_schema(team, "output_schema", report)
         _check_fallback(team, "recovery", declared, report)
         _check_standing(team, report)
+        _check_team_of_people(team, report)
     check_teams(declared, report)
     for model in declared.every("model"):
-        _check_model(model, report)
+        _check_model(model.node, model, report)
     for tool in declared.every("tool"):
         _check_tool(tool.fields, tool.words, report)
     _check_queries(declared, report)
@@ -56,7 +59,7 @@ def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None
         _check_import_path(function, agent.words, report)
     model = fields.get("model")
     if isinstance(model, Fields):
-        _check_server(model, agent.words, report)
+        _check_model(model, agent, report)
     elif isinstance(model, Scalar) and isinstance(model.value, str):
         _check_model_name(model, agent, declared, report)
     if scripted := fields.text("scripted"):
@@ -66,6 +69,40 @@ def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None
     for name in ("input_schema", "output_schema"):
         _check_json_schema(agent, name, report)
     _check_standing(agent, report)
+    _check_approved_tools(agent, declared, report)
+
+
+def _check_approved_tools(agent: Declaration, declared: Declared, report: Report) -> None:
+    """What a person is to approve is a tool of this agent, as far as it can be known before a server is asked."""
+    given = agent.fields.get("approve")
+    wanted = given.get("tools") if isinstance(given, Fields) else None
+    if wanted is None or (isinstance(wanted, Scalar) and wanted.value is not True):
+        return
+    if agent.fields.has("function"):
+        report.problem(wanted.place, f"{agent.words} is a function, which has no tools to approve", "remove 'tools'")
+        return
+    known = _tool_names(agent, declared)
+    for name, place in given.texts("tools") if isinstance(given, Fields) else ():
+        if name == TERMINATE:
+            report.problem(place, f"{agent.words}: nobody approves {TERMINATE!r}", "approve its reply, with  after: true")
+        elif known is not None and name not in known and not report.incomplete:
+            report.problem(place, f"{agent.words} has no tool {shown(name)} to approve", report.near(name, known))
+
+
+def _tool_names(agent: Declaration, declared: Declared) -> list[str] | None:
+    """The names of an agent's tools; nothing where only a server knows them all."""
+    names: list[str] = []
+    tools = agent.fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        one = declared.tools.get(str(item.value)) if isinstance(item, Scalar) else None
+        fields = one.fields if one else item
+        if isinstance(fields, Fields) and fields.has("mcp"):
+            return None
+        if isinstance(item, Scalar):
+            names += [WORKSPACE, *WORKSPACE_TOOLS] if item.value == WORKSPACE else [str(item.value)]
+        elif isinstance(item, Fields) and (path := item.text("function")):
+            names.append(str(path.value).rpartition(":")[2].rpartition(".")[2])
+    return names
 
 
 def _check_fallback(owner: Declaration, where: str, declared: Declared, report: Report) -> None:
@@ -111,17 +148,18 @@ def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, rep
         report.problem(model.place, f"{agent.words}: there is no model {shown(name)}", hint)
 
 
-def _check_model(model: Declaration, report: Report) -> None:
-    node = model.node
+def _check_model(node: Node, owner: Declaration, report: Report) -> None:
+    """A model that is written out: by its name alone, or in one of the long forms."""
     if isinstance(node, Fields):
-        _check_server(node, model.words, report)
-    elif isinstance(node, Scalar) and isinstance(node.value, str) and "${" not in node.value:
-        if MODEL.fullmatch(node.value):
-            _check_scripted_model(node.value, node.place, model, report)
+        _check_server(node, owner.words, report)
+    name = node.get("model") if isinstance(node, Fields) else node
+    if isinstance(name, Scalar) and isinstance(name.value, str) and "${" not in name.value:
+        if MODEL.fullmatch(name.value):
+            _check_scripted_model(name.value, name.place, owner, report)
         else:
             report.problem(
-                node.place,
-                f"{model.words}: {shown(node.value)} is not a model",
+                name.place,
+                f"{owner.words}: {shown(name.value)} is not a model",
                 "write provider:name, local, local:FILE, scripted:FILE, or {url: …, name: …}",
             )
 
@@ -172,8 +210,8 @@ def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None
         if isinstance(item, Fields):
             _check_tool(item, agent.words, report)
     for name, place in agent.fields.texts("tools"):
-        if name not in declared.tools and name != TERMINATE and not report.incomplete:
-            hint = report.near(name, [*declared.tools, TERMINATE])
+        if name not in declared.tools and name not in BUILT_IN and not report.incomplete:
+            hint = report.near(name, [*declared.tools, *BUILT_IN])
             report.problem(place, f"{agent.words}: there is no tool {shown(name)}", hint)
 
 
@@ -212,6 +250,17 @@ def _check_standing(owner: Declaration, report: Report) -> None:
     if len(given) == 2:
         hint = "keep one: a failure is skipped, or it pauses the run"
         report.problem(owner.fields.key_place(given[1]), f"{owner.words} is optional and critical", hint)
+
+
+def _check_team_of_people(team: Declaration, report: Report) -> None:
+    """A team has no tools to approve, and whom it tells is told over http."""
+    approve, notify = team.fields.get("approve"), team.fields.get("notify")
+    if isinstance(approve, Fields) and approve.has("tools"):
+        place = approve.key_place("tools")
+        report.problem(place, f"{team.words} has no tools of its own to approve", "write it at its members")
+    webhook = notify.text("webhook") if isinstance(notify, Fields) else None
+    if webhook and "${" not in str(webhook.value) and not WEB_ADDRESS.fullmatch(str(webhook.value)):
+        report.problem(webhook.place, f"{team.words}: {shown(str(webhook.value))} is not an http address")
 
 
 def _is_true(node: Node | None) -> bool:

@@ -11,7 +11,7 @@ from teamwright.errors import a
 from teamwright.teams.manifest.nodes import Fields, Node, Place, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.values.names import NAME, suggest_name
-from teamwright.values.specs import TERMINATE
+from teamwright.values.specs import TERMINATE, WORKSPACE
 
 Kind = Literal["agent", "team", "model", "tool"]
 
@@ -112,7 +112,7 @@ class Declared:
                     f"it stands at {taken.place}; rename or remove one",
                 )
                 return False
-        if new.kind == "tool" and new.name == TERMINATE:
-            report.problem(new.place, f"{TERMINATE!r} is the built-in tool", "choose another name")
+        if new.kind == "tool" and new.name in (TERMINATE, WORKSPACE):
+            report.problem(new.place, f"{new.name!r} is built in", "choose another name")
             return False
         return True

@@ -136,7 +136,7 @@ def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
 def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
     """The plain data of a declaration, with defaults filled in and paths made relative to `base`."""
     value = plain(one.node)
-    if one.kind == "model" and isinstance(value, str):
+    if one.kind == "model":
         return _moved_model(value, one.folder, base)
     if not isinstance(value, dict):
         return value
@@ -144,8 +144,9 @@ def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
         if not any(value.get(name) is not None for name in ANSWERERS):
             # Nobody declares this one when ARK's cluster or --model is to supply it.
             value["model"] = model or "default"
-        if isinstance(written := value.get("model"), str):
-            value["model"] = _moved_model(written, one.folder, base)
+        for name in ("model", "fallback"):
+            if name in value:
+                value[name] = _moved_model(value[name], one.folder, base)
         if isinstance(script := value.get("scripted"), str):
             value["scripted"] = _moved(script, one.folder, base)
     if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
@@ -153,9 +154,12 @@ def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
     return value
 
 
-def _moved_model(model: str, folder: Path, base: Path) -> str:
+def _moved_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """A model whose file is seen from `base`; in the long forms its name stands under `model`."""
+    if isinstance(model, dict) and "model" in model:
+        return {**model, "model": _moved_model(model["model"], folder, base)}
     for prefix in FILE_PREFIXES:
-        if model.startswith(prefix):
+        if isinstance(model, str) and model.startswith(prefix):
             return prefix + _moved(model.removeprefix(prefix), folder, base)
     return model
 

@@ -21,7 +21,8 @@ SECTION_WORDS = {
     "agents": "Agents by name. "
     "One without `model`, `function` and `scripted` gets the model `primary`, else `default`, else the only one.",
     "teams": "Teams by name. A member is an agent or another team.",
-    "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, or a server.",
+    "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
+    " `model` with how fast it may be called, or a server.",
     "tools": "Tools by name: `module:function`, or a server that speaks the Model Context Protocol.",
 }
 

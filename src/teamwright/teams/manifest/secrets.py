@@ -72,4 +72,4 @@ class _Resolver:
 def _is_secret(path: tuple[str, ...]) -> bool:
     """Whether a written value is a key: by its name, and only where names are ours or a header's."""
     *_, parent, name = ("", "", *path)
-    return name == "api_key" or (parent in {"headers", "env"} and SECRET_NAME.search(name) is not None)
+    return name in {"api_key", "webhook"} or (parent in {"headers", "env"} and SECRET_NAME.search(name) is not None)

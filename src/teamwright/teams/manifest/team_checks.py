@@ -220,10 +220,11 @@ class _Checks:
         for kind in ("function", "scripted"):
             if one.fields.has(kind):
                 return kind
-        model = one.fields.text("model")
-        declared = self.declared.models.get(str(model.value)) if model else None
+        model = one.fields.get("model")
+        declared = self.declared.models.get(str(model.value)) if isinstance(model, Scalar) else None
         written = declared.node if declared else model
-        scripted = isinstance(written, Scalar) and str(written.value).startswith("scripted:")
+        name = written.get("model") if isinstance(written, Fields) else written
+        scripted = isinstance(name, Scalar) and str(name.value).startswith("scripted:")
         return "scripted" if scripted else "model"
 
     def check_cycles(self) -> None:

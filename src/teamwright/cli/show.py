@@ -1,0 +1,59 @@
+"""`teamwright show`: a team drawn before it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from teamwright.cli.options import ManifestPath, Mermaid, Model, TeamName, With
+from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+
+
+def show(
+    manifest: ManifestPath,
+    more: With = None,
+    team: TeamName = None,
+    model: Model = None,
+    mermaid: Mermaid = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Draw a team: who is in it, and what leads from one to the other.
+
+    Nothing runs, and no key is needed.
+    """
+    check_out(out)
+    return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
+
+
+def draw(
+    manifest: str | None,
+    more: list[Path] | None,
+    team: str | None,
+    model: str | None,
+    out: Path | None,
+    *,
+    mermaid: bool,
+    json: bool,
+) -> int:
+    """Draw the team of these files."""
+    from teamwright.cli.drawing import drawn
+    from teamwright.cli.importing import let_import
+    from teamwright.cli.mermaid import mermaid as chart
+    from teamwright.cli.picture import picture_of
+    from teamwright.errors import UsageError
+    from teamwright.teams.build import Builder
+    from teamwright.teams.load import read_manifest, source_of
+
+    if manifest is None:
+        raise UsageError("Name the manifest of the team to draw: a file or a folder.")
+    loaded = read_manifest([Path(manifest), *(more or ())], models_replaced=model is not None)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    let_import(loaded.base)
+    source = source_of(loaded, team=team, model=model)
+    picture = picture_of(Builder(source.manifest, loaded.base).team(source.team))
+    if json:
+        result_json(picture.to_json() | {"mermaid": chart(picture)}, out)
+    else:
+        result(chart(picture) if mermaid else drawn(picture), out)
+    return 0

@@ -1,0 +1,276 @@
+"""A person's decision before a tool is called: approved, edited or refused, by scripts and models, several at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import permutations
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, RunResult, ScriptedAgent, Team, Turn
+from teamwright.agents.approval import decided
+from teamwright.agents.protocol import Agent
+from teamwright.agents.scripted import Rule, ToolRule
+from teamwright.agents.tools import Toolbox
+from teamwright.errors import AgentError, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.approvals import Approve, approval
+from teamwright.values.events import Event, PersonAnswered, PersonAsked
+from teamwright.values.people import Answer, Question
+from teamwright.values.specs import McpSpec, McpTool, ServerModel
+from tests.runtime.teams import cut
+
+ALL = Approve(tools=True)
+
+
+class Harbour:
+    """Tools that remember how they were called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def tools(self) -> Sequence[Callable[..., object]]:
+        def deploy(version: str) -> str:
+            """Deploy a version."""
+            self.called.append(f"deploy {version}")
+            return f"{version} is out"
+
+        async def look(what: str) -> str:
+            """Look at something."""
+            self.called.append(f"look {what}")
+            return f"{what} is fine"
+
+        return deploy, look
+
+
+def deployer(harbour: Harbour, approve: Approve | None = ALL) -> ScriptedAgent:
+    rules = [
+        Rule(match="is out", reply="Done."),
+        Rule(match="was refused", reply="Then not."),
+        Rule(tool=ToolRule(name="deploy", args={"version": "1.2"})),
+    ]
+    return ScriptedAgent("deployer", rules, tools=harbour.tools(), approve=approve)
+
+
+async def through(agent: Agent, *answers: Answer, journal: MemoryJournal | None = None) -> tuple[RunResult, list[Event]]:
+    """Run the agent, answering one open question after the other, each in an engine of its own."""
+    kept, left = journal or MemoryJournal(), list(answers)
+    async with Engine(kept) as engine:
+        result = await engine.run(agent, "Deploy it.", run_id="r")
+    while result.status == "paused":
+        async with Engine(kept) as engine:
+            key = next(iter((await engine.history("r")).questions()))
+            await engine.answer("r", key, left.pop(0))
+            result = await engine.resume("r", team=agent)
+    assert not left
+    return result, await kept.read("r")
+
+
+async def test_a_tool_waits_until_a_person_agrees() -> None:  # P-12
+    harbour = Harbour()
+    async with Engine("memory") as engine:
+        paused = await engine.run(deployer(harbour), "Deploy it.", run_id="r")
+        assert (paused.status, paused.stop_reason) == ("paused", "approval")
+        assert harbour.called == []
+        ((key, question),) = (await engine.history("r")).questions().items()
+        assert key == "deployer/step-1/tool-1/approve"
+        assert question.text == "May 'deployer' call the tool 'deploy' with these arguments?"
+        assert json.loads(question.draft or "") == {"version": "1.2"}
+        await engine.answer("r", key, "approve")
+        result = await engine.resume("r", team=deployer(harbour))
+    assert (result.output, harbour.called) == ("Done.", ["deploy 1.2"])
+
+
+@pytest.mark.parametrize("edited", ['{"version": "1.3"}', {"version": "1.3"}])
+async def test_edited_arguments_take_the_place_of_the_models(edited: object) -> None:  # P-12
+    harbour = Harbour()
+    await through(deployer(harbour), Answer(text="edit", data=edited))  # pyright: ignore[reportArgumentType]
+    assert harbour.called == ["deploy 1.3"]
+
+
+async def test_a_refused_call_is_told_to_the_model_which_goes_on() -> None:  # P-12
+    harbour = Harbour()
+    result, _ = await through(deployer(harbour), Answer.reject("not on a Friday", by="Ada"))
+    assert (result.status, result.output, harbour.called) == ("completed", "Then not.", [])
+    assert result.usage.tool_calls == 0
+
+
+async def test_arguments_that_do_not_fit_are_told_back_and_asked_again() -> None:
+    harbour = Harbour()
+    result, events = await through(
+        deployer(harbour), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"})
+    )
+    assert (result.output, harbour.called) == ("Done.", ["deploy 1.3"])
+    texts = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
+    assert "do not fit the tool 'deploy'" in texts[1]
+
+
+async def test_arguments_that_are_no_json_object_are_refused_at_once() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(deployer(Harbour()), "Deploy it.", run_id="r")
+        for edit in ("version 1.3", "[1]", None):
+            with pytest.raises(UsageError, match="must be a JSON object"):
+                await engine.answer("r", "deployer/step-1/tool-1/approve", Answer.edit(edit))
+
+
+@pytest.mark.parametrize(
+    ("approve", "asks"),
+    [(None, False), (Approve(tools=["look"]), False), (Approve(tools=["deploy"]), True), (Approve(after=False), False)],  # pyright: ignore[reportArgumentType]
+)
+async def test_only_the_tools_that_are_named_need_a_person(approve: Approve | None, asks: bool) -> None:
+    async with Engine("memory") as engine:
+        result = await engine.run(deployer(Harbour(), approve), "Deploy it.")
+    assert (result.status == "paused") == asks
+
+
+def test_names_that_are_no_tools_are_refused() -> None:
+    harbour = Harbour()
+    with pytest.raises(UsageError, match="did you mean 'deploy'"):
+        Toolbox(harbour.tools(), Approve(tools=("deplyo",)), "a")
+    with pytest.raises(UsageError, match="approve its reply"):
+        Toolbox(["terminate"], Approve(tools=("terminate",)), "a")
+    server = McpSpec(mcp=McpTool(command="x"))
+    Toolbox([("files", server)], Approve(tools=("files", "only-the-server-knows")), "a")
+    Toolbox(["workspace"], Approve(tools=("workspace", "write_value")), "a")
+
+
+def two_tools(request: ChatRequest) -> ChatAnswer:
+    told = [message.content for message in request.messages if message.role == "tool"]
+    if told:
+        return Say(text="; ".join(told))
+    return CallTools(
+        calls=(
+            ToolCall(name="deploy", args={"version": "1"}, id="one"),
+            ToolCall(name="look", args={"what": "2"}, id="two"),
+            ToolCall(name="deploy", args={"version": "3"}, id="three"),
+        )
+    )
+
+
+@pytest.mark.parametrize("order", list(permutations(["one", "two", "three"])))
+async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order: Sequence[str]) -> None:
+    """One at a time and each in another engine; the rest goes on waiting, and nothing is called twice."""
+    answers = {"one": Answer.approve(), "two": Answer.edit({"what": "22"}), "three": Answer.reject("no")}
+    harbour, journal = Harbour(), MemoryJournal()
+    with ModelServer(two_tools) as server:
+        model = ServerModel(url=server.url, name="m")
+
+        def agent() -> ModelAgent:
+            return ModelAgent("a", model=model, tools=harbour.tools(), approve=ALL)
+
+        async with Engine(journal) as engine:
+            result = await engine.run(agent(), "Go.", run_id="r")
+            assert len((await engine.history("r")).questions()) == 3
+        for name in order:
+            async with Engine(journal) as engine:
+                assert (result.status, result.stop_reason) == ("paused", "approval")
+                await engine.answer("r", f"a/step-1/tool-{name}/approve", answers[name])
+                result = await engine.resume("r", team=agent())
+        assert server.count == 2
+    assert result.output is not None
+    assert result.output.startswith("1 is out; 22 is fine; ")
+    assert "The call of the tool 'deploy' was refused: a person said no: no" in result.output
+    assert sorted(harbour.called) == ["deploy 1", "look 22"]
+
+
+async def test_calls_at_once_resume_to_the_same_end_from_every_point() -> None:  # law 2
+    journal, answers = MemoryJournal(), (Answer.approve(), Answer.edit({"what": "22"}), Answer.reject("no"))
+    with ModelServer(two_tools) as server:
+        model, harbour = ServerModel(url=server.url, name="m"), Harbour()
+        agent = ModelAgent("a", model=model, tools=harbour.tools(), approve=ALL)
+        expected, events = await through(agent, *answers, journal=journal)
+        for at in range(1, len(events)):
+            copy = await cut(journal, at)
+            async with Engine(copy) as engine:
+                with anyio.fail_after(10):
+                    result = await engine.resume("r", team=agent)
+                log = await copy.read("r")
+            assert result.output == expected.output, f"cut after {at}"
+            for kind in (PersonAsked, PersonAnswered):
+                keys = [event.key for event in log if isinstance(event.fact, kind)]
+                assert len(keys) == len(set(keys)) == 3
+
+
+async def test_a_call_beside_a_question_comes_back_before_the_run_is_set_down() -> None:
+    released, harbour = anyio.Event(), Harbour()
+
+    async def slow(what: str) -> str:
+        """Take a while."""
+        await released.wait()
+        harbour.called.append("slow")
+        return "slowly done"
+
+    def both(request: ChatRequest) -> ChatAnswer:
+        if any(message.role == "tool" for message in request.messages):
+            return Say(text="done")
+        return CallTools(
+            calls=(ToolCall(name="slow", args={"what": "x"}), ToolCall(name="deploy", args={"version": "1"}))
+        )
+
+    with ModelServer(both) as server:
+        tools = [slow, harbour.tools()[0]]
+        model = ServerModel(url=server.url, name="m")
+        agent = ModelAgent("a", model=model, tools=tools, approve=Approve(tools=("deploy",)))
+        async with Engine("memory") as engine:
+            handle = await engine.start(agent, "Go.", run_id="r")
+            while "person.asked" not in [event.kind for event in await engine.journal.read("r")]:
+                await anyio.sleep(0.01)
+            await anyio.sleep(0.05)
+            assert (await engine.result("r")).status == "running"
+            released.set()
+            with anyio.fail_after(10):
+                result = await handle.result()
+    assert (result.status, harbour.called) == ("paused", ["slow"])
+
+
+async def test_the_seconds_of_an_agent_stand_still_while_it_waits_for_a_person() -> None:
+    harbour = Harbour()
+    rules = deployer(harbour).script
+    agent = ScriptedAgent("a", rules, tools=harbour.tools(), approve=ALL, limits=Limits(seconds=0.3))
+    async with Engine("memory") as engine:
+        handle = await engine.start(agent, "Deploy it.", run_id="r")
+        handle.attend()
+        await anyio.sleep(0.6)
+        await engine.answer("r", "a/step-1/tool-1/approve", "approve")
+        with anyio.fail_after(10):
+            result = await handle.result()
+    assert (result.status, result.output) == ("completed", "Done.")
+    assert result.seconds < 0.5
+
+
+async def test_an_agent_of_ones_own_asks_several_people_at_once() -> None:
+    async def respond(turn: Turn, ctx: Context) -> str:
+        said: dict[str, str] = {}
+
+        async def ask(name: str) -> None:
+            said[name] = (await ctx.ask_person(Question(text=f"And {name}?"), key=name)).text
+
+        async with anyio.create_task_group() as group:
+            for name in ("x", "y"):
+                group.start_soon(ask, name)
+        return " ".join(said[name] for name in ("x", "y"))
+
+    team = Team("t", members=[FunctionAgent("a", respond)])
+    for order in permutations(["x", "y"]):
+        async with Engine("memory") as engine:
+            result = await engine.run(team, "go", run_id="r")
+            for name in order:
+                assert result.status == "paused"
+                await engine.answer("r", f"t/step-1/{name}", name.upper())
+                result = await engine.resume("r", team=team)
+        assert result.output == "X Y"
+
+
+async def test_whatever_is_neither_a_yes_nor_an_edit_is_a_no() -> None:
+    async def ask(question: Question, place: str) -> Answer:
+        return Answer(text="whatever")
+
+    def fit(data: object) -> str:
+        raise AgentError("never asked")
+
+    decision = await decided(ask, approval("May it?", "x"), "p", fit)
+    assert (decision.agreed, decision.reason) == (False, "a person said no")

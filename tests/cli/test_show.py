@@ -1,0 +1,185 @@
+"""Teams drawn for terminals and as Mermaid, by `show` and by `run --graph`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from rich.cells import cell_len
+
+from teamwright import FunctionAgent, Limits, Outcome, Team, load_team
+from teamwright.cli.drawing import drawn
+from teamwright.cli.mermaid import mermaid
+from teamwright.cli.picture import picture_of
+from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.registry import OWN
+from teamwright.strategies.sketch import Arrow, Node, Sketch
+from tests.cli.conftest import Call
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ID = r"[ngt]\d+(?:_\d+)?"
+TEXT = r'"(?:[^"#&<>`|]|#(?:\d+|quot|amp|lt|gt);|<br/>)*"'
+NODES = rf"{ID}(?: & {ID})*"
+LINES = re.compile(
+    rf"flowchart TD|subgraph {ID}\[{TEXT}\]|end|{ID}(?:\[{TEXT}\]|\({TEXT}\)|\(\[{TEXT}\]\)|\[\[{TEXT}\]\])"
+    rf"|{NODES} -->(?:\|{TEXT}\|)? {NODES}"
+)
+
+
+def agents(*names: str) -> list[FunctionAgent]:
+    return [FunctionAgent(name, lambda turn: "x") for name in names]
+
+
+def check_mermaid(text: str) -> None:
+    """Every line is one that Mermaid knows, boxes are closed, and arrows lead to what is there."""
+    lines = [line.strip() for line in text.splitlines()]
+    assert [line for line in lines if not LINES.fullmatch(line)] == []
+    assert lines.count("end") == len([line for line in lines if line.startswith("subgraph")])
+    made = {found[1] for line in lines if " -->" not in line and (found := re.match(rf"(?:subgraph )?({ID})", line))}
+    used = {one for line in lines if " -->" in line for one in re.findall(ID, re.sub(TEXT, "", line))}
+    assert used <= made
+    assert len([line for line in lines if "-->" in line]) <= 500
+
+
+class Odd:
+    """A strategy of somebody else's that draws what it likes."""
+
+    name, version = "odd", 1
+
+    def __init__(self, sketch: Sketch) -> None:
+        self._sketch = sketch
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        return self._sketch
+
+    async def run(self, task: object, members: Members, ctx: object) -> Outcome:
+        return Outcome()
+
+
+@pytest.mark.parametrize("name", [*OWN, "improvement", "transformation", "code_review", "annotation"])
+def test_every_example_can_be_drawn_in_eighty_columns_and_as_mermaid(name: str) -> None:
+    team = load_team(EXAMPLES / name)
+    picture = picture_of(team)
+    text = drawn(picture)
+    assert max(map(cell_len, text.splitlines())) <= 80
+    for agent in (*team.members, *team.helpers):
+        assert agent.name in text
+    check_mermaid(mermaid(picture))
+
+
+def test_a_line_of_members_is_a_line(call: Call) -> None:
+    lines = call("show", EXAMPLES / "refactoring").out.splitlines()[2:]
+    assert [line.split()[:2] for line in lines] == [
+        ["●", "code-analyzer"], ["↓"], ["●", "refactoring-planner"], ["↓"], ["●", "code-generator"], ["↓"],
+        ["●", "test-generator"], ["↓"], ["●", "validator"],
+    ]  # fmt: skip
+
+
+def test_conditions_and_ways_back_are_listed(call: Call) -> None:
+    text = call("show", EXAMPLES / "graph").out
+    assert "  ├→ inspector              when data.kind == 'health'\n  └→ baker\n" in text
+    assert "  ├→ writer                 when data.marks < 8" in text
+
+
+def test_what_is_side_by_side_stands_together() -> None:
+    text = drawn(picture_of(load_team(EXAMPLES / "transformation")))
+    assert "  ┌ ● code-analyzer" in text
+    assert "  └ ● security-scanner" in text
+    assert "  ⇅ delegates to\n  ┌ ● security" in drawn(picture_of(load_team(EXAMPLES / "code_review")))
+
+
+def test_a_team_within_a_team_is_drawn_inside_it_and_once() -> None:
+    inner = Team("inner", members=agents("a", "b"), limits=Limits(tokens=500))
+    picture = picture_of(Team("outer", members=[inner, *agents("c"), inner]))
+    assert drawn(picture).splitlines() == [
+        "■ outer                   sequential",
+        "  ■ inner                   sequential · at most 500 tokens",
+        "  │   ● a                       function",
+        "  │   ↓",
+        "  │   ● b                       function",
+        "  ↓",
+        "  ● c                       function",
+        "  ↓",
+        "  ■ inner                   sequential · drawn above",
+    ]
+    chart = mermaid(picture)
+    check_mermaid(chart)
+    assert '[["inner"]]' in chart
+
+
+@pytest.mark.parametrize("strategy", ["sequential", "round_robin", "fan_out", "hierarchical", "selector", "undrawn"])
+def test_a_team_of_fifty_stays_readable(strategy: str) -> None:
+    members, helpers = agents(*(f"reader-{number:02}" for number in range(50))), agents("lead")
+    choices: dict[str, dict[str, JsonValue]] = {
+        "fan_out": {"splitter": "lead", "aggregator": "lead"},
+        "hierarchical": {"orchestrator": "lead"},
+        "selector": {"agent": "lead"},
+    }
+    options = choices.get(strategy)
+    named = Odd(Sketch(nodes=tuple(Node(id=m.name, agent=m.name) for m in members)))
+    turns = 3 if strategy in {"round_robin", "selector"} else None
+    team = Team(
+        "wide", members=members, helpers=helpers if options else (), max_turns=turns, options=options,
+        strategy=named if strategy == "undrawn" else strategy,
+    )  # fmt: skip
+    text = drawn(picture_of(team))
+    lines = text.splitlines()
+    assert len(lines) <= 55
+    assert max(map(cell_len, lines)) <= 80
+    assert all(member.name in text for member in members)
+    check_mermaid(mermaid(picture_of(team)))
+
+
+def test_a_thousand_workers_are_counted_and_mermaid_keeps_to_its_limits() -> None:
+    members = agents(*(f"w{number}" for number in range(1000)))
+    options: dict[str, JsonValue] = {"chunks": [1], "aggregator": "sum"}
+    picture = picture_of(Team("t", members=members, helpers=agents("sum"), strategy="fan_out", options=options))
+    text = drawn(picture)
+    assert "┌ 1000 × ●" in text
+    assert "… and 880 more" in text
+    chart = mermaid(picture)
+    check_mermaid(chart)
+    assert len(chart) < 50_000
+
+
+def test_whatever_a_strategy_writes_the_drawing_holds_it() -> None:
+    wild = 'say "hi" <b>#1</b> `x` a|b & \x1b[31mred\n\u202eends ' + "long " * 80 + "漢字" * 60
+    nodes = (Node(id="x", agent="a", label=wild, about=wild), Node(id="y", label="end"), Node(id="z", agent="gone"))
+    arrows = (Arrow(source="x", to="x", label=wild), Arrow(source="y", to="x"), Arrow(source="x", to="y", label="1"))
+    picture = picture_of(Team("t", members=agents("a"), strategy=Odd(Sketch(nodes=nodes, arrows=arrows))))
+    check_mermaid(mermaid(picture))
+    assert "\x1b" not in drawn(picture)
+
+
+def test_show_gives_text_mermaid_or_json(call: Call, tmp_path: Path) -> None:
+    manifest = EXAMPLES / "dag" / "team.yaml"
+    assert call("show", manifest).out.startswith("■ fair")
+    chart = call("show", manifest, "--mermaid").out
+    assert chart.startswith("flowchart TD\n")
+    told = call("show", manifest, "--json").json
+    assert told.keys() >= {"team", "strategy", "nodes", "arrows", "agents", "teams", "mermaid"}
+    assert told["mermaid"] + "\n" == chart
+    assert call("show", manifest, "--mermaid", "--out", tmp_path / "team.mmd").out == ""
+    assert (tmp_path / "team.mmd").read_text() == chart
+
+
+def test_run_draws_the_team_instead_of_running_it(call: Call) -> None:
+    manifest = EXAMPLES / "dag"
+    assert call("run", manifest, "--graph").out == call("show", manifest).out
+    assert call("run", manifest, "A task", "--graph", "--mermaid").out == call("show", manifest, "--mermaid").out
+    assert call("runs", "list", "--json").json == []
+    assert call("run", "--graph").code == 2
+
+
+def test_one_of_several_teams_is_drawn_by_name(call: Call) -> None:
+    ark = EXAMPLES / "ark"
+    files = (ark / "nested.yaml", "--with", ark / "graph.yaml", "--with", ark / "agents.yaml")
+    scripted = ("--model", f"scripted:{ark / 'replies.yaml'}")
+    assert "  │   ● researcher" in call("show", *files, *scripted, "--team", "nested-team").out
+    assert call("show", *files, *scripted, "--team", "graph-team").out.startswith("■ graph-team")
+    assert call("show", *files, *scripted, "--team", "graf-team").code == 2

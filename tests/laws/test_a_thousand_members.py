@@ -1,0 +1,182 @@
+"""A thousand members side by side, of whom 5 % are told to slow down and 2 % time out: all accounted for, limits held.
+
+In virtual time, so that the minutes which the limits take pass at once; and a smaller one over real sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+from teamwright import Engine, Limits, ModelAgent, RetryPolicy, RunResult, Team
+from teamwright.errors import RateLimited
+from teamwright.journal.memory import MemoryJournal
+from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.events import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned, BudgetThrottled, Event
+from teamwright.values.limits import Pace
+from teamwright.values.specs import ServerModel
+from teamwright.values.usage import Usage
+from tests.laws.orchestra import RUN_ID, TASK, cut, log_of
+from tests.laws.program import program_team
+from tests.laws.test_every_task_has_a_parent import check_endings
+from tests.runtime.virtual_time import Answering, Caller, Provider, in_virtual_time, most_in_a_minute, now
+
+MEMBERS = 1000
+PACE = Pace(requests_per_minute=120, tokens_per_minute=6000, concurrency=40)
+LIMITS = Limits(tokens=65_000, calls=1200)
+RETRY = RetryPolicy(attempts=2, backoff=1)
+SPENT = Usage(requests=1, input_tokens=20, output_tokens=30)
+FOREVER = 1e6
+
+
+def fate(member: int) -> Answering:
+    """What becomes of a member's attempts: of a hundred, five are told to slow down and two wait for nothing.
+
+    Of a thousand, five are told so each time and five never hear anything, so these ten fail in the end.
+    """
+    often = 99 if member % 200 in (7, 11) else 1
+    if member % 20 == 7:
+        return lambda attempt: RateLimited("slow down", retry_after=2) if attempt <= often else 1.0
+    if member % 50 == 11:
+        return lambda attempt: FOREVER if attempt <= often else 1.0
+    return lambda attempt: 1.0 + member % 7
+
+
+def thousand(provider: Provider) -> Team:
+    members = [
+        Caller(f"m{number}", provider, PACE, cap=50, retry=RETRY, timeout=20.0, own=fate(number))
+        for number in range(MEMBERS)
+    ]
+    program = ["all", MEMBERS, *(["ask", member.name] for member in members)]
+    return program_team("thousand", program, members, limits=LIMITS)
+
+
+def doomed() -> dict[str, str]:
+    """Who fails in the end, and how."""
+    slow = {f"m{number}": "rate_limit" for number in range(7, MEMBERS, 200)}
+    return slow | {f"m{number}": "timeout" for number in range(11, MEMBERS, 200)}
+
+
+def test_a_thousand_members_are_all_accounted_for_and_the_limits_hold() -> None:  # P-13
+    provider, journal = Provider(usage=SPENT, fails_after=0.5), MemoryJournal()
+
+    async def main() -> RunResult:
+        async with Engine(journal, wall=now) as engine:
+            with anyio.fail_after(3600):
+                return await engine.run(thousand(provider), TASK, run_id=RUN_ID)
+
+    result, events = in_virtual_time(main), log_of(journal)
+    check_accounts(result, events)
+    check_pace(provider)
+    check_rests(events)
+    called = [event for event in events if isinstance(event.fact, AgentCalled)]
+    assert len(called) == len(provider.began) == MEMBERS + 45 + 2 * 5 + 15 + 2 * 5
+    assert provider.peak == PACE.concurrency
+
+
+def test_a_thousand_members_survive_a_crash_in_the_middle() -> None:  # P-13
+    provider, whole = Provider(usage=SPENT, fails_after=0.5), MemoryJournal()
+
+    async def begin() -> None:
+        async with Engine(whole, wall=now) as engine:
+            await engine.start(thousand(provider), TASK, run_id=RUN_ID)
+            await asyncio.sleep(120)
+
+    in_virtual_time(begin)
+    journal = cut(whole, len(log_of(whole)) * 9 // 10)
+    recorded = {event.key for event in log_of(journal) if isinstance(event.fact, AgentReturned)}
+    again = Provider(usage=SPENT, fails_after=0.5)
+
+    async def resume() -> RunResult:
+        await asyncio.sleep(log_of(journal)[-1].time)
+        async with Engine(journal, wall=now) as engine:
+            return await engine.resume(RUN_ID, team=thousand(again))
+
+    check_accounts(in_virtual_time(resume), log_of(journal))
+    check_pace(again)
+    assert 100 < len(recorded) < MEMBERS
+    assert not {who.partition(":")[2] for who in again.who} & recorded
+
+
+def check_accounts(result: RunResult, events: Sequence[Event]) -> None:
+    """Everybody ended once and as it must, every attempt has at most one outcome, and the budget was kept."""
+    check_endings(events)
+    assert result.status == "completed"
+    failed = {event.fact.member: event.fact.error for event in events if isinstance(event.fact, AgentFailed)}
+    assert failed == doomed()
+    said = Counter(message.name for message in result.messages if message.name != "program")
+    assert said == dict.fromkeys({f"m{number}" for number in range(MEMBERS)} - failed.keys(), 1)
+    assert result.usage.total_tokens <= (LIMITS.tokens or 0)
+    assert sum(isinstance(event.fact, AgentCalled) for event in events) <= (LIMITS.calls or 0)
+
+
+def check_pace(provider: Provider) -> None:
+    """What the provider saw at once and within any minute."""
+    assert provider.out == 0
+    assert provider.peak <= (PACE.concurrency or 0)
+    assert most_in_a_minute(provider.began) <= (PACE.requests_per_minute or 0)
+    assert most_in_a_minute(provider.began, provider.cost) <= (PACE.tokens_per_minute or 0)
+
+
+def check_rests(events: Sequence[Event]) -> None:
+    """While the model was said to rest nobody called it, and it was said no more often than it was so."""
+    throttled = [event for event in events if isinstance(event.fact, BudgetThrottled)]
+    refused = [
+        event for event in events if isinstance(event.fact, AgentCallFailed) and event.fact.error == "rate_limit"
+    ]
+    assert 0 < len(throttled) <= len(refused)
+    left = [event.time for event in events if isinstance(event.fact, AgentCalled)]
+    for event in throttled:
+        seconds = event.fact.seconds if isinstance(event.fact, BudgetThrottled) else 0.0
+        assert not [time for time in left if event.time < time < event.time + seconds]
+
+
+class Busy:
+    """A server's answers: of a hundred, five are told to slow down at first and two hear nothing; counts who is in."""
+
+    def __init__(self) -> None:
+        self.at_work = self.peak = 0
+        self._lock = threading.Lock()
+        self._seen: Counter[str] = Counter()
+
+    def __call__(self, request: ChatRequest) -> ChatAnswer:
+        name = request.messages[0].content
+        number = int(name.removeprefix("member "))
+        with self._lock:
+            self._seen[name] += 1
+            first = self._seen[name] == 1
+            self.at_work += 1
+            self.peak = max(self.peak, self.at_work)
+        time.sleep(0.01)
+        with self._lock:
+            self.at_work -= 1
+        if first and number % 20 == 7:
+            return Fail(status=429, retry_after=0.1)
+        return Say(text=f"{name} is fine", delay=60.0 if first and number % 50 == 11 else 0.0)
+
+
+async def test_a_hundred_members_over_real_sockets(tmp_path: Path) -> None:  # P-13
+    retry = RetryPolicy(attempts=5, backoff=0.01)
+    with ModelServer(busy := Busy()) as server:
+        model = ServerModel(url=server.url, name="test", concurrency=6)
+        members = [
+            ModelAgent(f"m{number}", model=model, instructions=f"member {number}", timeout=1.5, retry=retry)
+            for number in range(100)
+        ]
+        program = ["all", 100, *(["ask", member.name] for member in members)]
+        async with Engine(tmp_path / "journal.db") as engine:
+            result = await engine.run(program_team("hundred", program, members), TASK, run_id=RUN_ID)
+            events = await engine.journal.read(RUN_ID)
+        assert server.count >= 100 + 5 + 2
+    check_endings(events)
+    said = {message.content for message in result.messages if message.name != "program"}
+    assert said == {f"member {number} is fine" for number in range(100)}
+    assert 1 < busy.peak <= 6
+    assert {event.fact.model for event in events if isinstance(event.fact, BudgetThrottled)} == {"test"}
