@@ -11,6 +11,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.strategies.protocol import Members, Settings
+from teamwright.values.events import Event
 from teamwright.values.turns import Failure
 
 
@@ -125,3 +126,11 @@ async def cut_and_resume(
         with anyio.fail_after(10):
             result = await engine.resume(run_id, team=team)
         return result, [event.kind for event in await copy.read(run_id)]
+
+
+async def until_asked(engine: Engine, run_id: str = "r") -> str:
+    """Wait until a live run asks a person, and return the key of the question."""
+    async for item in engine.follow(run_id):
+        if isinstance(item, Event) and item.kind == "person.asked":
+            return item.key
+    raise AssertionError("nobody was asked")

@@ -14,8 +14,7 @@ from teamwright import Engine, Limits, RetryPolicy, Team
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.values.events import AgentCalled, BudgetRefused
 from teamwright.values.limits import Pace
-from tests.runtime.test_limiter import run, side_by_side
-from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now
+from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(concurrency=1)
 RESERVED = 200

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Task, Team, Turn
 from teamwright.agents.scripted import Rule
@@ -90,9 +91,9 @@ async def test_an_edited_reply_is_the_only_one_that_anybody_sees() -> None:  # P
     team = Team("t", members=[heard.member("a", AFTER), heard.member("b")], share="output")
     result, events = await through(team, {"approve-after": Answer.edit("the better text")})
     assert [message.content for message in result.messages] == ["the better text", "b: the better text"]
-    assert [prompt for name, prompt in heard.calls] == ["go", "the better text"]
+    assert [prompt for _, prompt in heard.calls] == ["go", "the better text"]
     assert len(heard.calls) == 2
-    assert [event.key for event in events if event.kind == "agent.replied"][0] == "t/step-1"
+    assert next(event.key for event in events if event.kind == "agent.replied") == "t/step-1"
 
 
 @pytest.mark.parametrize(("points", "ending"), [(BEFORE, "approve-before"), (AFTER, "approve-after")])
@@ -199,7 +200,7 @@ async def test_what_was_said_on_the_way_to_a_rejected_answer_is_kept() -> None:
 
 
 async def test_an_edit_that_does_not_fit_the_schema_is_told_and_asked_again() -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     agent = ScriptedAgent("a", [Rule.model_validate({"json": {"n": 1}})], output_schema=schema, approve=AFTER)
     answers = {"approve-after": Answer.edit('{"n": "two"}'), "approve-after-2": Answer.edit('{"n": 2}')}
     result, events = await through(Team("t", members=[agent]), answers)

@@ -268,3 +268,33 @@ async def test_a_fork_of_a_cancelled_run_goes_on_from_any_of_its_events() -> Non
             with anyio.fail_after(5):
                 forked = await engine.fork("r", at=at, team=team)
             assert [message.content for message in forked.messages] == ["said", "said at last"]
+
+
+async def test_a_fork_of_nested_teams_pays_only_for_what_is_missing_from_any_event() -> None:
+    members = Counting()
+
+    def made() -> Team:
+        inner = Team("m", members=[members.agent("d")])
+        return Team(
+            "t",
+            members=[
+                Team("i", members=[members.agent("a")]),
+                Team("j", members=[members.agent("b")]),
+                Team("k", members=[members.agent("c"), inner]),
+            ],
+        )
+
+    async with Engine("memory") as engine:
+        whole = await engine.run(made(), "go", run_id="r")
+        events = await engine.journal.read("r")
+        for at in range(1, len(events) + 1):
+            members.calls.clear()
+            with anyio.fail_after(5):
+                forked = await engine.fork("r", at=at, team=made(), new_id=f"fork-{at}")
+            known = {e.key for e in events[:at] if e.kind == "agent.replied" and e.key.count("/") >= 2}
+            leaves = len(known - {"t/step-3/step-2"})
+            assert (forked.messages, len(members.calls)) == (whole.messages, 4 - leaves)
+        members.calls.clear()
+        with anyio.fail_after(5):
+            again = await engine.fork("fork-20", team=made())
+        assert (again.messages, members.calls) == (whole.messages, [])

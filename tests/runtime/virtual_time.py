@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from teamwright import Context, Reply, RetryPolicy, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+import anyio
+
+from teamwright import Context, Engine, Outcome, Reply, RetryPolicy, RunResult, Task, Team, Turn
+from teamwright.agents.protocol import Agent, Attempt, Effect, Returned
+from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies.protocol import Members
+from teamwright.values.events import Event
 from teamwright.values.limits import Limits, Pace
 from teamwright.values.usage import Usage
+from tests.runtime.teams import Written, says
 
 T = TypeVar("T")
 SPENT = Usage(requests=1, input_tokens=10, output_tokens=10)
@@ -131,3 +137,24 @@ def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = Non
         ),
         default=0,
     )
+
+
+def side_by_side(name: str, members: Sequence[Agent], width: int = 1000) -> Team:
+    """Everybody at once; who failed says so."""
+
+    async def run(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(width) as branches:
+            for member in members:
+                branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn(task.text), key="ask"))
+            endings = [branch.result() async for branch in branches.finished()]
+        return says(" ".join(type(ending).__name__ for ending in endings))
+
+    return Team(name, members=members, strategy=Written(run))
+
+
+async def run(team: Team, journal: MemoryJournal | None = None, run_id: str = "r") -> tuple[RunResult, list[Event]]:
+    journal = journal or MemoryJournal()
+    async with Engine(journal, wall=now) as engine:
+        with anyio.fail_after(100_000):
+            result = await engine.run(team, "go", run_id=run_id)
+    return result, await journal.read(run_id)

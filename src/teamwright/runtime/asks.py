@@ -68,7 +68,10 @@ class Ask:
             ending, event = await self._take_turn(child, place, recorded)
         finally:
             run.agents_at_work += inside
-        run.turnstile.announce(full)
+        if full in run.past.reopened:
+            run.past.reopened.discard(full)
+        else:
+            run.turnstile.announce(full)
         await run.turnstile.arrive(context.lane, full, context.agent_scope)
         return self._hear(full, ending, event)
 

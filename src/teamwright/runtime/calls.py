@@ -55,6 +55,8 @@ class Calls:
             )
             recorded = RecordedCall(self._effect.request, attempts=recorded.attempts)
         if recorded is not None and recorded.outcome is not None:
+            if run.past.writes:
+                self._context.workspace.has_passed(self._key)
             returned = run.past.returned(recorded)
             self._context.spend(returned.usage)
             return returned

@@ -43,6 +43,7 @@ from teamwright.values.events import (
     ScopeExpired,
     ScopeWaited,
     TeamEnded,
+    TeamReopened,
 )
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import SEPARATOR
@@ -249,7 +250,9 @@ class RunHistory:
         taken = (e for e in self.events if e.number <= last and e.number not in under_way)
         shared = [e for e in taken if not self._open_on_a_fork(e, cancel)]
         facts = [Event(run_id, 1, now, "", "", begun)]
-        facts += [replace(e, run_id=run_id, number=number) for number, e in enumerate(shared, start=2)]
+        for number, event in enumerate(shared, start=2):
+            fact = TeamReopened() if self._ends_a_team(event) else event.fact
+            facts.append(replace(event, run_id=run_id, number=number, fact=fact))
         return Batch(facts, bodies)
 
     def _cancelled_at(self) -> float:
@@ -260,11 +263,14 @@ class RunHistory:
         return next(cancels, inf)
 
     def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
-        """Whether a fork leaves this out: who drove the run, and how teams ended, since their members may differ."""
+        """Whether a fork leaves this out: who drove the run, how the whole team ended, and what a cancel stopped."""
         if isinstance(event.fact, AgentReplied | AgentFailed):
             ask = self.past.asks[event.key]
-            return ask.is_team or (ask.stopped and event.number > cancelled_at)
+            return not event.scope or (ask.stopped and (ask.is_team or event.number > cancelled_at))
         return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded))
+
+    def _ends_a_team(self, event: Event) -> bool:
+        return isinstance(event.fact, AgentReplied | AgentFailed) and self.past.asks[event.key].is_team
 
     def _failure(self, ended: RunEnded | None) -> Failure | None:
         if ended is None or ended.error is None:

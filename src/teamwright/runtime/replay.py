@@ -39,6 +39,7 @@ from teamwright.values.events import (
     RunStarted,
     ScopeExpired,
     ScopeWaited,
+    TeamReopened,
     TimerFired,
     TimerSet,
     WorkspaceConflicted,
@@ -121,6 +122,7 @@ class Past:
     timers: dict[str, float] = field(default_factory=dict[str, float])
     fired: set[str] = field(default_factory=set[str])
     expired: set[str] = field(default_factory=set[str])
+    reopened: set[str] = field(default_factory=set[str])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
     open: dict[str, Spending] = field(default_factory=dict[str, Spending])
@@ -248,6 +250,11 @@ class Past:
         if not ask.stopped:
             self._schedule(event, key)
 
+    def _reopened(self, event: Event, fact: TeamReopened) -> None:
+        """The team ends anew, but at the same place in the order."""
+        self.reopened.add(event.key)
+        self._schedule(event, event.key)
+
     def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
         self.writes[event.key] = event
 
@@ -270,6 +277,7 @@ class Past:
         TimerSet: _timer_set,
         TimerFired: _timer_fired,
         ScopeExpired: _expired,
+        TeamReopened: _reopened,
         WorkspaceWritten: _written,
         WorkspaceConflicted: _written,
     }

@@ -91,6 +91,12 @@ class RunWorkspace:
         assert isinstance(event.fact, WorkspaceWritten)
         return event.fact.revision
 
+    def has_passed(self, key: str) -> None:
+        """An effect was handed back from the record: what it wrote counts as seen, as it did when it was made."""
+        inside = key + SEPARATOR
+        numbers = (event.number for event in self._context.run.past.writes.values() if event.key.startswith(inside))
+        self.horizon.number = max((self.horizon.number, *numbers))
+
     def _decide(self, name: str, value: JsonValue, version: int | None) -> WorkspaceWritten | WorkspaceConflicted:
         run = self._context.run
         held = run.store.get(name)

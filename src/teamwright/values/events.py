@@ -123,6 +123,12 @@ class TeamStarted(Record, frozen=True):
     share: str = "transcript"
 
 
+class TeamReopened(Record, frozen=True):
+    """In the run that this one was forked from a nested team had ended here. Its members may differ: it ends anew."""
+
+    kind: ClassVar = "team.reopened"
+
+
 class TeamEnded(Record, frozen=True):
     kind: ClassVar = "team.ended"
     stop_reason: StopReason
@@ -446,7 +452,8 @@ class Custom(Record, frozen=True):
 Fact = (
     RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
     | ScopeWaited | RunNotified
-    | TeamStarted | TeamEnded | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
+    | TeamStarted | TeamReopened | TeamEnded
+    | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached
     | StepSkipped
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed

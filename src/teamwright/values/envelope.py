@@ -1,0 +1,118 @@
+"""The envelope that members hand each other in place of transcripts, and the policy that keeps it small.
+
+An envelope has a fixed form and is checked when it is made. How long its parts may be is the policy's matter, so that
+what a model wrote too long can be cut and need not be asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self, cast
+
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
+
+from teamwright.values.frozen import Value
+
+EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
+RiskLevel = Literal["low", "medium", "high", "critical"]
+
+ELLIPSIS = "…"
+
+
+def _percent(value: object) -> object:
+    """A share between 0 and 1 as a percentage; whatever else stands there is left as it is."""
+    if isinstance(value, bool):
+        raise ValueError("it is a number from 0 to 100, not true or false")  # noqa: TRY004 - pydantic tells it in words
+    return round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
+
+
+Confidence = Annotated[
+    int,
+    Field(ge=0, le=100),
+    BeforeValidator(_percent),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 100},
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+            ]
+        }
+    ),
+]
+Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
+
+
+class Envelope(Value):
+    """One message between members: how far a task is, in short, and where the rest can be read."""
+
+    run_id: Text = Field(description="the run")
+    task_id: Text = Field(description="the step or task that it is about")
+    sender: Text = Field(description="who writes it")
+    recipient: Text = Field(description="who it is for: a member, or the one who coordinates")
+    status: EnvelopeStatus = Field(description="how far the task is")
+    confidence: Confidence = Field(description="how sure the sender is, 0 to 100; 0.91 is read as 91")
+    risk_level: RiskLevel = Field(description="high and critical are a matter for the one who coordinates")
+    summary: str = Field(description="what came of it, in a few sentences")
+    artifacts: tuple[Text, ...] = Field(
+        description="pointers to the evidence: paths and URIs, never the content itself"
+    )
+    needs: tuple[Text, ...] = Field(description="what the sender waits for, or what this unblocks")
+    next_action: Text = Field(description="what is to be done next")
+
+
+class HandoffPolicy(Value):
+    """How long an envelope may be."""
+
+    min_summary_chars: int = Field(default=16, ge=0, description="a shorter summary says too little")
+    max_summary_chars: int = Field(default=320, ge=1, description="a longer summary is cut")
+    max_artifacts: int = Field(default=8, ge=1, description="pointers in one envelope")
+    max_needs: int = Field(default=6, ge=1, description="needs in one envelope")
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.max_summary_chars < self.min_summary_chars:
+            raise ValueError(
+                f"max_summary_chars ({self.max_summary_chars}) is below min_summary_chars ({self.min_summary_chars})"
+            )
+        return self
+
+    def check(self, envelope: Envelope) -> list[str]:
+        """Every breach, in words."""
+        return list(self._breaches(envelope))
+
+    def _breaches(self, envelope: Envelope) -> Iterator[str]:
+        length = len(envelope.summary)
+        if length < self.min_summary_chars:
+            yield f"the summary has {length} characters, and at least {self.min_summary_chars} are needed: say more"
+        if length > self.max_summary_chars:
+            yield f"the summary has {length} characters, and at most {self.max_summary_chars} are allowed: say less"
+        for what, found, most in (
+            ("artifacts", len(envelope.artifacts), self.max_artifacts),
+            ("needs", len(envelope.needs), self.max_needs),
+        ):
+            if found > most:
+                yield f"there are {found} {what}, and at most {most} are allowed: keep those that matter most"
+
+    def compact(self, envelope: Envelope) -> Envelope:
+        """The envelope with what is too long cut off.
+
+        The result has no breach, unless its summary was too short to begin with.
+        """
+        summary = envelope.summary
+        if len(summary) > self.max_summary_chars:
+            # No blank is trimmed before the ellipsis: a summary of blanks would come out shorter than it may be.
+            summary = summary[: self.max_summary_chars - 1] + ELLIPSIS
+        cut = {
+            "summary": summary,
+            "artifacts": envelope.artifacts[: self.max_artifacts],
+            "needs": envelope.needs[: self.max_needs],
+        }
+        return envelope.model_copy(update=cut)
+
+
+def envelope_schema() -> dict[str, JsonValue]:
+    """The JSON Schema of an envelope."""
+    schema = cast("dict[str, JsonValue]", Envelope.model_json_schema())
+    for field in cast("dict[str, dict[str, JsonValue]]", schema["properties"]).values():
+        field.pop("title", None)  # it only repeats the field's name
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Teamwright envelope"}

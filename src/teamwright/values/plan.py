@@ -1,0 +1,33 @@
+"""A plan: the steps of some work, what each needs, owns and may cost. It never says how they are worked through."""
+
+from __future__ import annotations
+
+from pydantic import AliasChoices, Field
+
+from teamwright.values.frozen import Value
+from teamwright.values.specs import MemberName
+
+
+class Step(Value):
+    """One step: who does what, after what, on what, and for about how much.
+
+    Names, needs and circles are checked where all steps of a plan are seen together.
+    """
+
+    id: str = Field(description="its name, under which its output reaches the steps that need it")
+    agent: MemberName | None = Field(default=None, description="who works on it; else the member named like the step")
+    needs: tuple[str, ...] = Field(default=(), description="ids of the steps whose output it works on")
+    owns: tuple[str, ...] = Field(
+        default=(), description="keys, such as paths, that no other step may own at the same time"
+    )
+    execution_tokens: int = Field(default=0, ge=0, description="what the work is expected to take")
+    coordination_tokens: int = Field(default=0, ge=0, description="what talk about it is expected to take")
+    task: str | None = Field(default=None, description="what to do; else the task of the team")
+
+
+class Plan(Value):
+    """Steps that stand on each other, in any order. A file of tasks spells them `tasks`."""
+
+    steps: tuple[Step, ...] = Field(
+        min_length=1, validation_alias=AliasChoices("steps", "tasks"), description="the steps"
+    )
