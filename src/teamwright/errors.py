@@ -3,6 +3,7 @@
 TeamwrightError
 ├── UsageError                    the caller can fix it: bad names, arguments, manifests (exit code 2)
 │   ├── ManifestError             one or more problems, each with a place
+│   ├── PlanError                 steps that can't be worked through, with every reason
 │   ├── UnknownName               with the nearest names
 │   ├── DuplicateName
 │   ├── InvalidName
@@ -72,6 +73,14 @@ class ManifestError(UsageError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PlanError(UsageError):
+    """A plan can't be worked through; all reasons are here."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
 
 
 class UnknownName(UsageError):

@@ -22,7 +22,7 @@ from teamwright.values.approvals import Approve, approval
 from teamwright.values.events import Event, PersonAnswered, PersonAsked
 from teamwright.values.people import Answer, Question
 from teamwright.values.specs import McpSpec, McpTool, ServerModel
-from tests.runtime.teams import cut
+from tests.runtime.teams import cut, until_asked
 
 ALL = Approve(tools=True)
 
@@ -56,7 +56,9 @@ def deployer(harbour: Harbour, approve: Approve | None = ALL) -> ScriptedAgent:
     return ScriptedAgent("deployer", rules, tools=harbour.tools(), approve=approve)
 
 
-async def through(agent: Agent, *answers: Answer, journal: MemoryJournal | None = None) -> tuple[RunResult, list[Event]]:
+async def through(
+    agent: Agent, *answers: Answer, journal: MemoryJournal | None = None
+) -> tuple[RunResult, list[Event]]:
     """Run the agent, answering one open question after the other, each in an engine of its own."""
     kept, left = journal or MemoryJournal(), list(answers)
     async with Engine(kept) as engine:
@@ -101,9 +103,7 @@ async def test_a_refused_call_is_told_to_the_model_which_goes_on() -> None:  # P
 
 async def test_arguments_that_do_not_fit_are_told_back_and_asked_again() -> None:
     harbour = Harbour()
-    result, events = await through(
-        deployer(harbour), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"})
-    )
+    result, events = await through(deployer(harbour), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"}))
     assert (result.output, harbour.called) == ("Done.", ["deploy 1.3"])
     texts = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
     assert "do not fit the tool 'deploy'" in texts[1]
@@ -217,8 +217,7 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_set_down() 
         agent = ModelAgent("a", model=model, tools=tools, approve=Approve(tools=("deploy",)))
         async with Engine("memory") as engine:
             handle = await engine.start(agent, "Go.", run_id="r")
-            while "person.asked" not in [event.kind for event in await engine.journal.read("r")]:
-                await anyio.sleep(0.01)
+            await until_asked(engine)
             await anyio.sleep(0.05)
             assert (await engine.result("r")).status == "running"
             released.set()

@@ -9,7 +9,7 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from teamwright.values.events import Delta, Event
 from teamwright.values.people import Answer, Question
 from tests.cli.conftest import write_team
 from tests.cli.test_processes import PROGRAM, finish
+from tests.runtime.teams import until_asked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
@@ -129,7 +130,9 @@ class Watching(Silent):
         self.closed += 1
 
 
-async def attended(made: Desk, team: Team, meanwhile: object = None) -> tuple[str, Watching]:
+async def attended(
+    made: Desk, team: Team, meanwhile: Callable[[Engine], Awaitable[None]] | None = None
+) -> tuple[str, Watching]:
     """Run a team with somebody at the desk; returns how it ended."""
     view = Watching()
     async with Engine("memory") as engine:
@@ -138,14 +141,14 @@ async def attended(made: Desk, team: Team, meanwhile: object = None) -> tuple[st
         handle.attend()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(asker.run)
-            if callable(meanwhile):
-                tasks.start_soon(meanwhile, engine)
+            if meanwhile is not None:
+                tasks.start_soon(meanwhile, engine)  # pyright: ignore[reportArgumentType]
             with anyio.fail_after(20):
                 async for item in engine.follow("r"):
                     await asker.take(item)
-                result = await handle.result()
             tasks.cancel_scope.cancel()
         await asker.show()
+        result = await engine.result("r")
         kinds = [event.kind for event in await engine.journal.read("r")]
     assert view.shown == kinds
     return f"{result.status} {result.output}", view
@@ -167,9 +170,9 @@ async def test_a_question_that_is_put_off_sets_the_run_down_when_nothing_else_is
 
 async def test_a_question_that_somebody_else_answers_is_taken_off_the_screen() -> None:
     async def elsewhere(engine: Engine) -> None:
-        while "How is a?" not in made.screen.getvalue():
-            await anyio.sleep(0.01)
-        await engine.answer("r", "t/step-1/q", "better")
+        key = await until_asked(engine)
+        await anyio.sleep(0.2)
+        await engine.answer("r", key, "better")
 
     with desk(None) as made:
         ended, _ = await attended(made, Team("t", members=[counting("a")]), elsewhere)
@@ -276,9 +279,7 @@ async def test_a_live_run_takes_an_answer_within_a_tenth_of_a_second(tmp_path: P
     async with Engine(tmp_path / "j.db") as engine, Engine(tmp_path / "j.db") as other:
         handle = await engine.start(team, "go", run_id="r")
         handle.attend()
-        while not (asked := [e for e in await other.journal.read("r") if e.kind == "person.asked"]):
-            await anyio.sleep(0.01)
-        await other.answer("r", asked[0].key, "well")
+        await other.answer("r", await until_asked(engine), "well")
         begun = time.time()
         await handle.result()
         answered = next(e for e in await other.journal.read("r") if e.kind == "person.answered")

@@ -100,7 +100,11 @@ class Open:
         for key, question in self.questions.items():
             answer = self.answers.get(key)
             command = answer_command(self.run_id, key, question)
-            told = {"key": key, "answer": answer.to_json() if answer else None, "command": command}
+            told: dict[str, JsonValue] = {
+                "key": key,
+                "answer": answer.to_json() if answer else None,
+                "command": command,
+            }
             listed.append(question.to_json() | told)
         return {"run_id": self.run_id, "questions": listed, "resume": resume_command(self.run_id)}
 

@@ -159,8 +159,10 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
     with suppress(ClosedOutput):
         if shown.json:
-            asked = {"questions": {key: one.to_json() for key, one in questions.items()}} if questions else {}
-            result_json(ended.to_json() | asked, shown.out)
+            told = ended.to_json()
+            if questions:
+                told["questions"] = {key: one.to_json() for key, one in questions.items()}
+            result_json(told, shown.out)
         elif ended.output and (shown.out is not None or not shown.events):
             if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
                 say(f"{answer_word(ended)}\n")

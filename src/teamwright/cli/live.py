@@ -18,7 +18,7 @@ from rich.text import Text
 from teamwright.cli.board import Board, Row, State
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, message_texts
-from teamwright.cli.wording import note_text, number_text, seconds_text
+from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class LiveView:
         note = None if known else note_text(event)
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
-            self._print(Text(f"{who}! {one_line(note)}", style="yellow"))
+            mark = mark_of(event)
+            self._print(Text(f"{who}{mark} {one_line(note)}", style="yellow" if mark == "!" else "dim"))
 
     def _heading(self, row: Row, used: str) -> Text:
         heading = Text("  " * (row.depth - 1))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.board import Board
 from teamwright.cli.output import clean, line_json, one_line, say
-from teamwright.cli.wording import note_text, number_text, seconds_text
+from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed, TeamStarted
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class PlainLines:
                 return None
             case _:
                 note = note_text(event)
-                return f"{name} ! {one_line(note)}" if note else None
+                return f"{name} {mark_of(event)} {one_line(note)}" if note else None
 
     async def _said(self, fact: AgentReplied) -> str:
         texts = await message_texts(self._journal, fact)

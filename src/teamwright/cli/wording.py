@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
@@ -191,6 +191,14 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
             return [f"go on from there: {fork}"]
         case _:
             return [f'go on in the same conversation: teamwright run --continue {run} "…"']
+
+
+USUAL = (TeamDecided, TeamEmitted, TeamGoalReached, StepSkipped, RunCheckpoint, PersonAnswered)
+
+
+def mark_of(event: Event) -> Literal["·", "!"]:
+    """What stands before a note: the second where something is out of the ordinary."""
+    return "·" if isinstance(event.fact, USUAL) else "!"
 
 
 def note_text(event: Event) -> str | None:

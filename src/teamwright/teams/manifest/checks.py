@@ -84,7 +84,7 @@ def _check_approved_tools(agent: Declaration, declared: Declared, report: Report
     known = _tool_names(agent, declared)
     for name, place in given.texts("tools") if isinstance(given, Fields) else ():
         if name == TERMINATE:
-            report.problem(place, f"{agent.words}: nobody approves {TERMINATE!r}", "approve its reply, with  after: true")
+            report.problem(place, f"{agent.words}: nobody approves {name!r}", "approve its reply, with  after: true")
         elif known is not None and name not in known and not report.incomplete:
             report.problem(place, f"{agent.words} has no tool {shown(name)} to approve", report.near(name, known))
 

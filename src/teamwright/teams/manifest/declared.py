@@ -113,6 +113,6 @@ class Declared:
                 )
                 return False
         if new.kind == "tool" and new.name in (TERMINATE, WORKSPACE):
-            report.problem(new.place, f"{new.name!r} is built in", "choose another name")
+            report.problem(new.place, f"{new.name!r} is the built-in tool", "choose another name")
             return False
         return True

@@ -1,0 +1,75 @@
+"""From a plan to a schedule: order, batches that own nothing twice, tokens allotted.
+
+A pure function, linear in steps, needs and keys. A plan that can't be worked through is refused with every reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from teamwright.errors import InvalidName, PlanError
+from teamwright.planning.allotment import allot
+from teamwright.planning.batches import batches
+from teamwright.planning.graph import Fault, Graph, Node, faults
+from teamwright.planning.schedule import Batch, Schedule, locks_of
+from teamwright.values.frozen import Value
+from teamwright.values.names import NAME, suggest_name
+from teamwright.values.plan import Plan, Step
+
+
+class PlannerSettings(Value):
+    """What a schedule has to keep to."""
+
+    max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
+    run_budget: int | None = Field(default=None, ge=0, description="tokens for the whole; without it nobody is cut")
+    coordination_floor: int = Field(default=8, ge=0, description="tokens for coordination that every step should get")
+
+
+USUAL = PlannerSettings()
+
+
+def make_schedule(plan: Plan, settings: PlannerSettings = USUAL) -> Schedule:
+    """The schedule of a plan; raises `PlanError` with everything that is wrong with the plan."""
+    graph = Graph.of(nodes_of(plan.steps))
+    if found := _faults(plan.steps, graph):
+        raise PlanError([fault.text for fault in found])
+    budgets = allot(plan.steps, settings.run_budget, settings.coordination_floor)
+    tokens = {budget.task: budget.tokens for budget in budgets}
+    steps = {step.id: step for step in plan.steps}
+    order = graph.order
+    made: list[Batch] = []
+    for places in batches(graph, [steps[id_].owns for id_ in order], settings.max_parallel):
+        tasks = tuple(order[place] for place in places)
+        locks = locks_of(steps[task] for task in tasks)
+        made.append(Batch(index=len(made), tasks=tasks, locks=locks, tokens=sum(tokens[task] for task in tasks)))
+    return Schedule(
+        order=tuple(order), batches=tuple(made), budgets=budgets, total_tokens=sum(batch.tokens for batch in made)
+    )
+
+
+def plan_faults(steps: Sequence[Step]) -> list[Fault]:
+    """Everything that keeps steps from being a plan: names, needs, circles and keys."""
+    return _faults(steps, Graph.of(nodes_of(steps)))
+
+
+def nodes_of(steps: Sequence[Step]) -> list[Node]:
+    """The steps as far as their places go."""
+    return [Node(step.id, step.needs) for step in steps]
+
+
+def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
+    found = [] if _is_sound(steps, graph) else faults(nodes_of(steps))
+    for index, step in enumerate(steps):
+        if step.id and not NAME.fullmatch(step.id):
+            found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))
+        if "" in step.owns:
+            found.append(Fault(f"the step {step.id!r} owns a key without a name; take it away", index))
+    return found
+
+
+def _is_sound(steps: Sequence[Step], graph: Graph) -> bool:
+    """Whether the graph holds every step and every need, and an order of them all: then nothing need be looked for."""
+    edges = sum(map(len, graph.needs.values()))
+    return len(graph.order) == len(steps) and edges == sum(len(step.needs) for step in steps) and "" not in graph.needs

@@ -1,0 +1,106 @@
+"""The numbers of the topology model, as tables: what each topology, budget, workload, protocol and policy brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Topology = Literal["single", "lead_subagent", "star_team", "mesh_team"]
+BudgetLevel = Literal["low", "medium", "high"]
+Workload = Literal["implementation", "debugging", "research", "mixed"]
+Protocol = Literal["a2a_lite", "transcript"]
+Degradation = Literal["none", "auto", "aggressive"]
+Preference = Literal["balanced", "cost", "quality"]
+ModelTier = Literal["primary", "economy"]
+
+ALIASES: Mapping[str, Topology] = {"lead": "lead_subagent", "star": "star_team", "mesh": "mesh_team"}
+"""Short names that are taken on input."""
+
+
+class TopologyProfile(NamedTuple):
+    """A shape of team; without a number of participants it has as many as the budget has workers, at most five."""
+
+    participants: int | None
+    execution: float
+    pass_rate: float
+    cache: float
+
+
+class BudgetProfile(NamedTuple):
+    """What a level of budget allows: tokens of a summary and of messages per task, rounds between compactions."""
+
+    summary_cap: int
+    max_workers: int
+    compaction_interval: int
+    message_budget: int
+    quality: float
+
+
+class WorkloadProfile(NamedTuple):
+    """By how much a kind of work changes the figures."""
+
+    execution: float
+    sync: float
+    summary: float
+    latency: float
+    quality: float
+
+
+class ProtocolProfile(NamedTuple):
+    """What a way of telling each other things costs and brings; its latency is in seconds per message."""
+
+    summary: float
+    artifact_discount: float
+    latency: float
+    cache_bonus: float
+    quality: float
+
+
+class Cutback(NamedTuple):
+    """How far a policy of degradation goes."""
+
+    participants: int
+    summary_scale: float
+    quality: float
+    model_tier: ModelTier
+
+
+class Weights(NamedTuple):
+    """What a recommendation looks at, and how much."""
+
+    quality: float
+    cost: float
+    latency: float
+
+
+TOPOLOGIES: Mapping[Topology, TopologyProfile] = {
+    "single": TopologyProfile(1, 1.00, 0.78, 0.05),
+    "lead_subagent": TopologyProfile(2, 0.95, 0.84, 0.08),
+    "star_team": TopologyProfile(None, 0.92, 0.88, 0.10),
+    "mesh_team": TopologyProfile(None, 0.97, 0.82, 0.10),
+}
+BUDGETS: Mapping[BudgetLevel, BudgetProfile] = {
+    "low": BudgetProfile(80, 3, 3, 10, -0.03),
+    "medium": BudgetProfile(120, 5, 5, 20, 0.0),
+    "high": BudgetProfile(180, 8, 8, 32, 0.02),
+}
+WORKLOADS: Mapping[Workload, WorkloadProfile] = {
+    "implementation": WorkloadProfile(1.00, 1.00, 1.00, 1.00, 0.0),
+    "debugging": WorkloadProfile(1.12, 1.25, 1.12, 1.18, -0.02),
+    "research": WorkloadProfile(0.95, 0.90, 0.95, 0.92, 0.01),
+    "mixed": WorkloadProfile(1.03, 1.08, 1.05, 1.06, 0.0),
+}
+PROTOCOLS: Mapping[Protocol, ProtocolProfile] = {
+    "a2a_lite": ProtocolProfile(1.00, 0.18, 0.0, 0.02, 0.01),
+    "transcript": ProtocolProfile(2.20, 0.0, 0.012, -0.01, -0.02),
+}
+DEGRADATIONS: Mapping[Degradation, Cutback] = {
+    "none": Cutback(0, 1.0, 0.0, "primary"),
+    "auto": Cutback(1, 0.82, -0.01, "economy"),
+    "aggressive": Cutback(2, 0.65, -0.03, "economy"),
+}
+PREFERENCES: Mapping[Preference, Weights] = {
+    "balanced": Weights(0.45, 0.35, 0.20),
+    "cost": Weights(0.25, 0.55, 0.20),
+    "quality": Weights(0.65, 0.20, 0.15),
+}

@@ -1,0 +1,219 @@
+"""Random teams that ask people: questions, approvals of steps and tools, critical members, side by side and nested.
+
+Nothing here depends on who comes first, so a run comes to one end however it is cut, forked or answered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import anyio
+from hypothesis import strategies as st
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.tools import Toolbox
+from teamwright.errors import Refused, ToolError
+from teamwright.strategies.protocol import Members, Settings, Task
+from teamwright.teams.team import Team
+from teamwright.values.approvals import Approve
+from teamwright.values.messages import Message, digest
+from teamwright.values.people import Answer, Question
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure, Turn
+from teamwright.values.usage import Usage
+
+TASK = "decide"
+MOST_RETRIES = 2
+
+
+@dataclass
+class Minutes:
+    """What one process really did: each effect by its key within the run, without the run's id."""
+
+    made: list[str] = field(default_factory=list[str])
+
+    async def call(self, value: str, attempt: Attempt) -> Returned:
+        self.made.append(attempt.key)
+        await anyio.lowlevel.checkpoint()
+        return Returned(value, Usage(requests=1, input_tokens=1, output_tokens=1))
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One member: what it does in its turn, and where people have to agree to it."""
+
+    name: str
+    effects: int = 0
+    question: bool = False
+    tools: int = 0
+    at_once: bool = False
+    fails: bool = False
+    standing: str = ""
+    approve: Approve | None = None
+    team: tuple[Seat, ...] = ()
+
+    def agent(self, minutes: Minutes) -> Agent:
+        standing: dict[str, Any] = {self.standing: True} if self.standing else {}
+        if self.team:
+            members = [seat.agent(minutes) for seat in self.team]
+            return Team(self.name, members=members, share="output", approve=self.approve, **standing)
+        return FunctionAgent(self.name, partial(self._respond, minutes), approve=self.approve, **standing)
+
+    async def _respond(self, minutes: Minutes, turn: Turn, ctx: Context) -> str:
+        said = [f"{self.name} heard {turn.digest[:6]}"]
+        for number in range(self.effects):
+            call = partial(minutes.call, f"effect {number}")
+            effect = Effect("model", "seat", digest(turn.digest, str(number)), call)
+            said.append(str((await ctx.effect(f"e{number}", effect)).value))
+        if self.question:
+            said.append((await ctx.ask_person(Question(text=f"{self.name} asks"), key="question")).text)
+        said += await self._use_tools(minutes, ctx)
+        if self.fails:
+            raise Refused(f"the trouble with {self.name}")
+        return "; ".join(said)
+
+    async def _use_tools(self, minutes: Minutes, ctx: Context) -> list[str]:
+        """Call tools that need a person's yes, one after the other or all at once."""
+        results: dict[int, str] = {}
+        if not self.tools:
+            return []
+
+        async def tool(x: str, *, idempotency_key: str) -> str:
+            """Do something."""
+            minutes.made.append(f"tool {idempotency_key}")
+            return f"did {x}"
+
+        async with Toolbox([tool], Approve(tools=True), self.name).open(ctx) as tools:
+
+            async def use(number: int) -> None:
+                try:
+                    results[number] = str(await tools.use("tool", {"x": str(number)}, key=f"tool-{number}"))
+                except ToolError as error:
+                    results[number] = str(error)
+
+            if self.at_once:
+                async with anyio.create_task_group() as group:
+                    for number in range(self.tools):
+                        group.start_soon(use, number)
+            else:
+                for number in range(self.tools):
+                    await use(number)
+        return [results[number] for number in sorted(results)]
+
+
+class Agenda:
+    """Follows a tree of asks and questions, one after the other (`seq`) or side by side (`all`)."""
+
+    name, version = "agenda", 1
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        seats = {member.name: member for member in members}
+        agenda = cast("Sequence[Any]", task.settings.options["agenda"])
+        decided = await self._do(agenda, ctx, "p", "", seats)
+        text = json.dumps(decided)
+        return Outcome(messages=(Message(name="agenda", content=text),))
+
+    async def _do(self, node: Sequence[Any], ctx: Context, path: str, told: str, seats: Mapping[str, Agent]) -> Any:
+        match list(node):
+            case ["ask", str(name)]:
+                reply = await ctx.ask(seats[name], Turn(f"{TASK} after {told}"), key=path)
+                return f"{name}: {reply.error}" if isinstance(reply, Failure) else reply.text
+            case ["person"]:
+                return (await ctx.ask_person(Question(text=f"after {told}?", choices=("yes", "no")), key=path)).text
+            case ["seq", *nodes]:
+                results: list[Any] = []
+                for index, one in enumerate(nodes):
+                    before = digest(told, json.dumps(results))[:6]
+                    results.append(await self._do(one, ctx, f"{path}{index}", before, seats))
+                return results
+            case ["all", *nodes]:
+                async with ctx.branches(len(nodes)) as branches:
+                    started = [
+                        branches.start(f"{path}b{index}", lambda inner, one=one: self._do(one, inner, "p", told, seats))
+                        for index, one in enumerate(nodes)
+                    ]
+                return [branch.result() for branch in started]
+            case other:
+                raise AssertionError(other)
+
+
+@dataclass(frozen=True)
+class Committee:
+    """A team, and what the people in it say: the same to the same question, whenever they are asked."""
+
+    agenda: Sequence[Any]
+    seats: tuple[Seat, ...]
+    mood: int = 0
+
+    def team(self, minutes: Minutes) -> Team:
+        members = [seat.agent(minutes) for seat in self.seats]
+        return Team("committee", members=members, strategy=Agenda(), options={"agenda": cast("Any", self.agenda)})
+
+    def answer(self, key: str, question: Question) -> Answer:
+        """What a person says to a question, told from nothing but the question."""
+        drawn = digest(str(self.mood), key, question.text, question.draft or "")
+        chance = int(drawn[:8], 16)
+        match question.reason:
+            case "approval" if chance % 3 == 0:
+                return Answer.edit({"x": drawn[:4]} if question.form == "json" else f"edited {drawn[:4]}")
+            case "approval":
+                return Answer.reject(f"secret {drawn[:4]}") if chance % 3 == 1 else Answer.approve()
+            case "failure":
+                tried = int(re.findall(r"failure-(\d+)", key)[-1])
+                return Answer(text=("skip", "abort", "retry")[chance % (3 if tried <= MOST_RETRIES else 2)])
+            case "question":
+                return Answer(text=question.choices[chance % 2] if question.choices else f"word {drawn[:4]}")
+
+
+@st.composite
+def seats(draw: st.DrawFn, name: str, *, nested: bool = True) -> Seat:
+    """A member of any kind."""
+    approve = draw(st.none() | st.builds(Approve, before=st.booleans(), after=st.booleans()))
+    standing = draw(st.sampled_from(["", "", "optional", "critical"]))
+    if nested and draw(st.integers(0, 4)) == 0:
+        inner = tuple(draw(seats(f"{name}-{number}", nested=False)) for number in range(draw(st.integers(1, 2))))
+        return Seat(name, team=inner, approve=approve, standing=standing)
+    return Seat(
+        name,
+        effects=draw(st.integers(0, 2)),
+        question=draw(st.booleans()),
+        tools=draw(st.sampled_from([0, 0, 1, 2])),
+        at_once=draw(st.booleans()),
+        fails=draw(st.integers(0, 3)) == 0,
+        standing=standing,
+        approve=approve,
+    )
+
+
+@st.composite
+def committees(draw: st.DrawFn) -> Committee:
+    """Small teams with at most five members, whose agendas have branches in any nesting."""
+    leaves = st.sampled_from([["ask"], ["ask"], ["ask"], ["person"]])
+    shape = draw(
+        st.recursive(
+            leaves,
+            lambda inner: st.tuples(
+                st.sampled_from(["seq", "all", "all"]), st.lists(inner, min_size=2, max_size=3)
+            ).map(lambda made: [made[0], *made[1]]),
+            max_leaves=5,
+        )
+    )
+    made: list[Seat] = []
+
+    def filled(node: Sequence[Any]) -> list[Any]:
+        if node[0] == "ask":
+            made.append(draw(seats(f"m{len(made)}")))
+            return ["ask", made[-1].name]
+        return [node[0], *(filled(one) for one in node[1:])]
+
+    agenda = ["seq", filled(shape), filled(["ask"])]
+    return Committee(agenda, tuple(made), draw(st.integers(0, 7)))

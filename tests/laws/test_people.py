@@ -1,0 +1,235 @@
+"""People in the loop, in every combination: however a run is cut, resumed, forked and answered, it comes to one end.
+
+Each question is asked once and answered once, and nothing that is recorded is done again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import anyio
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Batch
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.handle import Handle
+from teamwright.values.approvals import Approve
+from teamwright.values.events import Event, PersonAnswered, PersonAsked
+from teamwright.values.messages import digest
+from teamwright.values.results import RunResult
+from tests.laws.committee import Committee, Minutes, Seat, committees
+
+RUN = "r"
+PATIENCE = 20
+MOST_PROCESSES = 60
+
+
+@dataclass(frozen=True)
+class Life:
+    """One process in the life of a run.
+
+    Before it, the record may have been cut (a share of its events stays), and so many open questions are answered, in
+    an order drawn from `order`; `attended` answers further ones while the process lives, `patience` of them.
+    """
+
+    cut: float | None
+    given: int
+    order: int
+    attended: bool = False
+    patience: int = 0
+
+
+LIVES = st.lists(
+    st.builds(
+        Life,
+        cut=st.none() | st.floats(0, 1, width=16),
+        given=st.integers(0, 3),
+        order=st.integers(0, 5),
+        attended=st.booleans(),
+        patience=st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def log_of(journal: MemoryJournal, run_id: str = RUN) -> list[Event]:
+    return list(journal._logs.get(run_id, ()))
+
+
+def said(result: RunResult) -> tuple[object, ...]:
+    return result.status, result.stop_reason, result.output, result.messages, result.warnings
+
+
+async def drive(
+    committee: Committee, journal: MemoryJournal, life: Life, run_id: str = RUN, task: str | None = None
+) -> tuple[RunResult, Minutes]:
+    """One process: it starts or resumes the run, answers some questions, and ends with the run set down or over."""
+    minutes = Minutes()
+    team = committee.team(minutes)
+    async with Engine(journal) as engine:
+        if task is None:
+            await give(committee, engine, run_id, life)
+            handle = await engine.start_resume(run_id, team=team)
+        else:
+            handle = await engine.start(team, task, run_id=run_id)
+        with anyio.fail_after(PATIENCE):
+            if not life.attended:
+                return await handle.result(), minutes
+            handle.attend()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(attend, committee, engine, handle, life.patience)
+                result = await handle.result()
+                tasks.cancel_scope.cancel()
+        return result, minutes
+
+
+async def attend(committee: Committee, engine: Engine, handle: Handle, patience: int) -> None:
+    """Answer what is asked while the run goes on, as long as the patience lasts."""
+    async for item in engine.follow(handle.run_id):
+        if not isinstance(item, Event) or not isinstance(item.fact, PersonAsked):
+            continue
+        if patience <= 0:
+            break
+        open_ = (await engine.history(handle.run_id)).questions()
+        if item.key in open_:
+            patience -= 1
+            await engine.answer(handle.run_id, item.key, committee.answer(item.key, open_[item.key]))
+    handle.leave()
+
+
+async def give(committee: Committee, engine: Engine, run_id: str, life: Life) -> None:
+    """Answer some of the open questions."""
+    open_ = (await engine.history(run_id)).questions()
+    keys = sorted(open_)
+    Random(life.order).shuffle(keys)
+    for key in keys[: life.given]:
+        await engine.answer(run_id, key, committee.answer(key, open_[key]))
+
+
+def cut(journal: MemoryJournal, share: float, *, with_letters: bool) -> MemoryJournal:
+    """What a crash leaves: the first events, and perhaps an inbox in which later answers lie already."""
+    events = log_of(journal)
+    made = MemoryJournal()
+    made.append(Batch(events[: max(1, int(share * len(events)))], dict(journal._bodies)), lambda _: None)
+    made._inbox = list(journal._inbox) if with_letters else []
+    made._sent = journal._sent
+    return made
+
+
+def check_once(events: Sequence[Event]) -> None:
+    """No question is asked or answered twice."""
+    for kind in (PersonAsked, PersonAnswered):
+        keys = Counter(event.key for event in events if isinstance(event.fact, kind))
+        assert not [key for key, count in keys.items() if count > 1], kind.__name__
+
+
+def recorded(events: Sequence[Event], run_id: str = RUN) -> set[str]:
+    """The effects that have come back, as a process would tell that it made them."""
+    keys = [event.key for event in events if event.kind == "agent.returned"]
+    return {*keys, *(f"tool {digest(run_id, key)}" for key in keys)}
+
+
+async def uninterrupted(committee: Committee) -> tuple[RunResult, MemoryJournal]:
+    """One process, in which every question is answered at once."""
+    journal = MemoryJournal()
+    result, _ = await drive(committee, journal, Life(None, 0, 0, attended=True, patience=10_000), task="meet")
+    assert result.status in {"completed", "degraded"}
+    check_once(log_of(journal))
+    return result, journal
+
+
+async def to_the_end(
+    committee: Committee, journal: MemoryJournal, lives: Sequence[Life], expected: RunResult
+) -> MemoryJournal:
+    """Let processes come and go until the run is over; whatever they do, it comes to the expected end."""
+    left = list(lives)
+    for _ in range(MOST_PROCESSES):
+        life = left.pop(0) if left else Life(None, 9, 0)
+        if life.cut is not None:
+            journal = cut(journal, life.cut, with_letters=life.order % 2 == 0)
+        before = log_of(journal)
+        if before[-1].kind == "run.ended":
+            journal = cut(journal, 0.99, with_letters=True)
+            before = log_of(journal)
+        result, minutes = await drive(committee, journal, life)
+        again = set(minutes.made) & recorded(before)
+        assert not again, f"made again: {again}"
+        assert log_of(journal)[: len(before)] == before
+        check_once(log_of(journal))
+        if result.status != "paused" and not left:
+            assert said(result) == said(expected)
+            return journal
+    raise AssertionError("the run never came to an end")
+
+
+PARALLEL = Committee(
+    ["all", ["ask", "a"], ["seq", ["ask", "b"], ["person"]], ["ask", "c"]],
+    (
+        Seat("a", effects=1, tools=2, at_once=True, approve=Approve(before=True, after=True)),
+        Seat("b", effects=1, fails=True, standing="critical", approve=Approve(after=True)),
+        Seat("c", question=True, team=(Seat("c-0", question=True, approve=Approve(after=True)),)),
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(committee=committees(), lives=LIVES)
+@example(committee=PARALLEL, lives=[Life(0.5, 1, 1), Life(None, 2, 2), Life(0.75, 0, 0, attended=True, patience=2)])
+async def test_however_a_run_is_cut_and_answered_it_comes_to_one_end(
+    committee: Committee, lives: list[Life]
+) -> None:  # P-12, law 2
+    expected, whole = await uninterrupted(committee)
+    journal = MemoryJournal()
+    await drive(committee, journal, Life(None, 0, 0), task="meet")
+    await to_the_end(committee, journal, lives, expected)
+    await to_the_end(committee, whole, [Life(0.5, 0, 0), *lives], expected)
+
+
+@settings(max_examples=40)
+@given(committee=committees(), at=st.floats(0, 1, width=16), order=st.integers(0, 5), few=st.booleans())
+@example(committee=PARALLEL, at=0.5, order=1, few=True)
+async def test_a_fork_at_any_point_comes_to_the_same_end(
+    committee: Committee, at: float, order: int, few: bool
+) -> None:  # P-09, P-12
+    expected, whole = await uninterrupted(committee)
+    events = log_of(whole)
+    point = max(2, int(at * len(events)))
+    async with Engine(whole) as engine:
+        minutes = Minutes()
+        forked = await engine.fork(RUN, at=point, team=committee.team(minutes), new_id="f")
+    kept = {event.key for event in events[:point] if event.kind == "agent.returned"}
+    assert not set(minutes.made) & kept
+    for _ in range(MOST_PROCESSES):
+        if forked.status != "paused":
+            break
+        before = recorded(log_of(whole, "f"), "f")
+        forked, minutes = await drive(committee, whole, Life(None, 1 if few else 9, order), "f")
+        assert not set(minutes.made) & before
+    assert said(forked) == said(expected)
+    check_once(log_of(whole, "f"))
+    assert log_of(whole) == events
+
+
+@pytest.mark.parametrize("order", range(6))
+async def test_two_branches_are_answered_in_any_order_one_process_each(order: int) -> None:  # P-12
+    expected, _ = await uninterrupted(PARALLEL)
+    journal = MemoryJournal()
+    await drive(PARALLEL, journal, Life(None, 0, 0), task="meet")
+    await to_the_end(PARALLEL, journal, [Life(None, 1, order)] * 12, expected)
+
+
+async def test_a_run_with_people_may_be_cut_after_every_single_event() -> None:  # law 2
+    expected, whole = await uninterrupted(PARALLEL)
+    events = log_of(whole)
+    for number in range(1, len(events)):
+        for letters in (True, False):
+            journal = cut(whole, number / len(events) + 1e-9, with_letters=letters)
+            assert len(log_of(journal)) == number
+            await to_the_end(PARALLEL, journal, [], expected)
