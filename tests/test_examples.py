@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright import Engine, load_team
+from teamwright.values.people import Answer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]
@@ -108,3 +109,48 @@ async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_
     assert [warning.split(":")[1] for warning in result.warnings] == [" chunk-5"]
     assert result.output is not None
     assert result.output.endswith("# not annotated: legacy.py")
+
+
+@pytest.mark.parametrize(
+    ("answers", "speakers", "last_words"),
+    [
+        (
+            {
+                "tool-1/approve": Answer.edit({"version": "2.4.0", "where": "north-hall"}, by="Ada"),
+                "approve-after": Answer.edit("The machine in the north hall sells group tickets from today."),
+            },
+            {"operator": "the others still have 2.3.7."},
+            "from today.",
+        ),
+        (
+            {"tool-1/approve": Answer.reject("not before the weekend", by="Ada"), "approve-after": Answer.approve()},
+            {"operator": "it was not agreed to."},
+            "Nothing changes today.",
+        ),
+    ],
+)
+async def test_a_release_waits_for_a_yes_before_it_touches_a_machine_and_before_it_tells_anybody(
+    answers: dict[str, Answer],
+    speakers: dict[str, str],
+    last_words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # P-12
+    folder = EXAMPLES / "approvals"
+    monkeypatch.syspath_prepend(str(folder))
+    async with Engine(tmp_path / "journal.db") as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="release")
+    for ending, answer in answers.items():
+        assert (result.status, result.stop_reason) == ("paused", "approval")
+        async with Engine(tmp_path / "journal.db") as engine:  # the next day, in another process
+            (key,) = (await engine.history("release")).questions()
+            assert key.endswith(ending)
+            await engine.answer("release", key, answer)
+            result = await engine.resume("release")
+    assert (result.status, [message.name for message in result.messages]) == (
+        "completed",
+        ["planner", "operator", "herald"],
+    )
+    said = {message.name: message.content for message in result.messages}
+    assert all(said[name].endswith(words) for name, words in speakers.items())
+    assert (result.output or "").endswith(last_words)

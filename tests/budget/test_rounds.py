@@ -74,23 +74,26 @@ def test_all_come_out_once_in_order_and_nobody_is_passed_over_twice(steps: list[
             item = rounds.pop()
             path = next(path for path in live if waiting[path][0] == item)
             waiting[path].popleft()
-            _nobody_twice(path, waiting, passed)
+            nobody_twice(path, waiting, passed)
+        for around, name in [*passed]:
+            if name not in those_who_wait(around, waiting):
+                del passed[around, name]
     assert not rounds
 
 
-def _nobody_twice(served: Path, waiting: dict[Path, deque[int]], passed: dict[tuple[Path, str], set[str]]) -> None:
+def those_who_wait(around: Path, waiting: dict[Path, deque[int]]) -> set[str]:
+    """Who takes turns at a level: its branches with something waiting, and "" for what waits beside them."""
+    depth = len(around)
+    found = [path for path, items in waiting.items() if items and path[:depth] == around]
+    return {path[depth] if len(path) > depth else "" for path in found}
+
+
+def nobody_twice(served: Path, waiting: dict[Path, deque[int]], passed: dict[tuple[Path, str], set[str]]) -> None:
     """At each level, note for those who wait beside the one served that it was before them: once, until their turn."""
     for depth in range(len(served) + 1):
         around, name = served[:depth], served[depth] if depth < len(served) else ""
-        beside = {
-            path[depth] if len(path) > depth else ""
-            for path, items in waiting.items()
-            if items and path[:depth] == around
-        }
         passed[around, name] = set()
-        for other in beside - {name}:
+        for other in those_who_wait(around, waiting) - {name}:
             before = passed.setdefault((around, other), set())
             assert name not in before, f"{name!r} had two turns at {around} while {other!r} waited"
             before.add(name)
-        for key in [key for key in passed if key[0] == around and key[1] not in beside]:
-            del passed[key]

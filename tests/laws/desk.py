@@ -43,20 +43,21 @@ class Call:
 
 @dataclass
 class Desk:
-    """Where all calls of a run come to. `seen` is asked about each that leaves, and may object."""
+    """Where all calls of a run come to. `seen` is told of each that leaves, and says what is wrong with that."""
 
-    seen: Callable[[str, int], None] = lambda key, attempt: None
+    seen: Callable[[str, int], str | None] = lambda key, attempt: None
     find: Callable[[str, Turn], str] = lambda member, turn: ""
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     made: list[str] = field(default_factory=list[str])
+    objections: list[str] = field(default_factory=list[str])
     given: dict[tuple[str, int], Said | AgentError] = field(default_factory=dict[tuple[str, int], "Said | AgentError"])
 
     async def wait(self, key: str, attempt: int, member: str, turn: Turn) -> Said:
         """A call has come; it goes back when it is answered."""
         self.made.append(key)
-        self.seen(key, attempt)
-        assert key not in self.calls, f"{key} is called while it is under way"
+        if objection := self.seen(key, attempt):
+            self.objections.append(objection)
         call = self.calls[key] = Call(key, attempt, member, turn, asyncio.get_running_loop().create_future())
         try:
             said = await call.answer

@@ -47,7 +47,7 @@ class Production:
         if not isinstance(journal, SlowMemory):
             self.loop.busy = journal.busy
         self.began = began
-        self.desk = Desk(self._check_call, self._find_ask)
+        self.desk = Desk(self._objection, self._find_ask)
         self.followed: list[list[Event]] = []
         self.published: list[int] = []
         self._leave = asyncio.Event()
@@ -181,28 +181,35 @@ class Production:
             elif event.kind in ENDINGS and event.key in found:
                 found.remove(event.key)
         free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls]
-        assert free, f"{member!r} was called before its ask was durable"
-        return free[0]
+        return free[0] if free else f"{member}, asked without a record"
 
     def _seen_events(self) -> list[Event]:
         if isinstance(self.journal, SlowMemory):
             return self.journal._logs.get(self.run_id, [])
         return self.journal.now(self.run_id)
 
-    def _check_call(self, key: str, attempt: int) -> None:
-        """A call may leave when its intent is durable and nothing of it is recorded."""
-        announced = False
+    def _objection(self, key: str, attempt: int) -> str | None:
+        """Why a call may not leave now: its intent is not durable, or something that makes it needless is recorded."""
+        scope, ended = None, set[str]()
+        if key in self.desk.calls:
+            return f"{key} is made while it is under way"
         for event in self._seen_events():
             fact = event.fact
-            if event.key == key:
-                assert not isinstance(fact, AgentReturned), f"{key} is made again, and what it returned is recorded"
-                gone = isinstance(fact, AgentCallFailed) and fact.retry_in is None
-                assert not gone, f"{key} is made again, and it was given up"
-                announced = announced or (isinstance(fact, AgentCalled) and attempt in (0, fact.attempt))
+            if event.kind in ENDINGS:
+                ended.add(event.key)
             elif isinstance(fact, AgentAsked) and fact.called and key == f"{event.key}/{PLAIN}":
-                announced = True
-            assert not (event.kind in ENDINGS and key.startswith(f"{event.key}/")), f"{key} is made, but {event.key} has ended"
-        assert announced, f"{key} was made before its intent was durable"
+                scope = event.key
+            elif event.key == key and isinstance(fact, AgentCalled) and attempt in (0, fact.attempt):
+                scope = event.scope
+            elif event.key == key and isinstance(fact, AgentReturned):
+                return f"{key} is made again, and what it returned is recorded"
+            elif event.key == key and isinstance(fact, AgentCallFailed) and fact.retry_in is None:
+                return f"{key} is made again, and it was given up"
+        if scope is None:
+            return f"{key} is made before its intent is durable"
+        gone = [one for one in ended if scope == one or scope.startswith(f"{one}/")]
+        # What an ask that failed is summarised for has the key of that ask before its own, and is no part of it.
+        return f"{key} is made, but {gone} has ended" if gone and "/summary-" not in scope else None
 
 
 def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
@@ -224,7 +231,7 @@ def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
 
 def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
     """Let a run that begins with this journal hear the rest of the events' arrivals, in their order and nothing else."""
-    made = Production(shape, journal, run_id)
+    made = Production(shape, journal, run_id, events[-1].time)
     known = len(made.events())
     made.start()
     for key, event in arrivals(events):

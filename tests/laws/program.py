@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.errors import AgentTimeout
+from teamwright.errors import AgentTimeout, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
@@ -111,6 +111,17 @@ class Performance:
         """Compare and set: the first to come wins."""
         self.note("program", f"{path} {'lost' if what in self._taken else 'won'} {what}")
         self._taken.add(what)
+
+    async def _swap(self, ctx: Context, path: str, name: str, node: Node) -> None:
+        """Compare and set a shared value around some work; whoever was overtaken is told and writes all the same."""
+        held = ctx.workspace.get(name)
+        await self.do(node, ctx, f"{path}s")
+        try:
+            version = await ctx.workspace.put(name, path, version=held.version if held else 0)
+        except StaleWrite as stale:
+            self.note("program", f"{path} was overtaken by version {stale.version}")
+            version = await ctx.workspace.put(name, path)
+        self.note("program", f"{path} wrote version {version}")
 
     async def _sleep(self, ctx: Context, path: str, seconds: float) -> None:
         await ctx.clock.sleep(seconds)

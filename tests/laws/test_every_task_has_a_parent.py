@@ -29,7 +29,7 @@ from teamwright.values.events import AgentAsked, AgentCallFailed, AgentFailed, A
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Turn
-from tests.laws.crash.scenarios import caller
+from tests.laws.crash.callers import caller
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
 from tests.laws.program import program_team
 
@@ -43,9 +43,10 @@ def check_endings(events: Sequence[Event]) -> None:
     ended = Counter(event.key for event in events if event.kind in ENDINGS)
     assert ended == dict.fromkeys(asked, 1)
     numbers = {event.key: event.number for event in events if event.kind in ENDINGS}
+    scopes = {event.key: f"{event.scope}/" for event in events if event.kind in ENDINGS}
     for key, number in numbers.items():
         assert asked[key] < number
-        around = [other for other in asked if key.startswith(f"{other}/")]
+        around = [other for other in asked if scopes[key].startswith(f"{other}/")]
         assert all(number < numbers[other] for other in around), f"{key} ended after what it is part of"
     outcomes = Counter(
         (event.key, event.fact.attempt) for event in events if isinstance(event.fact, AgentReturned | AgentCallFailed)

@@ -184,6 +184,7 @@ class Runs(RuleBasedStateMachine):
             assert seen == events[: len(seen)]
         endings = Counter(event.key for event in events if event.kind in ENDINGS)
         assert not [key for key, count in endings.items() if count > 1]
+        assert not now.desk.objections
         check_words([*self.told, *now.desk.told])
         check_spending(self.shape, events)
 

@@ -153,7 +153,7 @@ def test_time_counts_only_while_somebody_drives() -> None:
 
 def test_interventions_that_were_taken_are_remembered() -> None:
     found = past(STARTED, RunIntervened(intervention=Cancel(), letter=4))
-    assert (found.cancelled, found.letter) == (True, 4)
+    assert (found.cancelled, found.letter) == (Cancel(), 4)
 
 
 def test_what_is_only_worth_knowing_is_noted_by_its_place() -> None:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import doctor, local, manifests, new, run, runs, show
+from teamwright.cli import doctor, local, manifests, new, plan, run, runs, show
 from teamwright.cli.failures import guarded
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("show")(show.show)
+app.command("plan")(plan.plan)
 app.command("validate")(manifests.validate)
 app.command("schema")(manifests.schema)
 app.command("new")(new.new)

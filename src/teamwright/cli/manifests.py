@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from teamwright.cli.failures import problem_json
 from teamwright.cli.options import ManifestPath, Model, With
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.teams.manifest import Loaded
+
+MANIFEST, ENVELOPE = "manifest", "envelope"
+"""What there are schemas of."""
 
 
 def validate(
@@ -36,13 +41,29 @@ def validate(
     return 0
 
 
-def schema(json: Json = False, out: Out = None) -> int:  # noqa: ARG001 - a schema is JSON in any case
-    """Print the JSON Schema of manifests, for editors."""
-    from teamwright.teams.manifest import manifest_schema
+def schema(
+    what: Annotated[str, typer.Argument(metavar="[WHAT]", help="manifest (without it) or envelope.")] = MANIFEST,
+    json: Json = False,  # noqa: ARG001 - a schema is JSON in any case
+    out: Out = None,
+) -> int:
+    """Print the JSON Schema of manifests, for editors, or of envelopes."""
+    from teamwright.errors import UnknownName
 
     check_out(out)
-    result_json(manifest_schema(), out)
+    if what not in (MANIFEST, ENVELOPE):
+        raise UnknownName("schema", what, (MANIFEST, ENVELOPE))
+    result_json(_schema(what), out)
     return 0
+
+
+def _schema(what: str) -> dict[str, JsonValue]:
+    if what == ENVELOPE:
+        from teamwright.values.envelope import envelope_schema
+
+        return envelope_schema()
+    from teamwright.teams.manifest import manifest_schema
+
+    return manifest_schema()
 
 
 def _build(loaded: Loaded, model: str | None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright.planning.graph import Graph
-from teamwright.planning.planner import nodes_of
+from collections.abc import Mapping, Sequence
+
 from teamwright.planning.schedule import Schedule
 from teamwright.values.frozen import Record
 from teamwright.values.plan import Plan
@@ -24,15 +24,15 @@ class Diagnostics(Record, frozen=True):
 
 
 def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
-    """The figures of a schedule of this plan."""
-    graph = Graph.of(nodes_of(plan.steps))
-    path = critical_path(graph)
+    """The figures of a schedule of this plan, which must be a valid one."""
+    needs = {step.id: step.needs for step in plan.steps}
+    path = critical_path(schedule.order, needs)
     widest = max(len(batch.tasks) for batch in schedule.batches)
-    mean = len(plan.steps) / len(schedule.batches)
+    mean = len(needs) / len(schedule.batches)
     return Diagnostics(
-        task_count=len(plan.steps),
+        task_count=len(needs),
         batch_count=len(schedule.batches),
-        edge_count=sum(map(len, graph.needs.values())),
+        edge_count=sum(map(len, needs.values())),
         critical_path_len=len(path),
         critical_path=path,
         max_parallelism=widest,
@@ -42,17 +42,18 @@ def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
     )
 
 
-def critical_path(graph: Graph) -> tuple[str, ...]:
-    """The longest chain of steps that need each other, the first one found in the order of the graph."""
+def critical_path(order: Sequence[str], needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The longest chain of steps that need each other; of several the one whose end comes first in the order."""
     length: dict[str, int] = {}
     before: dict[str, str] = {}
-    for id_ in graph.order:
+    for id_ in order:
         longest = 0
-        for need in graph.needs[id_]:
-            if length[need] > longest:
-                longest, before[id_] = length[need], need
+        for need in needs[id_]:
+            so_far = length[need]
+            if so_far > longest:
+                longest, before[id_] = so_far, need
         length[id_] = longest + 1
-    path = [max(graph.order, key=length.__getitem__)]
+    path = [max(order, key=length.__getitem__)]
     while path[-1] in before:
         path.append(before[path[-1]])
     return tuple(reversed(path))

@@ -53,12 +53,20 @@ class Graph:
         declared: dict[str, Sequence[str]] = {}
         for node in nodes:
             declared.setdefault(node.id, node.needs)
-        needs = {id_: tuple(dict.fromkeys(one for one in of if one in declared)) for id_, of in declared.items()}
+        needs = {id_: _known(of, declared) for id_, of in declared.items()}
         dependents: dict[str, list[str]] = {id_: [] for id_ in needs}
         for id_, of in needs.items():
             for need in of:
                 dependents[need].append(id_)
         return cls(needs, dependents, _order(needs, dependents))
+
+
+def _known(needs: Sequence[str], declared: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The needs that are there, each once; nearly always that is all of them, as they stand."""
+    once = dict.fromkeys(needs)
+    if len(once) == len(needs) and once.keys() <= declared.keys():
+        return needs
+    return tuple(one for one in once if one in declared)
 
 
 def faults(nodes: Sequence[Node]) -> list[Fault]:
@@ -116,8 +124,8 @@ def _order(needs: Mapping[str, Sequence[str]], dependents: Mapping[str, Sequence
     order = sorted(id_ for id_, count in waiting.items() if not count)
     for id_ in order:  # grows while it is read
         for dependent in dependents[id_]:
-            waiting[dependent] -= 1
-            if not waiting[dependent]:
+            waiting[dependent] = left = waiting[dependent] - 1
+            if not left:
                 order.append(dependent)
     return order
 

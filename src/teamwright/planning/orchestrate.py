@@ -11,14 +11,14 @@ from pydantic import JsonValue
 
 from teamwright.errors import PlanError
 from teamwright.planning.diagnostics import Diagnostics, diagnose
-from teamwright.planning.handoffs import batch_handoffs, handoff_tokens
+from teamwright.planning.handoffs import USUAL, batch_handoffs, handoff_tokens
+from teamwright.planning.planner import USUAL as PLANNED
 from teamwright.planning.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule import Schedule, validate_schedule
 from teamwright.planning.topology import EvaluationSettings, TopologyReport, evaluate, planner_settings
 from teamwright.values.envelope import Envelope, HandoffPolicy
 from teamwright.values.plan import Plan
 
-USUAL = HandoffPolicy()
 UNNAMED = "plan"
 """The run that envelopes name while there is none."""
 
@@ -27,13 +27,14 @@ UNNAMED = "plan"
 class Prepared:
     """A schedule with its figures, what workers are told of it, and about how many tokens that takes."""
 
+    settings: PlannerSettings
     schedule: Schedule
     diagnostics: Diagnostics
     handoffs: tuple[Envelope, ...]
     handoff_tokens: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
+        """As data, without the settings that the caller knows."""
         return {
             **self.schedule.to_json(),
             "diagnostics": self.diagnostics.to_json(),
@@ -44,10 +45,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was prepared, and why so: the evaluation of topologies, and the settings that the choice led to."""
+    """What was prepared, and the evaluation of topologies whose choice led to its settings."""
 
     evaluation: TopologyReport
-    planner_settings: PlannerSettings
     prepared: Prepared
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -55,24 +55,26 @@ class Bundle:
         return {
             **self.prepared.to_json(),
             "evaluation": self.evaluation.to_json(),
-            "planner_settings": self.planner_settings.model_dump(mode="json"),
+            "planner_settings": self.prepared.settings.model_dump(mode="json"),
         }
 
 
-def prepare(plan: Plan, settings: PlannerSettings, *, run_id: str = UNNAMED, policy: HandoffPolicy = USUAL) -> Prepared:
+def prepare(
+    plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: HandoffPolicy = USUAL
+) -> Prepared:
     """Schedule a plan, check the schedule, and say what it comes to and what workers are told."""
     schedule = make_schedule(plan, settings)
     if problems := validate_schedule(schedule, plan):
         raise PlanError(problems)
     handoffs = batch_handoffs(run_id, schedule, plan, policy)
-    return Prepared(schedule, diagnose(schedule, plan), handoffs, handoff_tokens(handoffs))
+    return Prepared(settings, schedule, diagnose(schedule, plan), handoffs, handoff_tokens(handoffs))
 
 
 def orchestrate(
     plan: Plan,
     settings: EvaluationSettings | None = None,
     *,
-    planner: PlannerSettings | None = None,
+    planner: PlannerSettings = PLANNED,
     run_id: str = UNNAMED,
     policy: HandoffPolicy = USUAL,
 ) -> Bundle:
@@ -83,9 +85,8 @@ def orchestrate(
     """
     evaluation = evaluate(settings or settings_for(plan))
     derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
-    own = planner.model_dump(exclude_unset=True) if planner else {}
-    chosen = derived.model_copy(update=own)
-    return Bundle(evaluation, chosen, prepare(plan, chosen, run_id=run_id, policy=policy))
+    chosen = derived.model_copy(update=planner.model_dump(exclude_unset=True))
+    return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy))
 
 
 def settings_for(plan: Plan) -> EvaluationSettings:

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from teamwright.values.frozen import Record
 from teamwright.values.plan import Plan, Step
 
+MISSING = (-1, -1)
+"""The place of a task that is told as missing already."""
+
 
 class Batch(Record, frozen=True):
     """Tasks that may be worked on side by side, the keys they own, and the tokens that they are allotted."""
@@ -76,13 +79,19 @@ def _miscounted(tasks: Sequence[str], steps: Mapping[str, Step], where: str) -> 
 def _out_of_order(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]:
     """Tasks that do not stand after what they need."""
     place = {task: number for number, task in enumerate(schedule.order)}
-    batch_of = {task: number for number, batch in enumerate(schedule.batches) for task in batch.tasks}
-    for id_, step in steps.items():
-        for need in step.needs:
-            if need in place and id_ in place and place[need] >= place[id_]:
-                yield f"the order has {id_!r} before {need!r}, which it needs"
-            if need in batch_of and id_ in batch_of and batch_of[need] >= batch_of[id_]:
-                yield f"batch {batch_of[id_]} has {id_!r}, which needs {need!r} of batch {batch_of[need]}"
+    spots = {
+        task: (place[task], number)
+        for number, batch in enumerate(schedule.batches)
+        for task in batch.tasks
+        if task in place
+    }
+    for task, (own_place, own_batch) in spots.items():
+        for need in steps[task].needs if task in steps else ():
+            need_place, need_batch = spots.get(need, MISSING)
+            if need_place >= own_place:
+                yield f"the order has {task!r} before {need!r}, which it needs"
+            if need_batch >= own_batch:
+                yield f"batch {own_batch} has {task!r}, which needs {need!r} of batch {need_batch}"
 
 
 def _bad_batches(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]:

@@ -98,16 +98,15 @@ class HandoffPolicy(Value):
 
         The result has no breach, unless its summary was too short to begin with.
         """
-        summary = envelope.summary
-        if len(summary) > self.max_summary_chars:
+        cut: dict[str, object] = {}
+        if len(envelope.summary) > self.max_summary_chars:
             # No blank is trimmed before the ellipsis: a summary of blanks would come out shorter than it may be.
-            summary = summary[: self.max_summary_chars - 1] + ELLIPSIS
-        cut = {
-            "summary": summary,
-            "artifacts": envelope.artifacts[: self.max_artifacts],
-            "needs": envelope.needs[: self.max_needs],
-        }
-        return envelope.model_copy(update=cut)
+            cut["summary"] = envelope.summary[: self.max_summary_chars - 1] + ELLIPSIS
+        if len(envelope.artifacts) > self.max_artifacts:
+            cut["artifacts"] = envelope.artifacts[: self.max_artifacts]
+        if len(envelope.needs) > self.max_needs:
+            cut["needs"] = envelope.needs[: self.max_needs]
+        return envelope.model_copy(update=cut) if cut else envelope
 
 
 def envelope_schema() -> dict[str, JsonValue]:

@@ -13,8 +13,10 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal, _Kept
 from teamwright.runtime import engine as engine_module
 from teamwright.runtime.engine import Engine
+from teamwright.values.people import Intervention
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.crash import scenarios
+from tests.laws.crash.agreeing import answer_to
 
 RUN_ID = "crashed"
 SEED = 4711
@@ -48,6 +50,13 @@ class KillingJournal(SqliteJournal):
         super()._commit(batches)
         self._die("after")
 
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """A letter is a write as well."""
+        self.writes += 1
+        self._die("before")
+        await super().send(run_id, intervention)
+        self._die("after")
+
     def _save(self, kept: _Kept) -> None:
         super()._save(kept)
         self._die("inside")
@@ -72,7 +81,7 @@ def drive(
     when: When = "before",
     locked: bool = True,
 ) -> dict[str, Any]:
-    """Run or resume a scenario; returns its result, if the child lives to tell it."""
+    """Run or resume a scenario; whoever is asked answers. Returns its result, if the child lives to tell it."""
     # The seed decides what the clock draws, so every run of a scenario has the same.
     engine_module.secrets.randbits = lambda _: SEED  # pyright: ignore[reportAttributeAccessIssue]
     return asyncio.run(_drive(scenario, url, KillingJournal(journal, write, when, locked=locked), resume=resume))
@@ -86,6 +95,10 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
         elif (recorded := await engine.result(RUN_ID)).status in FINAL:
             result = recorded
         else:
+            result = await engine.resume(RUN_ID, team=team)
+        while result.status == "paused":
+            for key, question in (await engine.history(RUN_ID)).questions().items():
+                await engine.answer(RUN_ID, key, answer_to(key, question))
             result = await engine.resume(RUN_ID, team=team)
     return comparable(result) | {"writes": journal.writes}
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
-from urllib.parse import urlsplit
+from functools import cache
 
 from pydantic import JsonValue
 
-from teamwright.agents.function import FunctionAgent
 from teamwright.agents.model import ModelAgent
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.runtime.engine import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.messages import digest
 from teamwright.values.specs import ServerModel
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from tests.laws.crash import agreeing, mixtures
+from tests.laws.crash.callers import caller, callers, post
 from tests.laws.program import program_team
 
 TASK = "Say who was first."
@@ -33,16 +27,23 @@ MODEL_TURN = "with-tools/step-2"
 class Scenario:
     """A team, and who is answered only after whose answer is recorded.
 
-    `hanging` are never answered. `model` says that pydantic-ai is needed.
+    `hanging` are never answered, and those in `says` get answers of their own, made of the request and of how often it
+    has come. `model` says that pydantic-ai is needed.
     """
 
     make: Callable[[str], Team]
     after: Mapping[str, str] = field(default_factory=dict[str, str])
     hanging: Sequence[str] = ()
+    says: Mapping[str, mixtures.Says] = field(default_factory=dict[str, mixtures.Says])
     model: bool = False
 
     def team(self, url: str) -> Team:
         return self.make(url)
+
+    def answer(self, request: ChatRequest, times: int) -> ChatAnswer:
+        """What the server answers; `times` counts the requests with this idempotency key."""
+        says = self.says.get(request.model)
+        return Say(text=says(request, times)) if says else answer(request)
 
     def warm_up(self) -> None:
         if self.model:
@@ -76,43 +77,6 @@ def request_number(request: ChatRequest) -> int:
 
 def _look_up(word: str) -> ToolCall:
     return ToolCall(name="look_up", args={"word": word})
-
-
-def caller(url: str, name: str, calls: int = 1) -> FunctionAgent:
-    """A member whose every effect is one call of the counting server."""
-
-    async def respond(turn: Turn, ctx: Context) -> str:
-        text = turn.prompt
-        for number in range(1, calls + 1):
-            effect = Effect("model", "server", digest(text), partial(_call, url, name, text))
-            text = str((await ctx.effect(f"call-{number}", effect)).value)
-        return text
-
-    return FunctionAgent(name, respond)
-
-
-async def _call(url: str, name: str, prompt: str, attempt: Attempt) -> Returned:
-    text = await post(url, name, prompt, attempt.idempotency_key)
-    usage = Usage(requests=1, input_tokens=len(prompt) // 4, output_tokens=len(text) // 4)
-    return Returned(text, usage)
-
-
-async def post(url: str, name: str, prompt: str, key: str) -> str:
-    """One request to the server's plain door, over a connection of its own."""
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    try:
-        body = json.dumps({"name": name, "prompt": prompt}).encode()
-        head = f"POST /call HTTP/1.1\r\nHost: x\r\nIdempotency-Key: {key}\r\nConnection: close\r\n"
-        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        answer = await reader.read()
-    finally:
-        writer.close()
-    return str(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
-
-
-def callers(url: str, names: str) -> list[Agent]:
-    return [caller(url, name) for name in names.split()]
 
 
 def _sequential(url: str) -> Team:
@@ -220,4 +184,10 @@ SCENARIOS: dict[str, Scenario] = {
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
     "dag": Scenario(_dag, after={"c": "b", "a": "c"}),
+    "hierarchical": Scenario(mixtures.hierarchical, after={"a": "b"}, says={"boss": mixtures.decision}),
+    "reactive": Scenario(mixtures.reactive, after={"b": "d"}, says={"bad": mixtures.refusal}),
+    "recovery": Scenario(mixtures.recovery, says=mixtures.TROUBLES),
+    "workspace": Scenario(mixtures.workspace, after={"a": "b", "x": "y"}),
+    "mixed": Scenario(mixtures.mixed, after={"a": "b", "c": "a"}),
+    "approvals": Scenario(agreeing.approvals),
 }

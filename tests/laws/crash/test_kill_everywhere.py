@@ -14,7 +14,7 @@ from tests.laws.crash.matrix import Before, Stage, check_calls, check_log, resul
 from tests.laws.crash.nursery import Nursery
 from tests.laws.crash.scenarios import SCENARIOS
 
-ORDERED = ["branches", "locks", "first_wins", "clock"]
+ORDERED = ["branches", "locks", "first_wins", "clock", "hierarchical", "workspace", "mixed"]
 """Scenarios in which it matters who came first."""
 
 MOMENTS: list[tuple[str, When]] = [
@@ -28,7 +28,7 @@ MOMENTS: list[tuple[str, When]] = [
 def uninterrupted(made: Stage) -> dict[str, Any]:
     made.begin("uninterrupted")
     result = result_of(made.drive())
-    assert result["status"] == "completed"
+    assert result["status"] in ("completed", "degraded")
     return result
 
 

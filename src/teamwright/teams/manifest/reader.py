@@ -10,7 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
 from teamwright.teams.manifest.report import Report
@@ -26,31 +26,42 @@ MAX_CHARACTERS = 4 << 20
 COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
+class Room(NamedTuple):
+    """How large a file may be, and what it may amount to once its aliases are written out: by default a manifest's."""
+
+    size: int = MAX_BYTES
+    nodes: int = MAX_NODES
+    characters: int = MAX_CHARACTERS
+
+
+MANIFEST = Room()
+
+
 class _Unreadable(Exception):
     """The rest of the file can't be read; the problem is already noted."""
 
 
-def read_file(path: Path, report: Report) -> list[Node]:
+def read_file(path: Path, report: Report, room: Room = MANIFEST) -> list[Node]:
     """The documents of one file; empty ones are left out."""
     file = Place(str(path))
-    text = _text_of(path, file, report)
+    text = _text_of(path, file, report, room)
     if text is None:
         report.incomplete = True
         return []
     before = len(report.problems)
-    documents = _documents(text, file, report)
+    documents = _documents(text, file, report, room)
     if not documents and len(report.problems) == before:
         report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
     return documents
 
 
-def _text_of(path: Path, file: Place, report: Report) -> str | None:
+def _text_of(path: Path, file: Place, report: Report, room: Room) -> str | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             report.problem(file, "This is not a regular file", "give a YAML file or a folder of them")
             return None
         with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            data = stream.read(room.size + 1)
     except FileNotFoundError:
         report.problem(file, "There is no such file", _similar_file(path))
         return None
@@ -58,8 +69,8 @@ def _text_of(path: Path, file: Place, report: Report) -> str | None:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         report.problem(file, f"The file can't be read: {reason}")
         return None
-    if len(data) > MAX_BYTES:
-        report.problem(file, f"The file is larger than {MAX_BYTES >> 20} MiB", "split it and give the folder")
+    if len(data) > room.size:
+        report.problem(file, f"The file is larger than {room.size >> 20} MiB", "split it and give the folder")
         return None
     return _decoded(data, file, report)
 
@@ -89,10 +100,10 @@ def _decoded(data: bytes, file: Place, report: Report) -> str | None:
     return text
 
 
-def _documents(text: str, file: Place, report: Report) -> list[Node]:
+def _documents(text: str, file: Place, report: Report, room: Room) -> list[Node]:
     import yaml
 
-    composer = _Composer(file.file, report)
+    composer = _Composer(file.file, report, room)
     try:
         for event in _events(text):
             composer.take(event)
@@ -166,6 +177,7 @@ class _Composer:
 
     file: str
     report: Report
+    room: Room
     documents: list[Node] = field(default_factory=list[Node])
     open: list[_Open] = field(default_factory=list[_Open])
     anchors: dict[str, tuple[Node, _Size]] = field(default_factory=dict[str, tuple[Node, _Size]])
@@ -229,7 +241,7 @@ class _Composer:
 
     def _count(self, place: Place, size: _Size) -> None:
         self.total.hold(size)
-        if self.total.nodes > MAX_NODES or self.total.characters > MAX_CHARACTERS:
+        if self.total.nodes > self.room.nodes or self.total.characters > self.room.characters:
             self._stop(place, "The file grows too large when its aliases are written out")
         if len(self.open) + size.height >= MAX_DEPTH:
             self._stop(place, f"This is nested more than {MAX_DEPTH} levels deep")

@@ -1,0 +1,107 @@
+"""`teamwright plan`: what a plan comes to before anything is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.options import TeamName, With
+from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+
+if TYPE_CHECKING:
+    from teamwright.planning.planner import PlannerSettings
+    from teamwright.values.plan import Plan
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of tasks, or the manifest of a dag team.")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="The team's task, for steps that have none of their own.")
+    ] = None,
+    *,
+    max_parallel: Annotated[
+        int | None, typer.Option("--max-parallel", min=1, metavar="N", help="How many tasks side by side (10).")
+    ] = None,
+    run_budget: Annotated[
+        int | None, typer.Option("--run-budget", min=0, metavar="TOKENS", help="Tokens for the whole.")
+    ] = None,
+    coordination_floor: Annotated[
+        int | None,
+        typer.Option(
+            "--coordination-floor", min=0, metavar="TOKENS", help="Coordination that each task should get (8)."
+        ),
+    ] = None,
+    bundle: Annotated[
+        bool, typer.Option("--bundle", help="Evaluate topologies first, and let the best one set what you do not.")
+    ] = False,
+    team: TeamName = None,
+    more: With = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Plan tasks: order, batches that can't collide, token budgets, critical path and handoffs.
+
+    Nothing runs.
+    """
+    from teamwright.cli.schedules import described
+    from teamwright.planning.orchestrate import Bundle, orchestrate, prepare
+
+    check_out(out)
+    read, settings = _read(file, task, team, more)
+    given = {"max_parallel": max_parallel, "run_budget": run_budget, "coordination_floor": coordination_floor}
+    settings = settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+    made = orchestrate(read, planner=settings) if bundle else prepare(read, settings)
+    _warn(read, made.prepared.settings if isinstance(made, Bundle) else made.settings)
+    if json:
+        result_json(made.to_json(), out)
+    else:
+        result(described(made, read), out)
+    return 0
+
+
+def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
+    """The plan of a file of tasks, or of a team that has its steps beforehand, and what the team says of its width."""
+    from teamwright.errors import UsageError
+    from teamwright.planning.planner import PlannerSettings
+    from teamwright.teams.manifest.task_file import read_plan
+
+    found = None if more or file.is_dir() else read_plan(file)
+    if found is None:
+        return _of_team(file, task, team, more)
+    if task is not None or team is not None:
+        raise UsageError(
+            f"{str(file)!r} is a file of tasks, which say themselves what to do; leave the task and --team out."
+        )
+    return found, PlannerSettings()
+
+
+def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
+    from teamwright.errors import UsageError
+    from teamwright.planning.planner import PlannerSettings
+    from teamwright.strategies.dag import Dag, DagOptions
+    from teamwright.teams.load import read_manifest, source_of
+    from teamwright.values.plan import Plan, Step
+
+    loaded = read_manifest([file, *(more or ())], models_replaced=True)
+    name = source_of(loaded, team=team).team
+    spec = loaded.manifest.teams.get(name)
+    if spec is None or spec.strategy != Dag.name:
+        what = "is an agent" if spec is None else f"works by the strategy {spec.strategy!r}"
+        raise UsageError(
+            f"{name!r} {what}, so its steps are not known beforehand: plan a file of tasks, or a team with"
+            f" `strategy: {Dag.name}`; `teamwright show` draws any team."
+        )
+    options = DagOptions.model_validate(spec.options)
+    steps = [Step(id=one.id, agent=one.agent, needs=one.needs, task=one.task or task) for one in options.steps]
+    return Plan(steps=tuple(steps)), PlannerSettings(max_parallel=options.max_parallel)
+
+
+def _warn(plan: Plan, settings: PlannerSettings) -> None:
+    needed = sum(step.execution_tokens for step in plan.steps)
+    if settings.run_budget is not None and needed > settings.run_budget:
+        say(
+            f"warning: the work alone is estimated at {needed} tokens, and the run budget is {settings.run_budget}:"
+            " nothing is left for coordination"
+        )

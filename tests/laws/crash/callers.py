@@ -1,0 +1,80 @@
+"""Members of the crash matrix: each of their effects is one call of the counting server, over its plain door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.errors import StaleWrite
+from teamwright.recovery.retry import recorded_error
+from teamwright.values.limits import RetryPolicy
+from teamwright.values.messages import digest
+from teamwright.values.turns import Turn
+from teamwright.values.usage import Usage
+
+FAILED = "!"
+"""What an answer begins with that means a failure; the kind of error comes next."""
+ONCE_MORE = RetryPolicy(attempts=1, backoff=0.02, jitter=0)
+
+
+def caller(url: str, name: str, calls: int = 1, **more: Any) -> FunctionAgent:
+    """A member whose every effect is one call of the counting server."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        text = turn.prompt
+        for number in range(1, calls + 1):
+            text = await _effect(url, name, text, ctx, f"call-{number}")
+        return text
+
+    return FunctionAgent(name, respond, **more)
+
+
+def writer(url: str, name: str, board: str) -> FunctionAgent:
+    """A member that reads a shared value, calls the server, and writes if nobody was faster; else it says who was."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        held = ctx.workspace.get(board)
+        text = await _effect(url, name, turn.prompt, ctx, "call-1")
+        try:
+            version = await ctx.workspace.put(board, text, version=held.version if held else 0)
+        except StaleWrite as stale:
+            return await _effect(url, name, f"{stale.by} has written version {stale.version}", ctx, "call-2")
+        return f"{text} is version {version}"
+
+    return FunctionAgent(name, respond)
+
+
+async def _effect(url: str, name: str, text: str, ctx: Context, place: str) -> str:
+    effect = Effect("model", "server", digest(text), partial(_call, url, name, text), retry=ONCE_MORE)
+    return str((await ctx.effect(place, effect)).value)
+
+
+async def _call(url: str, name: str, prompt: str, attempt: Attempt) -> Returned:
+    text = await post(url, name, prompt, attempt.idempotency_key)
+    if text.startswith(FAILED):
+        raise recorded_error(text.removeprefix(FAILED), f"{name} has failed")
+    usage = Usage(requests=1, input_tokens=len(prompt) // 4, output_tokens=len(text) // 4)
+    return Returned(text, usage)
+
+
+async def post(url: str, name: str, prompt: str, key: str) -> str:
+    """One request to the server's plain door, over a connection of its own."""
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    try:
+        body = json.dumps({"name": name, "prompt": prompt}).encode()
+        head = f"POST /call HTTP/1.1\r\nHost: x\r\nIdempotency-Key: {key}\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.read()
+    finally:
+        writer.close()
+    return str(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
+
+
+def callers(url: str, names: str) -> list[Agent]:
+    return [caller(url, name) for name in names.split()]

@@ -1,0 +1,107 @@
+"""Teams of the crash matrix that mix things: people, failures, shared values, and strategies within each other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
+from teamwright.teams.team import Team
+from teamwright.testing.chat import ChatRequest
+from tests.laws.crash.callers import FAILED, caller, callers, writer
+from tests.laws.program import program_team
+
+Says = Callable[[ChatRequest, int], str]
+"""What the server says to a request that has come so many times."""
+
+DECISIONS: list[dict[str, JsonValue]] = [
+    {"action": "delegate", "delegations": [{"specialist": "a", "task": "one"}, {"specialist": "b", "task": "two"}]},
+    {"action": "clarify", "question": "Is that all?"},
+    {"action": "delegate", "delegations": [{"specialist": "pair", "task": "three"}, {"specialist": "a", "task": "four"}]},
+]
+
+
+def hierarchical(url: str) -> Team:
+    """Two at once, a question to a person, a team and a member at once, and then the answer."""
+    pair = Team("pair", members=callers(url, "c d"), share="output")
+    members = [*callers(url, "a b"), pair]
+    options: dict[str, JsonValue] = {"orchestrator": "boss", "max_iterations": 5}
+    return Team("office", members=members, helpers=callers(url, "boss"), strategy="hierarchical", options=options)
+
+
+def decision(request: ChatRequest, times: int) -> str:
+    """The orchestrator goes by the number of its decision; at last it tells what it was told."""
+    number = re.search(r"This is decision (\d+)", _told(request))
+    assert number is not None
+    place = int(number[1]) - 1
+    last: dict[str, JsonValue] = {"action": "synthesize", "synthesis": f"from {request.digest}"}
+    return json.dumps(DECISIONS[place] if place < len(DECISIONS) else last)
+
+
+def reactive(url: str) -> Team:
+    """One who fails and one who hears of it, beside one who would go on for ever if nothing bounded it."""
+    subscriptions: list[JsonValue] = [
+        {"member": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
+        {"member": "b", "on": "go", "emits": [{"type": "go"}]},
+        {"member": "bad", "on": "go", "when": "depth == 1"},
+        {"member": "d", "on": "agent.error", "when": "data.member == 'bad'"},
+    ]
+    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": 4}
+    return Team("network", members=callers(url, "a b bad d"), strategy="reactive", options=options)
+
+
+def refusal(request: ChatRequest, times: int) -> str:
+    return f"{FAILED}refused"
+
+
+def recovery(url: str) -> Team:
+    """Retried, summarised, replaced, skipped, and skipped by a person."""
+    members = [
+        caller(url, "flaky"),
+        caller(url, "a"),
+        caller(url, "long"),
+        caller(url, "bad", fallback=caller(url, "stand-in")),
+        caller(url, "bad-too", optional=True),
+        caller(url, "badly-needed", critical=True),
+        caller(url, "z"),
+    ]
+    return Team("patient", members=members)
+
+
+def _too_long(request: ChatRequest, times: int) -> str:
+    told = _told(request)
+    as_it_is = "# flaky:" in told and not told.startswith("Summarise")
+    return f"{FAILED}context_length" if as_it_is else f"in short {request.digest}"
+
+
+TROUBLES: Mapping[str, Says] = {
+    "flaky": lambda request, times: f"{FAILED}server" if times == 1 else "at last",
+    "long": _too_long,
+    "bad": refusal,
+    "bad-too": refusal,
+    "badly-needed": refusal,
+}
+
+
+def workspace(url: str) -> Team:
+    """A strategy and then two members that write what others have read, and are overtaken."""
+    strategy = ["all", 2, ["swap", "board", ["ask", "a"]], ["swap", "board", ["ask", "b"]]]
+    members = ["all", 2, ["ask", "x"], ["ask", "y"]]
+    writers = [writer(url, name, "board") for name in ("x", "y")]
+    return program_team("shared", ["seq", strategy, members, ["ask", "z"]], [*callers(url, "a b z"), *writers])
+
+
+def mixed(url: str) -> Team:
+    """A graph of a plan, whose steps are chunks side by side, and of one who is told what came of it."""
+    one = Team("one", members=callers(url, "a b"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 2})
+    two = Team("two", members=callers(url, "c"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 1})
+    steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "d", "needs": ["one", "two"]}]
+    plan = Team("plan", members=[one, two, caller(url, "d")], strategy="dag", options={"steps": steps})
+    edges: list[JsonValue] = [{"from": "plan", "to": "z", "transform": "Judge {{ text }}"}]
+    return Team("mixed", members=[plan, caller(url, "z")], strategy="graph", options={"edges": edges})
+
+
+def _told(request: ChatRequest) -> str:
+    return str(request.body.get("prompt"))
