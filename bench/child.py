@@ -42,6 +42,10 @@ async def value(case: Case, folder: Path) -> float:
             await measured.dag(graph("layered", WARM_UP_TURNS), None)
             steps, delays = uneven()
             return await measured.dag(steps, None, delays)
+        case "plan":
+            from bench import planner
+
+            return planner.seconds(case.subject, case.size)
         case "import":
             raise ValueError("an import is measured by a bare interpreter, see bench.imports")
 

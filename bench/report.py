@@ -9,6 +9,8 @@ from bench.cases import (
     GRAPHS,
     IMPORTS,
     OUR_IMPORT,
+    PLANNED_STEPS,
+    PLANS,
     SHAPES,
     STORES,
     Shape,
@@ -36,6 +38,7 @@ def text(report: Report) -> str:
     parts += [
         _database(report),
         _others(report),
+        _planner(report),
         _floor(report),
         _targets(targets(report)),
         _fewer(report),
@@ -101,6 +104,16 @@ def _others(report: Report) -> str:
         if sample.case.kind == "resume" and sample.best is not None
     ]
     return "import time in a fresh interpreter, and resuming\n" + _table(rows) if rows else ""
+
+
+def _planner(report: Report) -> str:
+    rows: list[Row] = [("steps", *(f"{size:,}" for size in PLANNED_STEPS))]
+    for plan in PLANS:
+        times = [report.best("plan", plan, size=size) for size in PLANNED_STEPS]
+        if any(seconds is not None for seconds in times):
+            rows.append((plan, *(NOTHING if one is None else f"{one * 1e3:,.0f} ms" for one in times)))
+    title = "planning: order, batches, budgets, check and figures"
+    return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
 
 
 def _floor(report: Report) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.cases import Shape, Store
+from bench.cases import PLANS, Shape, Store
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 
@@ -44,6 +44,8 @@ def _absolute(report: Report) -> Iterator[Target]:
     database = report.best("database", OURS)
     yield Target("database after 2200 turns", None if database is None else database / 1e6, 4, "MB")
     yield Target("resume of 10 000 steps", report.best("resume", OURS, size=10_000), 0.5, "s")
+    for plan in PLANS:
+        yield Target(f"plan of 10 000 steps, {plan}", report.best("plan", plan, size=10_000), 0.5, "s")
     imported = quotient(
         report.best("import", "import teamwright"), report.best("import", "from pydantic import BaseModel")
     )

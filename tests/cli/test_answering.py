@@ -104,3 +104,10 @@ def test_a_run_is_set_down_where_nobody_can_be_asked(call: Call, tmp_path: Path)
     assert done.code == 7
     assert "May this reply of 'writer' stand? [approve / edit / reject]" in done.err
     assert "Dear all." in done.err
+
+
+@pytest.mark.usefixtures("waiting")
+def test_an_export_holds_the_drafts_that_people_were_asked_about(call: Call) -> None:
+    document = call("runs", "export", "one").json
+    drafts = [event["draft"] for event in document["events"] if event["kind"] == "person.asked"]
+    assert {document["bodies"][draft] for draft in drafts} >= {"Dear all.", "Write"}

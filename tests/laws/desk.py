@@ -222,7 +222,9 @@ GENERAL: list[Callable[[Call], Said | AgentError]] = [
     lambda call: {"text": "", "data": {"ok": False}},
     lambda call: {"text": _words(call), "fail": True},
 ]
-CHOICES = len(GENERAL) + 5
+CHOICES = len(GENERAL) + 10
+HARMLESS = [choice for choice in range(CHOICES) if choice not in (5, 7)]
+"""Choices after which a team usually goes on."""
 
 
 def error_for(call: Call, choice: int) -> AgentError:

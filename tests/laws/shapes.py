@@ -62,9 +62,9 @@ def _agent(one: Leaf | Shape, desk: Desk, known: dict[str, Any]) -> Agent:
 
 
 BOUNDS = st.one_of(
-    *[st.none()] * 6,
-    st.builds(Limits, tokens=st.integers(40, 500)),
-    st.builds(Limits, calls=st.integers(1, 6)),
+    *[st.none()] * 12,
+    st.builds(Limits, tokens=st.integers(40, 2000)),
+    st.builds(Limits, calls=st.integers(1, 12)),
     st.builds(Limits, seconds=st.sampled_from([0.5, 2.0])),
 )
 RARELY = st.sampled_from([False] * 5 + [True])
@@ -111,8 +111,8 @@ class Writing:
     def team(self, depth: int = 1) -> Shape:
         draw = self.draw
         name, strategy = next(self._teams), draw(st.sampled_from(sorted(STRATEGIES)))
-        most = 3 if self._made < MOST_LEAVES else 1
-        members = tuple(self.member(depth) for _ in range(draw(st.integers(1, most))))
+        count = draw(st.sampled_from([3, 2, 1])) if self._made < MOST_LEAVES else 1
+        members = tuple(self.member(depth) for _ in range(count))
         options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
         settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
         if depth > 1:

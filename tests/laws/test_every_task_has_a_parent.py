@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -83,27 +84,50 @@ async def hang(turn: Turn) -> str:
     return ""
 
 
-def shapes() -> dict[str, Callable[[Sequence[Agent]], Team]]:
+async def delegates_to_all(turn: Turn) -> dict[str, Any]:
+    return {"action": "delegate", "delegations": [{"specialist": f"h{number}", "task": "hang"} for number in range(3)]}
+
+
+def shapes() -> dict[str, tuple[Callable[[Sequence[Agent]], Team], int]]:
+    """Teams of three members that never answer, and how many of them are at work when nobody does."""
     side_by_side = ["all", 3, ["ask", "h0"], ["ask", "h1"], ["ask", "h2"]]
-    return {
-        "sequential": lambda members: Team("t", members=members),
-        "nested": lambda members: Team("t", members=[Team("inner", members=members)]),
-        "branches": lambda members: program_team("t", side_by_side, members),
+    boss = FunctionAgent("boss", delegates_to_all)
+    names = ["h0", "h1", "h2"]
+    made: dict[str, tuple[dict[str, Any], int]] = {
+        "sequential": ({}, 1),
+        "round_robin": ({"max_turns": 2}, 1),
+        "selector": ({"max_turns": 2, "options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}}, 1),
+        "graph": ({"options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}}, 1),
+        "fan_out": ({"options": {"chunks": names}}, 3),
+        "dag": ({"options": {"steps": [{"id": name} for name in names]}}, 3),
+        "hierarchical": ({"options": {"orchestrator": "boss"}, "helpers": [boss]}, 3),
+        "reactive": ({"options": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in names]}}, 3),
     }
+    found: dict[str, tuple[Callable[[Sequence[Agent]], Team], int]] = {
+        name: (partial(_team, name, more), count) for name, (more, count) in made.items()
+    }
+    found["nested"] = (lambda members: Team("t", members=[Team("inner", members=members)]), 1)
+    found["branches"] = (lambda members: program_team("t", side_by_side, members), 3)
+    return found
+
+
+def _team(strategy: str, more: dict[str, Any], members: Sequence[Agent]) -> Team:
+    return Team("t", members=members, strategy=strategy, **more)
 
 
 @pytest.mark.parametrize("how", ["cancel", "deadline", "interrupt"])
-@pytest.mark.parametrize("shape", ["sequential", "nested", "branches"])
+@pytest.mark.parametrize("shape", list(shapes()))
 async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> None:  # R-10
     with _silent_server() as server:
         before, sockets = asyncio.all_tasks(), _sockets()
         members = [caller(server.call_url, f"h{number}") for number in range(3)]
-        team = shapes()[shape](members)
+        make, at_once = shapes()[shape]
+        team = make(members)
         team.limits = Limits(seconds=0.1) if how == "deadline" else None
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)
-            await anyio.to_thread.run_sync(server.wait_for, 3 if shape == "branches" else 1)
+            await anyio.to_thread.run_sync(server.wait_for, at_once)
             if how == "cancel":
                 await engine.cancel(RUN_ID)
             if how != "interrupt":

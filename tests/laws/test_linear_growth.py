@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
@@ -18,10 +20,11 @@ from tests.laws.orchestra import RUN_ID, TASK, log_of
 SAID = 500
 
 
-def chain(turns: int, share: Share = "transcript") -> Team:
-    async def speak(turn: Turn) -> str:
-        return f"{turn.number:06d}".ljust(SAID, "x")
+async def speak(turn: Turn) -> str:
+    return f"{turn.number:06d}".ljust(SAID, "x")
 
+
+def chain(turns: int, share: Share = "transcript") -> Team:
     return Team("t", members=[FunctionAgent("a", speak)], strategy="round_robin", max_turns=turns, share=share)
 
 
@@ -76,3 +79,65 @@ async def test_the_database_grows_by_the_same_for_each_turn(share: Share, tmp_pa
             await engine.run(chain(turns, share), TASK, run_id=RUN_ID)
         sizes[turns] = path.stat().st_size
     assert sizes[400] - sizes[50] <= 350 * 4 * SAID
+
+
+async def decide(turn: Turn) -> JsonValue:
+    return {"action": "delegate", "delegations": [{"specialist": "a", "task": "more"}]}
+
+
+async def choose(turn: Turn) -> str:
+    return "b" if turn.number % 2 else "a"
+
+
+def _selector(turns: int) -> Team:
+    members = [FunctionAgent(name, speak) for name in "ab"]
+    helpers = [FunctionAgent("chair", choose)]
+    options: dict[str, JsonValue] = {"agent": "chair", "allow_repeat": True}
+    return Team("t", members=members, helpers=helpers, strategy="selector", max_turns=turns, options=options)
+
+
+def _graph(turns: int) -> Team:
+    edges: list[JsonValue] = [{"from": "a", "to": "a", "when": "text != ''"}]
+    members = [FunctionAgent("a", speak)]
+    return Team("t", members=members, strategy="graph", max_turns=turns, options={"edges": edges})
+
+
+def _fan_out(turns: int) -> Team:
+    chunks: list[JsonValue] = [f"chunk {number}" for number in range(turns)]
+    members = [FunctionAgent(name, speak) for name in "az"]
+    return Team("t", members=members, strategy="fan_out", options={"chunks": chunks, "aggregator": "z"})
+
+
+def _dag(turns: int) -> Team:
+    steps: list[JsonValue] = [
+        {"id": f"s{number}", "agent": "a", "needs": [f"s{number - 1}"] if number else []} for number in range(turns)
+    ]
+    return Team("t", members=[FunctionAgent("a", speak)], strategy="dag", options={"steps": steps}, share="output")
+
+
+def _hierarchical(turns: int) -> Team:
+    members, helpers = [FunctionAgent("a", speak)], [FunctionAgent("boss", decide)]
+    options: dict[str, JsonValue] = {"orchestrator": "boss", "max_iterations": turns}
+    return Team("t", members=members, helpers=helpers, strategy="hierarchical", options=options)
+
+
+def _reactive(turns: int) -> Team:
+    subscriptions: list[JsonValue] = [
+        {"member": "a", "on": on, "emits": [{"type": "go"}]} for on in ("workflow.started", "go")
+    ]
+    options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": turns, "max_depth": turns}
+    return Team("t", members=[FunctionAgent("a", speak)], strategy="reactive", options=options)
+
+
+@pytest.mark.parametrize("make", [chain, _selector, _graph, _fan_out, _dag, _hierarchical, _reactive])
+async def test_every_strategy_records_as_much_for_each_turn(make: Callable[[int], Team]) -> None:
+    """Keys count too; what the declaration itself takes, with its chunks and steps, is linear anyway."""
+    sizes: dict[int, int] = {}
+    for turns in (40, 320):
+        journal = MemoryJournal()
+        async with Engine(journal) as engine:
+            result = await engine.run(make(turns), TASK, run_id=RUN_ID)
+        assert len(result.messages) >= turns
+        events = sum(len(event.key) + len(to_text(event.fact)) for event in log_of(journal))
+        sizes[turns] = events + sum(map(len, journal._bodies.values()))
+    assert sizes[320] / 320 <= sizes[40] / 40 * 1.2

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from teamwright.values.events import (
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Answered, Cancel, Pause
 from teamwright.values.results import FINAL, RunResult
-from tests.laws.desk import CHOICES, TROUBLE, Desk, Said, answer_to, error_for, plain_end
+from tests.laws.desk import CHOICES, HARMLESS, TROUBLE, Said, answer_to, error_for, plain_end
 from tests.laws.production import ENDINGS, Production, retell, workspace_of
 from tests.laws.shapes import Shape, shapes
 from tests.laws.still import BusySqlite, SlowMemory, StillJournal
@@ -35,6 +36,7 @@ from tests.laws.test_every_task_has_a_parent import check_endings
 
 MANY = 1000
 MOST_FORKS = 2
+LIVELY = 25
 WHICH = st.integers(0, 5)
 DOWNTIME = 1000.0
 
@@ -53,9 +55,13 @@ class Runs(RuleBasedStateMachine):
         self._patch.setattr(engine_module, "secrets", _Chance())
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    @initialize(shape=shapes(), journal=st.sampled_from(["memory", "memory", "memory", "slow", "sqlite"]))
-    def begin(self, shape: Shape, journal: str) -> None:
-        self.shape = shape
+    @initialize(
+        shape=shapes(),
+        journal=st.sampled_from(["memory", "memory", "memory", "slow", "sqlite"]),
+        luck=st.integers(0, MANY),
+    )
+    def begin(self, shape: Shape, journal: str, luck: int) -> None:
+        self.shape, self.luck = shape, Random(luck)
         made: StillJournal
         if journal == "sqlite":
             self._folder = tempfile.TemporaryDirectory()
@@ -76,8 +82,19 @@ class Runs(RuleBasedStateMachine):
     @precondition(lambda self: self.calls())
     @rule(which=WHICH, choice=st.integers(0, CHOICES - 1))
     def answer(self, which: int, choice: int) -> None:
+        self._answer(which, choice)
+
+    def _answer(self, which: int, choice: int) -> None:
         key = _pick(self.calls(), which)
         self.now.reply(key, answer_to(self.now.desk.calls[key], choice))
+
+    @precondition(lambda self: self.calls())
+    @rule(answers=st.lists(st.tuples(WHICH, st.integers(0, CHOICES - 1)), min_size=2, max_size=8))
+    def go_on(self, answers: list[tuple[int, int]]) -> None:
+        """Several answers, one after the other."""
+        for which, choice in answers:
+            if self.calls():
+                self._answer(which, choice)
 
     @precondition(lambda self: self.calls())
     @rule(which=WHICH, choice=st.integers(0, 4))
@@ -131,7 +148,7 @@ class Runs(RuleBasedStateMachine):
         self.now.tell(Pause())
 
     @precondition(lambda self: not self.now.ended)
-    @rule(sure=st.integers(0, 3))
+    @rule(sure=st.integers(0, 5))
     def cancel(self, sure: int) -> None:
         if not sure:
             self.now.cancel(Cancel(reason="enough"))
@@ -192,7 +209,9 @@ class Runs(RuleBasedStateMachine):
         try:
             if self.production is not None:
                 self._finish()
-                self._tell_again(0)
+                borders = self.now.journal.borders(self.now.run_id)[:-1]
+                for border in {0, *self.luck.sample(borders, min(2, len(borders)))}:
+                    self._tell_again(border)
         finally:
             if self.production is not None:
                 self._close()
@@ -203,7 +222,7 @@ class Runs(RuleBasedStateMachine):
     def _finish(self) -> None:
         """Let it come to its end, whatever state it is in."""
         now = self.now
-        for _ in range(300):
+        for step in range(300):
             if now.ended:
                 break
             self.the_laws_hold()
@@ -213,7 +232,7 @@ class Runs(RuleBasedStateMachine):
                     now.tell(Answered(key=key, answer=Answer(text="skip")))
                 now.start()
             elif calls := self.calls():
-                now.reply(calls[0], plain_end(now.desk.calls[calls[0]]))
+                self._go_on_somehow(calls, lively=step < LIVELY)
             elif questions := now.questions():
                 now.tell(Answered(key=questions[0], answer=Answer(text="skip")))
             else:
@@ -222,6 +241,16 @@ class Runs(RuleBasedStateMachine):
         now.loop.wait(0.2)
         self.the_laws_hold()
         self._check_end()
+
+    def _go_on_somehow(self, calls: list[str], *, lively: bool) -> None:
+        """Answer a call, after a while in such a way that things come to an end."""
+        call = self.now.desk.calls[self.luck.choice(calls)]
+        if not lively:
+            self.now.reply(call.key, plain_end(call))
+        elif self.luck.random() < 0.05:
+            self.now.reply(call.key, error_for(call, self.luck.randrange(5)))
+        else:
+            self.now.reply(call.key, answer_to(call, self.luck.choice(HARMLESS)))
 
     def _check_end(self) -> None:
         now, events = self.now, self.now.events()

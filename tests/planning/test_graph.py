@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.planning.graph import Graph, Node, cycles, faults
+from tests.planning.plans import work
 
 
 def nodes(**needs: str) -> list[Node]:
@@ -103,23 +103,6 @@ def test_what_is_told_as_a_circle_is_one(steps: list[Node]) -> None:
 def test_without_a_fault_everything_can_be_worked_through(steps: list[Node]) -> None:
     if not faults(steps):
         assert len(Graph.of(steps).order) == len(steps)
-
-
-def work(call: Callable[[], object]) -> int:
-    """How many calls of functions something takes, which depends on nothing but the program."""
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 SHAPES: dict[str, Callable[[int], Sequence[Node]]] = {

@@ -12,6 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Task, T
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
+from teamwright.teams.load import load_team
 from teamwright.values.events import Custom, Event
 from teamwright.values.people import Answer, Answered, Question
 from tests.runtime.teams import Counting, Written, cut, cut_and_resume, says
@@ -298,3 +299,24 @@ async def test_a_strategy_of_another_version_is_refused_in_words() -> None:
         newer.version = 2
         with pytest.raises(NotResumable, match="began with version 1 of the strategy 'written', and this is version 2"):
             await engine.resume("r", team=team_that(newer))
+
+
+async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text(
+        "agents: {a: {function: 'tests.runtime.teams:answers'}, b: {model: m}, c: {model: n}}\n"
+        "teams: {t: {members: [a]}}\n"
+        "models:\n"
+        "  m: {url: 'http://localhost:1/v1', name: x, api_key: very-private-key}\n"
+        "  n: {url: 'http://localhost:1/v1', name: x, api_key: '${SOME_KEY}'}\n"
+    )
+    async with Engine(tmp_path / "j.db") as engine:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("SOME_KEY", "from-the-environment")
+            team = load_team(file, team="t")
+        await engine.run(team, "go", run_id="r")
+        await engine.fork("r", at=2, new_id="f", team=team)
+    stored = b"".join(one.read_bytes() for one in tmp_path.glob("j.db*"))
+    assert b"very-private-key" not in stored
+    assert b"from-the-environment" not in stored
+    assert b"${SOME_KEY}" in stored

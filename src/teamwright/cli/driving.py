@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events import Event
+    from teamwright.values.people import Question
     from teamwright.values.results import RunResult
     from teamwright.values.specs import Manifest
 
@@ -158,15 +159,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     """Hand over the result and say how the run ended; returns the exit code."""
     questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
     with suppress(ClosedOutput):
-        if shown.json:
-            told = ended.to_json()
-            if questions:
-                told["questions"] = {key: one.to_json() for key, one in questions.items()}
-            result_json(told, shown.out)
-        elif ended.output and (shown.out is not None or not shown.events):
-            if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
-                say(f"{answer_word(ended)}\n")
-            result(ended.output, shown.out)
+        _hand_over(ended, questions, shown)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return ended.exit_code
@@ -186,6 +179,18 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     if hint and not shown.quiet:
         say(hint)
     return ended.exit_code
+
+
+def _hand_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -> None:
+    if shown.json:
+        told = ended.to_json()
+        if questions:
+            told["questions"] = {key: one.to_json() for key, one in questions.items()}
+        result_json(told, shown.out)
+    elif ended.output and (shown.out is not None or not shown.events):
+        if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
+            say(f"{answer_word(ended)}\n")
+        result(ended.output, shown.out)
 
 
 def summary(ended: RunResult) -> str:

@@ -36,7 +36,7 @@ def _line(prepared: Prepared) -> str:
     batches = f"{number_text(figures.batch_count)} batch{'' if figures.batch_count == 1 else 'es'}"
     return (
         f"{count_text(figures.task_count, 'task')} in {batches}, {figures.max_parallelism} side by side at most"
-        f" and {figures.mean_parallelism:g} on average · {number_text(schedule.total_tokens)}"
+        f" and {round(figures.mean_parallelism, 2):g} on average · {number_text(schedule.total_tokens)}"
         f"{'' if limit is None else f' of {number_text(limit)}'} tokens"
     )
 

@@ -21,6 +21,7 @@ from teamwright.runtime.checkpoints import (
     find_checkpoint,
 )
 from teamwright.runtime.endings import iso
+from teamwright.runtime.redaction import without_keys
 from teamwright.runtime.replay import Past
 from teamwright.teams.team import Team
 from teamwright.values.events import (
@@ -236,7 +237,7 @@ class RunHistory:
             bodies[body] = text
             return body
 
-        source = to_json(team.source.model_dump(mode="json", exclude_unset=True)).decode()
+        source = to_json(without_keys(team.source.model_dump(mode="json", exclude_unset=True))).decode()
         point = checkpoint_name(last, self.checkpoints())
         update = {
             "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),

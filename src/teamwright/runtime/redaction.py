@@ -8,7 +8,8 @@ from collections.abc import Container, Iterable
 
 from pydantic import JsonValue
 
-HIDDEN = "[redacted]"
+from teamwright.values.specs import HIDDEN
+
 SHAPES = re.compile(
     r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
     r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}"
@@ -18,6 +19,8 @@ SECRET_NAMES = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|P
 HEADERS = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-key", "api_key", "apikey"))
 """Keys of mappings whose text is a secret, whatever it looks like."""
 SHORTEST = 6
+REFERENCE = re.compile(r"\$\{\w+\}")
+"""A name that a manifest reads from the environment: no secret itself."""
 
 
 class Redactor:
@@ -52,6 +55,22 @@ class Redactor:
                 }
             case _:
                 return value
+
+
+def without_keys(declared: JsonValue) -> JsonValue:
+    """A declaration without keys that are written in it; names that are read from the environment stay."""
+    match declared:
+        case list():
+            return [without_keys(item) for item in declared]
+        case dict():
+            return {
+                name: HIDDEN
+                if isinstance(item, str) and name.lower() in HEADERS and not REFERENCE.search(item)
+                else without_keys(item)
+                for name, item in declared.items()
+            }
+        case _:
+            return declared
 
 
 def whole_characters(text: str) -> str:

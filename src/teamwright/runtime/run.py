@@ -21,7 +21,7 @@ from teamwright.runtime.endings import Ending, judge
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.notifying import FOR_PEOPLE, Notice, notify, webhook_of
 from teamwright.runtime.recorder import Recorder
-from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.redaction import Redactor, without_keys
 from teamwright.runtime.replay import Past
 from teamwright.runtime.state import RunState
 from teamwright.runtime.turnstile import Turnstile
@@ -142,7 +142,7 @@ class Run:
             RunStarted(
                 team=team.name,
                 task=recorder.keep(task),
-                manifest=recorder.keep(team.source.model_dump(mode="json", exclude_unset=True)),
+                manifest=recorder.keep(without_keys(team.source.model_dump(mode="json", exclude_unset=True))),
                 seed=beginning.seed,
                 strategies=team.strategies(),
                 origin=beginning.origin,

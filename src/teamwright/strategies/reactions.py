@@ -12,13 +12,14 @@ from pydantic_core import to_json
 
 from teamwright.strategies.answers import Unreadable, found_values, read_answer
 from teamwright.values.frozen import Value
-from teamwright.values.messages import History
+from teamwright.values.messages import History, digest
 from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Reply
 
 STARTED = "workflow.started"
 ERROR = "agent.error"
 MOST_LINKS = 8
+LONGEST_ID = 48
 
 FORM = '{"events": [{"type": NAME, "data": ANYTHING}, …], "state": {NAME: ANYTHING, …}}'
 """How a member says what follows, for the member."""
@@ -64,7 +65,10 @@ class TeamEvent:
 
     def follower(self, place: str, type_: str, by: str, data: JsonValue) -> TeamEvent:
         """An event that follows from this one; `place` tells it from the others that do."""
-        return TeamEvent(f"{self.id}.{place}", type_, by, data, self.depth + 1, self)
+        path = f"{self.id}.{place}"
+        # Further down a long chain its beginning goes by a digest: else the keys of N events would take N² bytes.
+        identity = path if len(path) <= LONGEST_ID else digest(path)[:16]
+        return TeamEvent(identity, type_, by, data, self.depth + 1, self)
 
     @property
     def told(self) -> dict[str, JsonValue]:

@@ -18,7 +18,17 @@ from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.limits import Pace
-from teamwright.values.specs import TERMINATE, AgentSpec, AnyModel, FallbackModel, Manifest, NamedModel, TeamSpec
+from teamwright.values.specs import (
+    HIDDEN,
+    TERMINATE,
+    AgentSpec,
+    AnyModel,
+    FallbackModel,
+    Manifest,
+    NamedModel,
+    ServerModel,
+    TeamSpec,
+)
 
 SCRIPTED = "scripted:"
 
@@ -151,8 +161,13 @@ class Builder:
     def _model(self, spec: AgentSpec) -> AnyModel | None:
         """The agent's model; a name from `models` stands for what is declared there."""
         declared = self.manifest.models
-        model = spec.model
-        return declared.get(model, model) if isinstance(model, str) else model
+        model = declared.get(spec.model, spec.model) if isinstance(spec.model, str) else spec.model
+        if isinstance(model, ServerModel) and model.api_key == HIDDEN:
+            raise NotResumable(
+                f"The key of {model.url} was written in the manifest, and no record keeps it: write ${{NAME}} there and"
+                " start anew, or pass the team."
+            )
+        return model
 
     def _scripted(self, name: str, spec: AgentSpec, file: str, pace: Pace | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()

@@ -83,15 +83,15 @@ class HandoffPolicy(Value):
     def _breaches(self, envelope: Envelope) -> Iterator[str]:
         length = len(envelope.summary)
         if length < self.min_summary_chars:
-            yield f"the summary has {length} characters, and at least {self.min_summary_chars} are needed: say more"
+            yield f"the summary has {length} characters, fewer than {self.min_summary_chars}: say more"
         if length > self.max_summary_chars:
-            yield f"the summary has {length} characters, and at most {self.max_summary_chars} are allowed: say less"
+            yield f"the summary has {length} characters, more than {self.max_summary_chars}: say less"
         for what, found, most in (
             ("artifacts", len(envelope.artifacts), self.max_artifacts),
             ("needs", len(envelope.needs), self.max_needs),
         ):
             if found > most:
-                yield f"there are {found} {what}, and at most {most} are allowed: keep those that matter most"
+                yield f"there are {found} {what}, more than {most}: keep those that matter most"
 
     def compact(self, envelope: Envelope) -> Envelope:
         """The envelope with what is too long cut off.

@@ -1,0 +1,160 @@
+"""`teamwright plan`: the agreed JSON, the table and the drawing, and mistakes that are told before anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from teamwright.planning.planner import PlannerSettings, make_schedule
+from teamwright.teams.manifest.task_file import read_plan
+from tests.cli.conftest import Call
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TASKS = EXAMPLES / "plan" / "tasks.yaml"
+PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "handoffs", "handoff_tokens"]
+
+
+def test_the_json_has_the_agreed_fields(call: Call) -> None:  # Z-05, Z-06, Z-07, Z-08
+    done = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400, "--coordination-floor", 8, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert list(done.json) == PARTS
+    assert [list(batch) for batch in done.json["batches"]] == [["index", "tasks", "locks", "tokens"]] * 5
+    assert [list(budget) for budget in done.json["budgets"]] == [["task", "execution", "coordination"]] * 7
+    assert done.json["total_tokens"] == 400
+    assert done.json["diagnostics"]["critical_path"] == ["graph", "order", "batches", "check"]
+    read = read_plan(TASKS)
+    assert read is not None
+    schedule = make_schedule(read, PlannerSettings(max_parallel=3, run_budget=400))
+    assert {name: done.json[name] for name in PARTS[:4]} == schedule.to_json()
+
+
+def test_two_tasks_that_own_one_file_are_never_side_by_side(call: Call) -> None:  # Z-05
+    batches = [batch["tasks"] for batch in call("plan", TASKS, "--json").json["batches"]]
+    assert batches == [["graph"], ["order", "budgets"], ["batches"], ["check", "handoffs"], ["figures"]]
+
+
+def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> None:  # Z-09
+    done = call("plan", TASKS, "--bundle", "--json").json
+    assert list(done) == [*PARTS, "evaluation", "planner_settings"]
+    assert done["planner_settings"] == {"max_parallel": 4, "run_budget": 330 + 7 * 20, "coordination_floor": 10}
+    assert done["evaluation"]["recommendation"]["topology"] == "star_team"
+    assert [one["topology"] for one in done["evaluation"]["evaluations"]] == [
+        "single", "lead_subagent", "star_team", "mesh_team",
+    ]  # fmt: skip
+    own = call("plan", TASKS, "--bundle", "--json", "--max-parallel", 1, "--run-budget", 350).json
+    assert own["planner_settings"] == {"max_parallel": 1, "run_budget": 350, "coordination_floor": 10}
+    assert own["diagnostics"]["max_parallelism"] == 1
+
+
+def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
+    lines = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400).out.splitlines()
+    assert lines[0].startswith("7 tasks in 5 batches, 2 side by side at most and 1.4 on average · 400 of 400 tokens")
+    assert lines[2].split() == ["BATCH", "TASK", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
+    assert lines[6].split()[:7] == ["2", "batches", "order,", "budgets", "planner/batches", "70", "12"]
+    drawn = [line for line in lines if "◆" in line or "●" in line]
+    assert [line.split("  ")[1].strip() for line in drawn[:2]] == ["◆ graph", "◆ order"]
+    assert lines[-2] == "◆ critical path, 4 steps: graph → order → batches → check"
+    assert lines[-1].startswith("5 envelopes to the workers, about")
+
+
+def test_a_bundle_says_why_its_topology_was_taken(call: Call) -> None:
+    lines = call("plan", TASKS, "--bundle").out.splitlines()
+    assert lines[0] == "7 tasks of about 47 tokens, mixed work, medium budget, a2a_lite"
+    assert [line.split()[0] for line in lines[2:6]] == ["single", "lead_subagent", "star_team", "mesh_team"]
+    assert lines[6] == "star_team: the best by balanced score, of all, since none passes its gates"
+    assert max(map(cell_len, lines[:7])) <= 80
+
+
+def test_the_result_may_go_to_a_file(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    done = call("plan", TASKS, "--json", "--out", file)
+    assert (done.code, done.out) == (0, "")
+    assert file.read_text() == call("plan", TASKS, "--json").out
+
+
+def test_a_dag_team_brings_its_steps_and_its_width(call: Call) -> None:
+    done = call("plan", EXAMPLES / "dag", "Shall we hold the fair?")
+    assert done.code == 0
+    assert "Shall we hold the fair?" in done.out
+    planned = call("plan", EXAMPLES / "dag", "--json").json
+    assert [batch["tasks"] for batch in planned["batches"]] == [
+        ["forecast", "ground"],
+        ["tents", "shade"],
+        ["decision"],
+    ]
+
+
+def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(
+        "agents: {ann: {model: local}, bob: {model: local}}\n"
+        "teams:\n"
+        "  pair: {strategy: dag, members: [ann, bob], dag: {max_parallel: 1, steps: [{id: ann}, {id: bob}]}}\n"
+    )
+    assert call("plan", tmp_path / "team.yaml", "--json").json["diagnostics"]["max_parallelism"] == 1
+    assert call("plan", tmp_path / "team.yaml", "--bundle", "--json").json["planner_settings"]["max_parallel"] == 1
+    wider = call("plan", tmp_path / "team.yaml", "--max-parallel", 2, "--json")
+    assert wider.json["diagnostics"]["max_parallelism"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([EXAMPLES / "sequential"], "works by the strategy 'sequential', so its steps are not known beforehand"),
+        ([EXAMPLES / "dag", "--team", "mayor"], "'mayor' is an agent, so its steps are not known beforehand"),
+        ([TASKS, "Do it."], "is a file of tasks, which say themselves what to do"),
+        ([TASKS, "--max-parallel", "0"], "--max-parallel"),
+        ([TASKS, "--run-budget", "-1"], "--run-budget"),
+        ([EXAMPLES / "nowhere.yaml"], "There is no such file"),
+    ],
+)
+def test_what_cannot_be_planned_is_told_and_exits_2(call: Call, arguments: list[object], expected: str) -> None:
+    done = call("plan", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+
+
+def test_every_mistake_of_a_file_is_told_with_its_line(call: Call, tmp_path: Path) -> None:  # Z-04
+    file = tmp_path / "tasks.yaml"
+    file.write_text("tasks:\n  - {id: a, needs: [b]}\n  - {id: b, needs: [a]}\n  - {id: c, needs: [d]}\n")
+    done = call("plan", file, "--json")
+    assert done.code == 2
+    assert [(one["line"], one["message"][:28]) for one in done.json["error"]["problems"]] == [
+        (2, "steps need each other in a c"),
+        (4, "the step 'c' needs 'd', whic"),
+    ]
+
+
+def test_work_that_exceeds_the_budget_is_a_warning(call: Call) -> None:  # Z-06
+    done = call("plan", TASKS, "--run-budget", 100, "--json")
+    assert done.code == 0
+    assert "the work alone is estimated at 330 tokens, and the run budget is 100" in done.err
+    assert {budget["coordination"] for budget in done.json["budgets"]} == {0}
+
+
+def test_a_large_plan_is_cut_short_on_the_screen_and_whole_in_json(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.yaml"
+    file.write_text("tasks:\n" + "".join(f"- {{id: s{n:03}, owns: [key]}}\n" for n in range(200)))
+    lines = call("plan", file).out.splitlines()
+    assert "… and 140 tasks more; --json has them all" in lines
+    assert "… and 170 more batches" in lines
+    assert len(lines) < 140
+    assert len(call("plan", file, "--json").json["batches"]) == 200
+
+
+def test_a_wide_batch_is_wrapped(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.yaml"
+    file.write_text("tasks:\n" + "".join(f"- {{id: a-rather-long-name-{n:03}}}\n" for n in range(20)))
+    lines = call("plan", file, "--max-parallel", 20).out.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert sum(line.count("●") + line.count("◆") for line in lines) == 20 + 1
+
+
+def test_the_schema_of_envelopes_is_printed_and_that_of_manifests_stays_the_usual_one(call: Call) -> None:  # Z-01
+    assert call("schema", "envelope").json["title"] == "Teamwright envelope"
+    assert call("schema").json == call("schema", "manifest").json
+    assert call("schema").json["title"] == "Teamwright manifest"
+    wrong = call("schema", "envelop")
+    assert wrong.code == 2
+    assert "did you mean 'envelope'?" in wrong.err

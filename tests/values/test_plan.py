@@ -1,0 +1,29 @@
+"""Plans as values: what a step holds, and how files and strategies spell it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from teamwright.strategies.flow import Step as FlowStep
+from teamwright.values.plan import Plan, Step
+
+
+def test_a_plan_is_read_from_tasks_or_steps() -> None:
+    data = [{"id": "a"}, {"id": "b", "needs": ["a"], "owns": ["x"], "execution_tokens": 5}]
+    assert Plan.model_validate({"tasks": data}) == Plan.model_validate({"steps": data})
+    assert Plan.model_validate({"tasks": data}).steps[1] == Step(id="b", needs=("a",), owns=("x",), execution_tokens=5)
+
+
+def test_estimates_are_never_negative_and_unknown_fields_are_refused() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        Step(id="a", coordination_tokens=-1)
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Step.model_validate({"id": "a", "owner": "x"})
+
+
+def test_the_steps_of_a_dag_spell_what_they_share_the_same() -> None:
+    shared = set(FlowStep.model_fields) & set(Step.model_fields)
+    assert shared == {"id", "agent", "needs", "task"}
+    for name in shared:
+        assert FlowStep.model_fields[name].default == Step.model_fields[name].default
