@@ -94,6 +94,9 @@ def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_p
     )
     assert call("plan", tmp_path / "team.yaml", "--json").json["diagnostics"]["max_parallelism"] == 1
     assert call("plan", tmp_path / "team.yaml", "--bundle", "--json").json["planner_settings"]["max_parallel"] == 1
+    unsaid = call("plan", EXAMPLES / "dag", "--bundle", "--json").json
+    widths = {one["topology"]: one["parallelism"] for one in unsaid["evaluation"]["evaluations"]}
+    assert unsaid["planner_settings"]["max_parallel"] == widths[unsaid["evaluation"]["recommendation"]["topology"]]
     wider = call("plan", tmp_path / "team.yaml", "--max-parallel", 2, "--json")
     assert wider.json["diagnostics"]["max_parallelism"] == 2
 

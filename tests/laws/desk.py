@@ -167,8 +167,7 @@ def answer_to(call: Call, choice: int) -> Said | AgentError:
         made = _asked_for(turn, choice - len(GENERAL))
         text = made if isinstance(made, str) else json.dumps(made)
         return {"text": text}
-    said = GENERAL[choice](call)
-    return said
+    return GENERAL[choice](call)
 
 
 def plain_end(call: Call) -> Said:

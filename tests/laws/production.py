@@ -39,7 +39,7 @@ Given = Mapping[tuple[str, int], Said | AgentError]
 
 
 class Production:
-    """An engine with one run. `run_id` names the run; `close` leaves it as it stands and checks that nothing is left."""
+    """An engine with one run, which `close` leaves as it stands; then nothing of it may be left behind."""
 
     def __init__(self, shape: Shape, journal: StillJournal, run_id: str = "r", began: float = EPOCH) -> None:
         self.shape, self.journal, self.run_id = shape, journal, run_id
@@ -230,7 +230,7 @@ def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
 
 
 def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
-    """Let a run that begins with this journal hear the rest of the events' arrivals, in their order and nothing else."""
+    """Let a run that begins with this journal hear what else came from outside, in that order and nothing more."""
     made = Production(shape, journal, run_id, events[-1].time)
     known = len(made.events())
     made.start()

@@ -49,7 +49,9 @@ class Shape:
 
     def limits(self) -> dict[str, Limits]:
         """The limits of everybody who has some."""
-        found = {one.name: one.settings.get("limits") if isinstance(one, Shape) else one.limits for one in self.everyone()}
+        found = {
+            one.name: one.settings.get("limits") if isinstance(one, Shape) else one.limits for one in self.everyone()
+        }
         return {name: limits for name, limits in found.items() if limits is not None}
 
     @property

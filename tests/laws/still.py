@@ -106,7 +106,7 @@ class SlowMemory(MemoryJournal):
         return self._borders.get(run_id, [])
 
     def image(self, run_id: str, border: int, *, letters: bool = True) -> SlowMemory:
-        """What is there after a crash that lost all of this run's events after the given one; with its inbox, or not."""
+        """What is there after a crash that lost all of this run's events after this one; with its inbox, or not."""
         made = SlowMemory(self._hops)
         made._logs = {one: list(log) for one, log in self._logs.items()}
         made._borders = {one: list(numbers) for one, numbers in self._borders.items()}

@@ -96,7 +96,10 @@ def shapes() -> dict[str, tuple[Callable[[Sequence[Agent]], Team], int]]:
     made: dict[str, tuple[dict[str, Any], int]] = {
         "sequential": ({}, 1),
         "round_robin": ({"max_turns": 2}, 1),
-        "selector": ({"max_turns": 2, "options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}}, 1),
+        "selector": (
+            {"max_turns": 2, "options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}},
+            1,
+        ),
         "graph": ({"options": {"edges": [{"from": "h0", "to": "h1"}, {"from": "h1", "to": "h2"}]}}, 1),
         "fan_out": ({"options": {"chunks": names}}, 3),
         "dag": ({"options": {"steps": [{"id": name} for name in names]}}, 3),

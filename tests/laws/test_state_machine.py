@@ -16,14 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from teamwright.errors import AgentError
 from teamwright.runtime import engine as engine_module
-from teamwright.runtime.history import RunHistory
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentReturned,
     Event,
-    PersonAsked,
 )
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Answered, Cancel, Pause
@@ -175,7 +173,9 @@ class Runs(RuleBasedStateMachine):
     def _tell_again(self, border: int) -> None:
         now, journal = self.now, self.now.journal
         events = now.events()
-        if not isinstance(journal, SlowMemory) or not comparable(self.shape, events, disturbed=self.disturbed or border):
+        if not isinstance(journal, SlowMemory) or not comparable(
+            self.shape, events, disturbed=self.disturbed or border
+        ):
             return
         expected = now.do(now.engine.result(now.run_id))
         image = journal.image(now.run_id, border, letters=False)

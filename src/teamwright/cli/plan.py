@@ -95,7 +95,8 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
         )
     options = DagOptions.model_validate(spec.options)
     steps = [Step(id=one.id, agent=one.agent, needs=one.needs, task=one.task or task) for one in options.steps]
-    return Plan(steps=tuple(steps)), PlannerSettings(max_parallel=options.max_parallel)
+    own = {"max_parallel": options.max_parallel} if "max_parallel" in options.model_fields_set else {}
+    return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
 
 
 def _warn(plan: Plan, settings: PlannerSettings) -> None:

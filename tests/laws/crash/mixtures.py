@@ -19,7 +19,10 @@ Says = Callable[[ChatRequest, int], str]
 DECISIONS: list[dict[str, JsonValue]] = [
     {"action": "delegate", "delegations": [{"specialist": "a", "task": "one"}, {"specialist": "b", "task": "two"}]},
     {"action": "clarify", "question": "Is that all?"},
-    {"action": "delegate", "delegations": [{"specialist": "pair", "task": "three"}, {"specialist": "a", "task": "four"}]},
+    {
+        "action": "delegate",
+        "delegations": [{"specialist": "pair", "task": "three"}, {"specialist": "a", "task": "four"}],
+    },
 ]
 
 
