@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
-from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, ServiceError, StaleWrite
+from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
 from teamwright.values.frozen import JsonValue
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
@@ -21,7 +21,7 @@ from teamwright.values.usage import Usage
 TROUBLE = "trouble"
 """Stands in the words of every failure, and must stand nowhere else."""
 
-ERRORS: list[type[AgentError]] = [Refused, ServiceError, ContextTooLong, AgentTimeout, AgentError]
+ERRORS: list[type[AgentError]] = [Refused, ServiceError, ContextTooLong, AgentTimeout, AgentError, RateLimited]
 PROMPT_BYTES, FRAME, CAP = 20, 16, 24
 PLAIN = "call"
 """The place of the one effect of a plain function."""
@@ -75,7 +75,10 @@ class Desk:
 
 @dataclass(frozen=True)
 class Leaf:
-    """A member that is no team. A plain one is a function of one parameter; another makes `calls` effects itself."""
+    """A member that is no team. A plain one is a function of one parameter; another makes `calls` effects itself.
+
+    The effects of a `paced` one go to a model that takes as many at once.
+    """
 
     name: str
     calls: int = 1
@@ -86,6 +89,7 @@ class Leaf:
     fallback: Leaf | None = None
     limits: Limits | None = None
     capped: bool = True
+    paced: int | None = None
 
     def agent(self, desk: Desk, known: dict[str, Any]) -> FunctionAgent:
         """The member, made once for each team."""
@@ -124,6 +128,7 @@ class Leaf:
                     "model", "desk", digest(turn.digest, str(number)), partial(call, turn),
                     prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP if self.capped else None,
                     retry=RetryPolicy(attempts=self.retries, backoff=0),
+                    model="slow" if self.paced else "", pace=Pace(concurrency=self.paced) if self.paced else None,
                 )  # fmt: skip
                 said = cast("Said", (await ctx.effect(f"e{number}", effect)).value)
                 said = await self._with_what_is_shared(said, ctx)

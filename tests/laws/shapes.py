@@ -55,8 +55,10 @@ class Shape:
         return {name: limits for name, limits in found.items() if limits is not None}
 
     @property
-    def budgeted(self) -> bool:
-        return any(one.tokens is not None or one.calls is not None for one in self.limits().values())
+    def bounded(self) -> bool:
+        """Whether calls wait for each other, for what a budget has left or for their turn at a model."""
+        paced = any(isinstance(one, Leaf) and one.paced for one in self.everyone())
+        return paced or any(one.tokens is not None or one.calls is not None for one in self.limits().values())
 
 
 def _agent(one: Leaf | Shape, desk: Desk, known: dict[str, Any]) -> Agent:
@@ -103,6 +105,7 @@ class Writing:
             fallback=self.leaf(alone=True) if draw(RARELY) else None,
             limits=draw(BOUNDS) if draw(RARELY) else None,
             capped=draw(st.booleans()),
+            paced=None if plain else draw(st.sampled_from([None, None, None, 1, 2])),
         )
 
     def member(self, depth: int) -> Leaf | Shape:

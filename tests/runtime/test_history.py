@@ -7,10 +7,11 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.errors import AgentTimeout, UsageError
+from teamwright.errors import AgentTimeout, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.history import RunHistory
 from teamwright.strategies.protocol import Members
+from teamwright.values.events import AgentCalled
 from teamwright.values.people import Question
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
@@ -298,3 +299,27 @@ async def test_a_fork_of_nested_teams_pays_only_for_what_is_missing_from_any_eve
         with anyio.fail_after(5):
             again = await engine.fork("fork-20", team=made())
         assert (again.messages, members.calls) == (whole.messages, [])
+
+
+async def test_a_retry_of_a_parallel_team_keeps_what_the_others_said() -> None:
+    calls: list[str] = []
+
+    def agent(name: str) -> FunctionAgent:
+        async def respond(turn: Turn) -> str:
+            calls.append(name)
+            await anyio.sleep(0.02 if name == "b" else 0)
+            if name == "b" and calls.count("b") == 1:
+                raise Refused("not yet")
+            return name
+
+        return FunctionAgent(name, respond)
+
+    steps = {"steps": [{"id": name} for name in "abc"]}
+    team = Team("t", members=[agent(name) for name in "abc"], strategy="dag", options=steps)
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, "go", run_id="r")).status == "failed"
+        calls.append("|")
+        forked = await engine.fork("r", retry=True, team=team)
+        events = await engine.journal.read(forked.run_id)
+    assert (forked.status, calls[calls.index("|") + 1 :]) == ("completed", ["b"])
+    assert not any(isinstance(event.fact, AgentCalled) and event.fact.in_doubt for event in events)

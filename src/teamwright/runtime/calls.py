@@ -45,7 +45,11 @@ class Calls:
         """The recorded outcome, or a new one."""
         run = self._context.run
         recorded = run.past.calls.get(self._key)
-        if recorded is None and self._context.announced and self._context.began <= run.past.number:
+        if (
+            recorded is None
+            and self._context.announced
+            and run.past.taken_over < self._context.began <= run.past.number
+        ):
             recorded = RecordedCall(self._effect.request, attempts=1, in_doubt=True)
         if recorded is not None and recorded.request and recorded.request != self._effect.request:
             run.disagree(

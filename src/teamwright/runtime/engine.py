@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
@@ -172,13 +172,17 @@ class Engine:
     ) -> Handle:
         """Start such a run in the background."""
         history = await self.history(run_id)
-        cut = history.before_failure() if retry else history.point(at) if at is not None else history.before_stop()
+        without: Collection[str] = ()
+        if retry:
+            cut, without = history.before_failure()
+        else:
+            cut = history.point(at) if at is not None else history.before_stop()
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
         made = require_team(team) if team is not None else await self._team_of(await self._past(run_id))
         told = None if task is None else Redactor(made.secrets).text(task)
-        batch = history.fork(identity, self._wall(), cut, told, made)
+        batch = history.fork(identity, self._wall(), cut, told, made, without)
         await self._append(batch)
         run = Run(identity, made, self.journal, self.bus, self._wall, self._limiters, await self._past(identity))
         return self._launch(run, None)

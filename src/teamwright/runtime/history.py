@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Self
@@ -22,10 +22,10 @@ from teamwright.runtime.checkpoints import (
 )
 from teamwright.runtime.endings import iso
 from teamwright.runtime.redaction import without_keys
-from teamwright.runtime.replay import Past
+from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.teams.team import Team
 from teamwright.values.events import (
-    AgentCalled,
+    AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
@@ -180,18 +180,21 @@ class RunHistory:
             raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, 'no question is open')}")
         return asked[key]
 
-    def before_failure(self) -> int:
-        """The number of the last event before the calls of the member whose failure came last."""
+    def before_failure(self) -> tuple[int, frozenset[str]]:
+        """Where to go back to for another try: the last event that counts, and the calls up to there that do not.
+
+        Whoever answered beside the member whose failure came last keeps their answer, and so does the member itself
+        for the calls that went well.
+        """
         failed = [e for e in self.events if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
         if not failed:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
-        key = failed[-1].key
-        if (said_no := self._rejection(failed[-1])) is not None:
-            return said_no - 1
-        inside = [
-            e.number for e in self.events if isinstance(e.fact, AgentCalled) and self.past.turn_of(e.scope) == key
-        ]
-        return (min(inside) if inside else self.past.asks[key].number) - 1
+        last = failed[-1]
+        if (said_no := self._rejection(last)) is not None:
+            return said_no - 1, frozenset()
+        calls = [e for e in self.events if e.kind in EFFECTS and self.past.turn_of(e.scope) == last.key]
+        lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
+        return last.number - 1, frozenset(lost or {e.key for e in calls})
 
     def _rejection(self, failed: Event) -> int | None:
         """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
@@ -227,8 +230,16 @@ class RunHistory:
         """The number of the event that is meant by a checkpoint, its name, a place or a number."""
         return find_checkpoint(at, self.events[0].run_id, self.number, self.checkpoints())
 
-    def fork(self, run_id: str, now: float, at: int | None, task: str | None, team: Team) -> Batch:
-        """The first events of a new run that shares this one's past up to the event `at`."""
+    def fork(
+        self,
+        run_id: str,
+        now: float,
+        at: int | None,
+        task: str | None,
+        team: Team,
+        without: Collection[str] = (),
+    ) -> Batch:
+        """The first events of a new run that shares this one's past up to the event `at`, without some calls."""
         last = at if at is not None else self.number
         bodies: dict[str, str] = {}
 
@@ -248,7 +259,7 @@ class RunHistory:
         }
         begun = self.started.changed(**update)
         cancel, under_way = self._cancelled_at(), calls_beyond(self.events, last)
-        taken = (e for e in self.events if e.number <= last and e.number not in under_way)
+        taken = (e for e in self.events if e.number <= last and e.number not in under_way and e.key not in without)
         shared = [e for e in taken if not self._open_on_a_fork(e, cancel)]
         facts = [Event(run_id, 1, now, "", "", begun)]
         for number, event in enumerate(shared, start=2):
