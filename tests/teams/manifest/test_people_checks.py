@@ -17,12 +17,12 @@ WHOLE = """
 agents:
   clerk:
     model: "openai:gpt-5-mini"
-    tools: [workspace, terminate, search, "tools:send"]
+    tools: [workspace, terminate, search, "office_tools:send"]
     approve: {before: true, tools: [search, send, write_value]}
-  keeper: {function: "checks:check", approve: {after: true}}
+  keeper: {function: "office_checks:check", approve: {after: true}}
 teams:
   office: {members: [clerk, keeper], approve: {after: true}, notify: {webhook: "http://localhost:9/hook"}}
-tools: {search: "tools:search"}
+tools: {search: "office_tools:search"}
 """
 
 
@@ -32,8 +32,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # P-12
-    (tmp_path / "tools.py").write_text("def search(q: str) -> str: return q\ndef send(to: str) -> str: return to\n")
-    (tmp_path / "checks.py").write_text("def check(text: str) -> str: return text\n")
+    (tmp_path / "office_tools.py").write_text("def search(q: str) -> str: return q\ndef send(to: str) -> str: return to\n")
+    (tmp_path / "office_checks.py").write_text("def check(text: str) -> str: return text\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     team = load_team(write(tmp_path, WHOLE))
     clerk, keeper = team.members
