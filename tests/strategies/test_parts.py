@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 from pydantic import ValidationError
 
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.parts import FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Talk, Task
 from teamwright.values.messages import History, Message
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.turns import Failure, Reply, Turn
 
 ORDER = ["a", "b", "c", "d"]
 
@@ -69,6 +73,25 @@ def test_the_failure_of_an_optional_member_is_skipped() -> None:
     assert made.end(talk, ORDER) is None
     assert not made.over
     assert len(talk.warnings) == 1
+
+
+class Terminating:
+    """A context in which whoever is asked ends the team."""
+
+    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply:
+        return Reply.of(member.name, "enough", signal="terminate")
+
+
+@pytest.mark.parametrize(("optional", "status"), [(True, "terminated"), (False, "error")])
+async def test_a_failure_is_not_forgotten_when_somebody_terminates_after_it(optional: bool, status: str) -> None:
+    made = Parts(FailurePolicy())
+    made.fail("a", failure("a", optional=optional))
+    await made.ask("b", FunctionAgent("b", lambda turn: ""), Turn("x"), cast("Context", Terminating()))
+    ended = made.end(Talk(Task("go")), ORDER)
+    assert ended is not None
+    assert (ended.stop_reason, ended.messages[-1].content) == (status, "enough")
+    assert len(ended.warnings) == (1 if optional else 0)
+    assert made.over
 
 
 def test_the_first_failure_may_end_it_for_all() -> None:

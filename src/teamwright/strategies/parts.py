@@ -86,7 +86,8 @@ class Parts:
     def end(self, talk: Talk, order: Iterable[str], *, need_one: bool = True) -> Outcome | None:
         """Put what was said into the talk, in this order; the outcome, if the work ends with the parts.
 
-        Whoever terminated the team has the last word. With `need_one`, no reply at all is nothing to go on with.
+        Whoever terminated the team has the last word; a failure that came before and fails the team still does. With
+        `need_one`, no reply at all is nothing to go on with.
         """
         failed: list[str] = []
         for name in order:
@@ -96,12 +97,11 @@ class Parts:
                 talk.add(self.replies[name])
         if self._last is not None:
             talk.add(self.replies[self._last])
-            return talk.ended("terminated")
         fatal = [name for name in failed if self.is_fatal(name)]
         if fatal or (need_one and failed and not self.replies):
             return talk.failed(self._failure(fatal or failed))
         talk.warnings += [f"{name}: {self.failures[name].skipped}" for name in failed]
-        return None
+        return None if self._last is None else talk.ended("terminated")
 
     def _failure(self, names: list[str]) -> Failure:
         """The first failure, with which part it was and which others failed too."""
