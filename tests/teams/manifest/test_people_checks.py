@@ -32,7 +32,9 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # P-12
-    (tmp_path / "office_tools.py").write_text("def search(q: str) -> str: return q\ndef send(to: str) -> str: return to\n")
+    (tmp_path / "office_tools.py").write_text(
+        "def search(q: str) -> str: return q\ndef send(to: str) -> str: return to\n"
+    )
     (tmp_path / "office_checks.py").write_text("def check(text: str) -> str: return text\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     team = load_team(write(tmp_path, WHOLE))
