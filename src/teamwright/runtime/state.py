@@ -16,7 +16,7 @@ from teamwright.errors import NonDeterminism, TeamwrightError
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import Past, Spending
+from teamwright.runtime.replay import EXPIRED, Past, Spending
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
 from teamwright.values.events import Body, Event, ScopeWaited
@@ -100,7 +100,7 @@ class RunState:
 
     def disagree(self, key: str, recorded: str, replayed: str) -> None:
         """Replay and record differ at an ask: an error, but for what a fork took over, where the record gives way."""
-        ask = self.past.asks.get(self.past.turn_of(key))
+        ask = self.past.asks.get(self.past.turn_of(key.removesuffix(EXPIRED)))
         self.differ(ask.number if ask else None, recorded, replayed)
 
     def differ(self, number: int | None, recorded: str, replayed: str) -> None:
