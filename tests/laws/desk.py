@@ -23,6 +23,7 @@ TROUBLE = "trouble"
 
 ERRORS: list[type[AgentError]] = [Refused, ServiceError, ContextTooLong, AgentTimeout, AgentError, RateLimited]
 PROMPT_BYTES, FRAME, CAP = 20, 16, 24
+BOARD = "board"
 PLAIN = "call"
 """The place of the one effect of a plain function."""
 
@@ -124,8 +125,10 @@ class Leaf:
             desk.told.append((self.name, turn.prompt))
             said: Said = {"text": f"{self.name} knows {turn.digest[:6]}"}
             for number in range(1, self.calls + 1):
+                board = ctx.workspace.get(BOARD)
+                request = digest(turn.digest, str(number), str(board.version if board else 0))
                 effect = Effect(
-                    "model", "desk", digest(turn.digest, str(number)), partial(call, turn),
+                    "model", "desk", request, partial(call, turn),
                     prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP if self.capped else None,
                     retry=RetryPolicy(attempts=self.retries, backoff=0),
                     model="slow" if self.paced else "", pace=Pace(concurrency=self.paced) if self.paced else None,
@@ -142,15 +145,15 @@ class Leaf:
         """Write to the workspace what is to be written, and say what was there."""
         match said.get("put"):
             case "over":
-                version = await ctx.workspace.put("board", said["text"])
+                version = await ctx.workspace.put(BOARD, said["text"])
                 return {**said, "text": f"{said['text']} wrote {version}"}
             case "swap":
-                held = ctx.workspace.get("board")
+                held = ctx.workspace.get(BOARD)
                 try:
-                    version = await ctx.workspace.put("board", said["text"], version=held.version if held else 0)
+                    version = await ctx.workspace.put(BOARD, said["text"], version=held.version if held else 0)
                 except StaleWrite as stale:
                     return {**said, "text": f"{said['text']} lost to {stale.by} at {stale.version}"}
-                return {**said, "text": f"{said['text']} won {version}"}
+                return {**said, "text": f"{said['text']} won {version} from {held.by if held else 'nobody'}"}
             case _:
                 return said
 

@@ -115,7 +115,7 @@ class Writing:
 
     def team(self, depth: int = 1) -> Shape:
         draw = self.draw
-        name, strategy = next(self._teams), draw(st.sampled_from(sorted(STRATEGIES)))
+        name, strategy = next(self._teams), draw(st.sampled_from([*STRATEGIES, *SIDE_BY_SIDE]))
         count = draw(st.sampled_from([3, 2, 1])) if self._made < MOST_LEAVES else 1
         members = tuple(self.member(depth) for _ in range(count))
         options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
@@ -234,6 +234,10 @@ STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
     "hierarchical": _hierarchical,
     "reactive": _reactive,
 }
+
+
+SIDE_BY_SIDE = ("fan_out", "dag", "hierarchical", "reactive")
+"""Where order matters most, so they come up more often."""
 
 
 @st.composite

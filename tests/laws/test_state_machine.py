@@ -69,6 +69,7 @@ class Runs(RuleBasedStateMachine):
     )
     def begin(self, shape: Shape, journal: str, luck: int) -> None:
         self.shape, self.luck = shape, Random(luck)
+        self.trouble = self.luck.choice([0.0, 0.1, 0.3])
         made: StillJournal
         if journal == "sqlite":
             self._folder = tempfile.TemporaryDirectory()
@@ -219,7 +220,7 @@ class Runs(RuleBasedStateMachine):
             if self.production is not None:
                 self._finish()
                 borders = self.now.journal.borders(self.now.run_id)[:-1]
-                for border in {0, *self.luck.sample(borders, min(2, len(borders)))}:
+                for border in {0, *self.luck.sample(borders, min(4, len(borders)))}:
                     self._tell_again(border)
         finally:
             if self.production is not None:
@@ -256,7 +257,7 @@ class Runs(RuleBasedStateMachine):
         call = self.now.desk.calls[self.luck.choice(calls)]
         if not lively:
             self.now.reply(call.key, plain_end(call))
-        elif self.luck.random() < 0.05:
+        elif self.luck.random() < self.trouble:
             self.now.reply(call.key, error_for(call, self.luck.randrange(6)))
         else:
             self.now.reply(call.key, answer_to(call, self.luck.choice(HARMLESS)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.scripted import Rule, ScriptedAgent
@@ -314,7 +315,7 @@ async def test_a_retry_of_a_parallel_team_keeps_what_the_others_said() -> None:
 
         return FunctionAgent(name, respond)
 
-    steps = {"steps": [{"id": name} for name in "abc"]}
+    steps: dict[str, JsonValue] = {"steps": [{"id": name} for name in "abc"]}
     team = Team("t", members=[agent(name) for name in "abc"], strategy="dag", options=steps)
     async with Engine("memory") as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "failed"
