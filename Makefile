@@ -42,8 +42,8 @@ bench: .venv-bench/.done ## measure beside LangGraph and Microsoft Agent Framewo
 
 lock: .venv-lock/.done ## write requirements/ anew; UPGRADE=--upgrade takes newer versions
 	$(LOCK) pyproject.toml --extra local --group build -o requirements/run.txt
-	$(LOCK) pyproject.toml --extra local --extra mcp --group dev -c requirements/run.txt -o requirements/dev.txt
-	$(LOCK) pyproject.toml --group bench -c requirements/run.txt -o requirements/bench.txt
+	$(LOCK) pyproject.toml --extra local --extra mcp --extra lab --extra plots --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra lab --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
 	$(LOCK) --group lock -o requirements/lock.txt
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bench.contenders import CONTENDERS
 
-Kind = Literal["turns", "database", "import", "resume", "makespan", "plan", "floor"]
+Kind = Literal["turns", "database", "import", "resume", "makespan", "plan", "ledger", "sweep", "floor"]
 Shape = Literal["chain", "fan_out", "wide", "diamond", "layered"]
 Store = Literal["memory", "sqlite"]
 
@@ -19,13 +19,18 @@ GRAPHS: tuple[Shape, ...] = ("wide", "diamond", "layered")
 STORES: tuple[Store, ...] = ("memory", "sqlite")
 UNITS: dict[Kind, str] = {
     "turns": "µs per turn", "database": "bytes", "import": "s", "resume": "s", "makespan": "s", "plan": "s",
-    "floor": "µs",
+    "ledger": "µs per reservation", "sweep": "s", "floor": "µs",
 }  # fmt: skip
 
 SIZES = (200, 1000)
 RESUMED_STEPS = 10_000
 PLANNED_STEPS = (1_000, 10_000, 100_000)
 PLANS = ("five needs each", "one key for all")
+SPENDERS = (1, 10, 1000)
+LEDGERS = ("room for all", "room for ten")
+SWEEPS = {"at once": 1_000_000, "at once, to CSV": 1_000_000, "one by one": 28_800}
+"""How the cells of a sweep are computed, and how many."""
+CONTENDED = ("three of 50 keys each", "three of 300 keys each")
 # The runs that fill one database file: 2200 turns in all.
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
@@ -43,7 +48,7 @@ FLOOR_TASK, FLOOR_NORMAL, FLOOR_FULL = "one asyncio task", "one SQLite commit, N
 
 
 class Case(BaseModel):
-    """One thing to measure: `subject` is a contender, an import statement, a kind of plan or a name of the floor."""
+    """One thing to measure: `subject` is a contender, an import, a kind of plan, ledger or sweep, or a floor."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,8 +66,8 @@ class Case(BaseModel):
                 return f"{self.subject}/{self.store}/{self.shape}/{self.size}"
             case "resume":
                 return f"{self.subject}/resume/{self.size}"
-            case "plan":
-                return f"plan/{self.subject}/{self.size}"
+            case "plan" | "ledger" | "sweep":
+                return f"{self.kind}/{self.subject}/{self.size}"
             case _:
                 return f"{self.kind}/{self.subject}"
 
@@ -71,7 +76,9 @@ def all_cases(*, quick: bool, only: Sequence[str] = ()) -> list[Case]:
     """Every case whose name contains one of `only`; contenders for one measure stand side by side."""
     cases = [*_cases(SIZES[:1] if quick else SIZES, RESUMED_STEPS // 10 if quick else RESUMED_STEPS)]
     planned = PLANNED_STEPS[:2] if quick else PLANNED_STEPS
-    cases += [Case(kind="plan", subject=plan, size=size) for plan in PLANS for size in planned]
+    cases += [Case(kind="plan", subject=plan, size=size) for plan in (*PLANS, *CONTENDED) for size in planned]
+    cases += [Case(kind="ledger", subject=room, size=size) for room in LEDGERS for size in SPENDERS]
+    cases += [Case(kind="sweep", subject=how, size=size // (10 if quick else 1)) for how, size in SWEEPS.items()]
     return [case for case in cases if not only or any(part in case.name for part in only)]
 
 

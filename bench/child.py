@@ -46,6 +46,14 @@ async def value(case: Case, folder: Path) -> float:
             from bench import planner
 
             return planner.seconds(case.subject, case.size)
+        case "ledger":
+            from bench import ledger
+
+            return await ledger.microseconds(case.subject, case.size)
+        case "sweep":
+            from bench import sweeps
+
+            return sweeps.seconds(case.subject, case.size, folder)
         case "import":
             raise ValueError("an import is measured by a bare interpreter, see bench.imports")
 

@@ -1,5 +1,6 @@
 """How long Teamwright takes to plan: order, batches, budgets, the check of the schedule and its figures."""
 
+import random
 import time
 from collections.abc import Callable, Mapping
 
@@ -9,14 +10,16 @@ from teamwright.planning.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule import validate_schedule
 from teamwright.values.plan import Plan, Step
 
-WIDTH = 8
+WIDTH, WIDE = 8, 100
 BACK = (1, 7, 20, 33, 50)
+KEYS_EACH = 3
 
 
 def seconds(shape: str, size: int) -> float:
     """The time from a plan to a schedule that was checked and diagnosed."""
-    plan = PLANS[shape](size)
-    settings = PlannerSettings(max_parallel=WIDTH, run_budget=110 * size)
+    make, width = PLANS[shape]
+    plan = make(size)
+    settings = PlannerSettings(max_parallel=width, run_budget=110 * size)
     started = time.perf_counter()
     schedule = make_schedule(plan, settings)
     problems = validate_schedule(schedule, plan)
@@ -31,7 +34,7 @@ def _five_needs(size: int) -> Plan:
     """Each step needs five of those shortly before it, and owns a file that a few others own too."""
     return Plan(
         steps=tuple(
-            _step(number, needs=[number - back for back in BACK if back <= number], owns=f"file-{number % (size // 4)}")
+            _step(number, [number - back for back in BACK if back <= number], (f"file-{number % (size // 4)}",))
             for number in range(size)
         )
     )
@@ -39,17 +42,33 @@ def _five_needs(size: int) -> Plan:
 
 def _one_key(size: int) -> Plan:
     """Nobody needs anybody, and all own the same."""
-    return Plan(steps=tuple(_step(number, needs=[], owns="everything") for number in range(size)))
+    return Plan(steps=tuple(_step(number, [], ("everything",)) for number in range(size)))
 
 
-def _step(number: int, needs: list[int], owns: str) -> Step:
+def _three_of(keys: int) -> Callable[[int], Plan]:
+    """Nobody needs anybody, and each owns three keys of a few, any three: more could go side by side than ever can."""
+
+    def make(size: int) -> Plan:
+        chance = random.Random(7)
+        names = [f"file-{number}" for number in range(keys)]
+        return Plan(steps=tuple(_step(number, [], tuple(chance.sample(names, KEYS_EACH))) for number in range(size)))
+
+    return make
+
+
+def _step(number: int, needs: list[int], owns: tuple[str, ...]) -> Step:
     return Step(
         id=f"s{number}",
         needs=tuple(f"s{need}" for need in needs),
-        owns=(owns,),
+        owns=owns,
         execution_tokens=100,
         coordination_tokens=20,
     )
 
 
-PLANS: Mapping[str, Callable[[int], Plan]] = {"five needs each": _five_needs, "one key for all": _one_key}
+PLANS: Mapping[str, tuple[Callable[[int], Plan], int]] = {
+    "five needs each": (_five_needs, WIDTH),
+    "one key for all": (_one_key, WIDTH),
+    "three of 50 keys each": (_three_of(50), WIDE),
+    "three of 300 keys each": (_three_of(300), WIDE),
+}

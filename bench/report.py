@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 
 from bench.cases import (
+    CONTENDED,
     FLOOR_FULL,
     FLOOR_NORMAL,
     FLOOR_TASK,
     GRAPHS,
     IMPORTS,
+    LEDGERS,
     OUR_IMPORT,
     PLANNED_STEPS,
     PLANS,
     SHAPES,
+    SPENDERS,
     STORES,
     Shape,
     Store,
@@ -39,6 +42,8 @@ def text(report: Report) -> str:
         _database(report),
         _others(report),
         _planner(report),
+        _ledger(report),
+        _sweeps(report),
         _floor(report),
         _targets(targets(report)),
         _fewer(report),
@@ -108,12 +113,36 @@ def _others(report: Report) -> str:
 
 def _planner(report: Report) -> str:
     rows: list[Row] = [("steps", *(f"{size:,}" for size in PLANNED_STEPS))]
-    for plan in PLANS:
+    for plan in (*PLANS, *CONTENDED):
         times = [report.best("plan", plan, size=size) for size in PLANNED_STEPS]
         if any(seconds is not None for seconds in times):
-            rows.append((plan, *(NOTHING if one is None else f"{one * 1e3:,.0f} ms" for one in times)))
-    title = "planning: order, batches, budgets, check and figures"
+            rows.append((plan, *(_planned(one, before) for one, before in zip(times, (None, *times), strict=False))))
+    title = "planning: order, batches, budgets, check and figures, and how often that of a tenth of the steps"
     return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
+
+
+def _planned(seconds: float | None, tenth: float | None) -> str:
+    grown = quotient(seconds, tenth)
+    return NOTHING if seconds is None else f"{seconds * 1e3:,.0f} ms{'' if grown is None else f' ({grown:.1f}×)'}"
+
+
+def _ledger(report: Report) -> str:
+    rows: list[Row] = [("spenders at once", *(f"{size:,}" for size in SPENDERS))]
+    for room in LEDGERS:
+        costs = [report.best("ledger", room, size=size) for size in SPENDERS]
+        if any(cost is not None for cost in costs):
+            rows.append((room, *(NOTHING if one is None else f"{one:,.1f} µs" for one in costs)))
+    title = "a reservation at three levels: asked for, held and settled"
+    return f"{title}\n{_table(rows)}" if len(rows) > 1 else ""
+
+
+def _sweeps(report: Report) -> str:
+    rows: list[Row] = [
+        (f"{sample.case.size:,} cells, {sample.case.subject}", f"{sample.best:,.2f} s")
+        for sample in report.samples
+        if sample.case.kind == "sweep" and sample.best is not None
+    ]
+    return f"sweeps of the topology model\n{_table(rows)}" if rows else ""
 
 
 def _floor(report: Report) -> str:

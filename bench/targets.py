@@ -46,6 +46,9 @@ def _absolute(report: Report) -> Iterator[Target]:
     yield Target("resume of 10 000 steps", report.best("resume", OURS, size=10_000), 0.5, "s")
     for plan in PLANS:
         yield Target(f"plan of 10 000 steps, {plan}", report.best("plan", plan, size=10_000), 0.5, "s")
+    waiting = [report.best("ledger", "room for ten", size=size) for size in (1000, 10)]
+    yield Target("reservation among 1000 who wait, over one among 10", quotient(*waiting), 3, "×")
+    yield Target("sweep of a million cells", report.best("sweep", "at once", size=1_000_000), 5, "s")
     imported = quotient(
         report.best("import", "import teamwright"), report.best("import", "from pydantic import BaseModel")
     )

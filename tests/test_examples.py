@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, load_team
+from teamwright import Engine, Envelope, load_team
+from teamwright.journal.memory import MemoryJournal
+from teamwright.values.events import AgentReplied, StepHeldUp, TeamEscalated
 from teamwright.values.people import Answer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -18,6 +20,7 @@ TRANSFORMATION = [
 
 YARD = ["surveyor", "carpenter", "surveyor", "carpenter", "purser", "foreman"]
 COMPLAINTS = ["triage", "baker", "writer", "editor", "writer", "editor", "post"]
+CONTRACT = ["worker-protocol", "worker-scheduler", "worker-scheduler", "lead"]
 CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "testing", "lead"]
 
 
@@ -35,6 +38,7 @@ CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "t
         ("reactive", "done", ["watchman", "window", "gardener", "diarist"], "so I watered by hand."),
         ("code_review", "done", CODE_REVIEW, "== []"),
         ("transformation", "done", TRANSFORMATION, "the change of the nightly job."),
+        ("a2a_lite", "done", CONTRACT, "and not before."),
     ],
 )
 async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers: list[str], last_words: str) -> None:
@@ -45,6 +49,25 @@ async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers:
     assert [message.name for message in result.messages] == speakers
     assert result.output is not None
     assert result.output.strip().endswith(last_words)
+
+
+async def test_a_plan_is_worked_through_and_its_steps_write_only_what_they_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # Z-05, Z-09
+    """Two steps share one file, and the second finds in it what the first left; one that goes astray is told so."""
+    monkeypatch.chdir(tmp_path)
+    folder = EXAMPLES / "plan"
+    async with Engine("memory") as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="plan")
+        events = (await engine.history("plan")).events
+    assert (result.status, result.stop_reason) == ("completed", "done")
+    written = sorted(one.name for one in (tmp_path / "planner").iterdir())
+    assert written == ["batches.py", "budgets.py", "graph.py", "handoffs.py", "order.py", "reports.py"]
+    assert (tmp_path / "planner" / "order.py").read_text() == "def order(tasks): ...\n"
+    reports = (tmp_path / "planner" / "reports.py").read_text()
+    assert reports == "def check(plan, tasks): ...\n\n\ndef figures(plan): ...\n"
+    held_up = [(one.fact.step, one.fact.by) for one in events if isinstance(one.fact, StepHeldUp)]
+    assert held_up == [("figures", ("check",))]
 
 
 async def test_the_improvement_network_mends_what_it_can_and_says_what_it_cannot() -> None:
@@ -91,6 +114,22 @@ async def test_the_banking_demo_runs_unchanged() -> None:  # R-12
         result = await engine.run(team, "What's my account balance and what loans do you offer?")
     assert [message.name for message in result.messages] == ["inquiry-router", "account-helper", "loan-advisor"]
     assert result.status == "completed"
+
+
+async def test_the_workers_hand_over_the_envelope_of_the_contract_and_what_is_risky_goes_to_the_lead() -> None:
+    folder, journal = EXAMPLES / "a2a_lite", MemoryJournal()  # Z-01, Z-03
+    async with Engine(journal) as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="r")
+    events = await journal.read("r")
+    contract = Envelope.model_validate_json((EXAMPLES / "plan" / "envelope.json").read_text())
+    handed = next(e.fact.handoff for e in events if isinstance(e.fact, AgentReplied) and e.fact.handoff)
+    for name in ("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"):
+        assert getattr(handed, name) == getattr(contract, name)
+    assert [(e.fact.member, e.fact.to) for e in events if isinstance(e.fact, TeamEscalated)] == [
+        ("worker-scheduler", "lead")
+    ]
+    assert all("```handoff" not in message.content for message in result.messages)
+    assert result.usage.tool_calls == 1
 
 
 def test_the_first_team_is_made_for_the_embedded_model() -> None:
@@ -154,3 +193,14 @@ async def test_a_release_waits_for_a_yes_before_it_touches_a_machine_and_before_
     said = {message.name: message.content for message in result.messages}
     assert all(said[name].endswith(words) for name, words in speakers.items())
     assert (result.output or "").endswith(last_words)
+
+
+async def test_a_purse_for_twenty_pays_for_twenty_of_sixty_four() -> None:  # Z-10
+    folder = EXAMPLES / "budget"
+    async with Engine("memory") as engine:
+        result = await engine.run(load_team(folder), (folder / "task.txt").read_text())
+    assert (result.status, result.stop_reason, result.exit_code) == ("degraded", "budget", 4)
+    assert (len(result.messages), result.usage.usd) == (20, 0.0044)
+    assert isinstance(result.data, list)
+    assert [answer is not None for answer in result.data] == [True] * 20 + [False] * 44
+    assert result.warnings[0].startswith("44 of 64 parts were not afforded (chunk-21, chunk-22, ")

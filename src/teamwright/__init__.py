@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from teamwright.agents.scripted import ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine, run_sync
-    from teamwright.strategies.protocol import Members, Settings, Strategy, Talk, Task
+    from teamwright.strategies.protocol import Members, Strategy, Talk, Task
     from teamwright.teams.load import load_team
     from teamwright.teams.team import Team
+    from teamwright.values.envelope import Envelope, HandoffPolicy
     from teamwright.values.events import Event
-    from teamwright.values.limits import Limits, RetryPolicy
+    from teamwright.values.limits import Limits
     from teamwright.values.messages import Message
     from teamwright.values.people import Question
     from teamwright.values.results import Outcome, RunResult
@@ -27,9 +28,11 @@ __all__ = [
     "Agent",
     "Context",
     "Engine",
+    "Envelope",
     "Event",
     "Failure",
     "FunctionAgent",
+    "HandoffPolicy",
     "Limits",
     "Members",
     "Message",
@@ -37,10 +40,8 @@ __all__ = [
     "Outcome",
     "Question",
     "Reply",
-    "RetryPolicy",
     "RunResult",
     "ScriptedAgent",
-    "Settings",
     "Strategy",
     "Talk",
     "Task",
@@ -52,21 +53,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Settings": "strategies.protocol",
     "Question": "values.people",
     "Members": "strategies.protocol",
     "Agent": "agents.protocol",
     "Context": "agents.protocol",
     "Engine": "runtime.engine",
+    "Envelope": "values.envelope",
     "Event": "values.events",
     "Failure": "values.turns",
     "FunctionAgent": "agents.function",
+    "HandoffPolicy": "values.envelope",
     "Limits": "values.limits",
     "Message": "values.messages",
     "ModelAgent": "agents.model",
     "Outcome": "values.results",
     "Reply": "values.turns",
-    "RetryPolicy": "values.limits",
     "RunResult": "values.results",
     "ScriptedAgent": "agents.scripted",
     "Strategy": "strategies.protocol",

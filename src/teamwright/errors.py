@@ -19,7 +19,8 @@ TeamwrightError
 │   ├── NotResumable
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
-│   └── MisplacedEffect           a strategy touched the world itself
+│   ├── MisplacedEffect           a strategy touched the world itself
+│   └── VirtualTimeStuck          something waits for what virtual time can't bring
 ├── LimitReached                  a reservation was refused
 └── AgentError                    a member could not answer; becomes a Failure
     ├── RateLimited
@@ -32,6 +33,7 @@ TeamwrightError
     ├── ToolError                 a tool failed; a model is told so and may go on
     ├── MemberFailed              a team gave up because of a member
     ├── StaleWrite                a shared value was changed by others meanwhile
+    ├── NotOwned                  a scope asks for keys that it can't own where it is
     ├── ExpressionFailed          a condition or a template can't be read or worked out
     └── ScriptMismatch            a scripted model has no rule for this
 """
@@ -190,6 +192,10 @@ class MisplacedEffect(RunError):
         )
 
 
+class VirtualTimeStuck(RunError):
+    """On a virtual clock everything waits for something that only real time could bring."""
+
+
 class LimitReached(TeamwrightError):
     """A call would not fit the budget, even with nothing else outstanding."""
 
@@ -257,9 +263,11 @@ class ToolError(AgentError):
 class MemberFailed(AgentError):
     """A team gave up because of a member; it carries that member's kind of error, and what had been said by then."""
 
-    def __init__(self, kind: str, message: str, messages: tuple[object, ...] | None = None) -> None:
+    def __init__(
+        self, kind: str, message: str, messages: tuple[object, ...] | None = None, data: object = None
+    ) -> None:
         self.kind = kind
-        self.messages = messages
+        self.messages, self.data = messages, data
         super().__init__(message)
 
 
@@ -278,6 +286,12 @@ class StaleWrite(AgentError):
         self.name, self.based_on, self.version, self.by = name, based_on, version, by
         stands = f"is at version {version}, written by {by!r}" if version else "does not exist"
         super().__init__(f"{name!r} {stands}, and the write was based on version {based_on}; read it again and retry")
+
+
+class NotOwned(AgentError):
+    """A scope asks for keys beyond those of the scopes around it, or where none can be owned."""
+
+    kind = "not_owned"
 
 
 class ScriptMismatch(AgentError):

@@ -7,6 +7,7 @@ from typing import Any
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.errors import AgentError
+from teamwright.values.ownership import Owned
 
 
 @dataclass
@@ -20,6 +21,7 @@ class Recording:
     deltas: list[str] = field(default_factory=list[str])
     max_output: int | None = None
     refuse: dict[str, Exception] = field(default_factory=dict[str, Exception])
+    owned: Owned = field(default_factory=Owned)
 
     async def effect(self, key: str, effect: Effect) -> Returned:
         assert key not in self.effects, f"the key {key!r} is used twice"

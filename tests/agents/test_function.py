@@ -300,7 +300,8 @@ async def test_cancelling_a_run_leaves_a_stubborn_thread_behind(monkeypatch: pyt
 def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
     program = """
 import time
-from teamwright import FunctionAgent, RetryPolicy, run_sync
+from teamwright import FunctionAgent, run_sync
+from teamwright.values.limits import RetryPolicy
 from teamwright.agents import threads
 threads.GRACE = 0.05
 def hang(text: str) -> str:

@@ -8,16 +8,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.budget.ledger import DEFAULT_OUTPUT, Account, Ledger, Refusal, Reservation, Wanted, prompt_tokens
-from teamwright.values.limits import Limits
+from teamwright.budget.ledger import (
+    CALLS,
+    DEFAULT_OUTPUT,
+    TOKENS,
+    USD,
+    USEFUL_OUTPUT,
+    Account,
+    Cost,
+    Refusal,
+    Reservation,
+    Wanted,
+    charged,
+    prompt_tokens,
+)
+from teamwright.budget.money import Rate, picodollars
+from teamwright.values.limits import Limits, MessageLimits
+from teamwright.values.usage import NOTHING, Amounts, Usage
+
+CHEAP = Rate(input=1, output=2)
+"""Picodollars for a token; a limit of so many is easy to read in the tests below."""
 
 
-async def reserve(ledger: Ledger, account: Account, prompt: int, cap: int | None = None) -> Reservation:
-    return await ledger.reserve(Wanted(account, prompt, cap, model=True))
+def money(picodollars: int) -> float:
+    return picodollars / 1e12
 
 
-def queue(ledger: Ledger, account: Account, prompt: int, cap: int | None = None) -> asyncio.Task[Reservation]:
-    return asyncio.get_running_loop().create_task(reserve(ledger, account, prompt, cap))
+async def reserve(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> Reservation:
+    return await account.reserve(Wanted(prompt, cap, model=True, rate=rate))
+
+
+def queue(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> asyncio.Task[Reservation]:
+    return asyncio.get_running_loop().create_task(reserve(account, prompt, cap, rate))
 
 
 async def quiet() -> None:
@@ -30,37 +52,36 @@ def test_a_prompt_counts_its_bytes_and_sixteen_per_message() -> None:
 
 
 async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    held = await reserve(ledger, account, 30, 20)
-    assert (held.tokens, held.max_output, account.held_tokens, account.spent("tokens")) == (50, 20, 50, 0)
-    assert held.settle(12) == 0
-    assert (account.held_tokens, account.spent("tokens"), account.spent("calls")) == (0, 12, 1)
+    account = Account("run", Limits(tokens=100), None)
+    held = await reserve(account, 30, 20)
+    assert (held.cost.tokens, held.max_output, account.held[TOKENS], account.spent[TOKENS]) == (50, 20, 50, 0)
+    assert held.settle(Cost(12)) == Cost(0, 0, 0)
+    assert (account.held[TOKENS], account.spent[TOKENS], account.spent[CALLS]) == (0, 12, 1)
 
 
 async def test_without_a_cap_of_its_own_a_request_gets_4096_or_what_is_left() -> None:
-    ledger = Ledger()
     rich, poor = Account("rich", Limits(tokens=100_000), None), Account("poor", Limits(tokens=1000), None)
-    assert (await reserve(ledger, rich, 10)).max_output == DEFAULT_OUTPUT
-    assert (await reserve(ledger, poor, 10)).max_output == 990
-    assert (await reserve(ledger, Account("free", None, None), 10)).max_output == DEFAULT_OUTPUT
+    assert (await reserve(rich, 10)).max_output == DEFAULT_OUTPUT
+    assert (await reserve(poor, 10)).max_output == 990
+    assert (await reserve(Account("free", None, None), 10)).max_output == DEFAULT_OUTPUT
 
 
 async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=0, calls=1), None)
-    held = await ledger.reserve(Wanted(account))
-    assert (held.tokens, held.max_output) == (0, None)
+    account = Account("run", Limits(tokens=0, calls=1), None)
+    held = await account.reserve(Wanted())
+    assert (held.cost.tokens, held.max_output) == (0, None)
 
 
 async def test_those_who_wait_share_what_is_left_fairly() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=6000), None)
+    account = Account("run", Limits(tokens=6000), None)
     caps: list[int] = []
 
     async def call() -> None:
-        held = await reserve(ledger, account, 10)
+        held = await reserve(account, 10)
         caps.append(held.max_output or 0)
-        assert account.held_tokens + account.spent("tokens") <= 6000
+        assert account.held[TOKENS] + account.spent[TOKENS] <= 6000
         await quiet()
-        held.settle(100)
+        held.settle(Cost(100))
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for _ in range(5):
@@ -70,35 +91,35 @@ async def test_those_who_wait_share_what_is_left_fairly() -> None:
 
 
 async def test_a_request_that_comes_late_never_gets_by_on_a_crumb() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=5000), None)
-    first = await reserve(ledger, account, 10)
-    late = queue(ledger, account, 10)
+    account = Account("run", Limits(tokens=5000), None)
+    first = await reserve(account, 10)
+    late = queue(account, 10)
     await quiet()
-    first.settle(20)
+    first.settle(Cost(20))
     assert ((await late).max_output or 0) > 4000
 
 
 async def test_what_does_not_fit_waits_for_others_first_come_first_served() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    first = await reserve(ledger, account, 50, 20)
-    big, small = queue(ledger, account, 70, 20), queue(ledger, account, 5, 5)
+    account = Account("run", Limits(tokens=100), None)
+    first = await reserve(account, 50, 20)
+    big, small = queue(account, 70, 20), queue(account, 5, 5)
     await quiet()
     assert not big.done()
     assert not small.done(), "a small request must not overtake a big one that waits before it"
-    first.settle(5)
+    first.settle(Cost(5))
     await quiet()
     assert big.done()
     assert not small.done()
-    (await big).settle(20)
-    (await small).settle(1)
-    assert account.spent("tokens") == 26
+    (await big).settle(Cost(20))
+    (await small).settle(Cost(1))
+    assert account.spent[TOKENS] == 26
 
 
 async def test_who_waits_at_one_level_does_not_hold_up_others_elsewhere() -> None:
-    ledger, run = Ledger(), Account("run", None, None)
+    run = Account("run", None, None)
     left, right = Account("left", Limits(tokens=10), run), Account("right", Limits(tokens=10), run)
-    await reserve(ledger, left, 5, 5)
-    waiting, free = queue(ledger, left, 5, 5), queue(ledger, right, 5, 5)
+    await reserve(left, 5, 5)
+    waiting, free = queue(left, 5, 5), queue(right, 5, 5)
     await quiet()
     assert free.done()
     assert not waiting.done()
@@ -106,125 +127,277 @@ async def test_who_waits_at_one_level_does_not_hold_up_others_elsewhere() -> Non
 
 
 async def test_a_refusal_says_where_how_much_and_what_is_needed() -> None:
-    ledger = Ledger()
     run = Account("", Limits(tokens=1000), None)
-    team = Account("team", Limits(tokens=100), run, tokens=40)
+    team = Account("team", Limits(tokens=100), run, Cost(40))
     with pytest.raises(Refusal, match="team has 60 of 100 tokens left, and the next call may need 70") as refused:
-        await reserve(ledger, team, 50, 20)
+        await reserve(team, 50, 20)
     assert (refused.value.level, refused.value.what, refused.value.needed) == ("team", "tokens", 70)
     with pytest.raises(Refusal, match="the run has 0 of 0 calls left"):
-        await reserve(ledger, Account("", Limits(calls=0), None), 1, 1)
+        await reserve(Account("", Limits(calls=0), None), 1, 1)
 
 
 async def test_what_can_never_fit_is_refused_though_others_hold() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    await reserve(ledger, account, 50, 20)
+    account = Account("run", Limits(tokens=100), None)
+    await reserve(account, 50, 20)
     with pytest.raises(Refusal):
-        await reserve(ledger, account, 90, 20)
+        await reserve(account, 90, 20)
 
 
 async def test_one_who_waits_is_refused_once_it_is_clear_that_it_can_not_fit() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    first = await reserve(ledger, account, 50, 20)
-    waiting = queue(ledger, account, 50, 20)
+    account = Account("run", Limits(tokens=100), None)
+    first = await reserve(account, 50, 20)
+    waiting = queue(account, 50, 20)
     await quiet()
     assert not waiting.done()
-    first.settle(70)
+    first.settle(Cost(70))
     with pytest.raises(Refusal):
         await waiting
 
 
 async def test_every_level_around_is_charged() -> None:
-    ledger = Ledger()
     run = Account("", Limits(tokens=1000), None)
     team = Account("team", Limits(tokens=500), run)
     member = Account("team/a", Limits(calls=3), team)
-    (await reserve(ledger, member, 10, 10)).settle(15)
-    assert [account.spent("tokens") for account in (run, team, member)] == [15, 15, 15]
-    assert [account.spent("calls") for account in (run, team, member)] == [1, 1, 1]
+    (await reserve(member, 10, 10)).settle(Cost(15))
+    assert [account.spent[TOKENS] for account in (run, team, member)] == [15, 15, 15]
+    assert [account.spent[CALLS] for account in (run, team, member)] == [1, 1, 1]
 
 
 async def test_more_than_was_reserved_is_told_and_blocks_the_next() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    held = await reserve(ledger, account, 10, 10)
-    assert held.settle(95) == 75
+    account = Account("run", Limits(tokens=100), None)
+    held = await reserve(account, 10, 10)
+    assert held.settle(Cost(95)) == Cost(75, 0, 0)
     with pytest.raises(Refusal, match="has 5 of 100 tokens left"):
-        await reserve(ledger, account, 10, 10)
+        await reserve(account, 10, 10)
 
 
 async def test_a_failed_call_gives_its_tokens_back_and_one_in_doubt_does_not() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    (await reserve(ledger, account, 10, 10)).release()
-    assert (account.spent("tokens"), account.spent("calls")) == (0, 1)
-    (await reserve(ledger, account, 10, 10)).forfeit()
-    assert (account.spent("tokens"), account.spent("calls"), account.held_tokens) == (20, 2, 0)
+    account = Account("run", Limits(tokens=100), None)
+    (await reserve(account, 10, 10)).release()
+    assert (account.spent[TOKENS], account.spent[CALLS]) == (0, 1)
+    (await reserve(account, 10, 10)).forfeit()
+    assert (account.spent[TOKENS], account.spent[CALLS], account.held[TOKENS]) == (20, 2, 0)
 
 
 async def test_a_call_that_never_left_costs_nothing() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100, calls=1), None)
-    (await reserve(ledger, account, 10, 10)).give_back()
-    assert (account.spent("tokens"), account.spent("calls"), account.held_tokens, account.held_calls) == (0, 0, 0, 0)
+    account = Account("run", Limits(tokens=100, calls=1), None)
+    (await reserve(account, 10, 10)).give_back()
+    assert (account.spent[TOKENS], account.spent[CALLS], account.held[TOKENS], account.held[CALLS]) == (0, 0, 0, 0)
 
 
 async def test_one_who_stops_waiting_lets_the_next_go_on() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100), None)
-    await reserve(ledger, account, 40, 10)
-    big, small = queue(ledger, account, 80, 10), queue(ledger, account, 5, 5)
+    account = Account("run", Limits(tokens=100), None)
+    await reserve(account, 40, 10)
+    big, small = queue(account, 80, 10), queue(account, 5, 5)
     await quiet()
     big.cancel()
     await quiet()
-    assert (await small).tokens == 10
+    assert (await small).cost.tokens == 10
 
 
 async def test_one_who_is_stopped_just_as_it_is_granted_gives_back() -> None:
-    ledger, account = Ledger(), Account("run", Limits(tokens=100, calls=5), None)
-    first = await reserve(ledger, account, 50, 50)
-    waiting = queue(ledger, account, 50, 50)
+    account = Account("run", Limits(tokens=100, calls=5), None)
+    first = await reserve(account, 50, 50)
+    waiting = queue(account, 50, 50)
     await quiet()
-    first.settle(0)
+    first.settle(Cost(0))
     waiting.cancel()
     await quiet()
     assert waiting.cancelled()
-    assert (account.held_tokens, account.held_calls, account.spent("calls")) == (0, 0, 1)
+    assert (account.held[TOKENS], account.held[CALLS], account.spent[CALLS]) == (0, 0, 1)
+
+
+async def test_money_is_reserved_at_its_rate_and_settled_by_what_was_used() -> None:  # Z-10
+    account = Account("run", Limits(usd=money(1000)), None)
+    held = await reserve(account, 100, 50, CHEAP)
+    assert held.cost == Cost(150, 200)
+    assert (account.held[USD], held.settle(Cost(110, 120))) == (200, Cost(0, 0, 0))
+    assert (account.spent[USD], account.held[USD]) == (120, 0)
+    assert (await reserve(account, 100, 50, CHEAP)).settle(Cost(150, 260)) == Cost(0, 60, 0)
+
+
+async def test_a_limit_on_money_refuses_in_dollars() -> None:
+    account = Account("team", Limits(usd=0.05), None, Cost(0, picodollars(0.04)))
+    with pytest.raises(Refusal, match=r"team has \$0.01 of \$0.05 left, and the next call may need \$0.02") as refused:
+        await reserve(account, 0, 100, Rate(0, picodollars(0.0002)))
+    assert (refused.value.what, refused.value.needed, refused.value.left) == ("usd", 0.02, 0.01)
+
+
+async def test_money_without_a_rate_is_not_held_but_tokens_are() -> None:
+    account = Account("run", Limits(usd=0, tokens=100), None)
+    assert (await reserve(account, 10, 10)).cost == Cost(20, 0)
+
+
+async def test_the_cap_follows_the_money_that_is_left() -> None:
+    account = Account("run", Limits(usd=money(2000)), None)
+    assert (await reserve(account, 100, None, CHEAP)).max_output == 950
+
+
+async def test_a_cap_that_does_not_fit_is_cut_to_what_is_left_while_that_is_useful() -> None:
+    account = Account("run", Limits(tokens=1000), None)
+    held = await reserve(account, 100, 5000)
+    assert (held.max_output, held.cut) == (900, True)
+    held.settle(Cost(1000 - 100 - USEFUL_OUTPUT))
+    assert (await reserve(account, 100, 5000)).max_output == USEFUL_OUTPUT
+    with pytest.raises(Refusal, match="may need 357"):
+        await reserve(account, 101, 5000)
+
+
+async def test_a_small_cap_is_never_cut() -> None:
+    account = Account("run", Limits(tokens=100), None)
+    with pytest.raises(Refusal):
+        await reserve(account, 50, 51)
+    held = await reserve(account, 50, 50)
+    assert (held.max_output, held.cut) == (50, False)
+
+
+async def test_a_cap_is_not_cut_because_others_hold_what_it_needs() -> None:
+    account = Account("run", Limits(tokens=1000), None)
+    first = await reserve(account, 100, 500)
+    second = queue(account, 100, 500)
+    await quiet()
+    assert not second.done()
+    first.settle(Cost(150))
+    assert (await second).max_output == 500
+
+
+async def test_being_told_of_a_cut_is_part_of_the_prompt() -> None:
+    account = Account("run", Limits(tokens=1000), None)
+    wanted = Wanted(100, 5000, model=True, note=80)
+    held = await account.reserve(wanted)
+    assert (held.cost.tokens, held.max_output) == (1000, 820)
+    held.give_back()
+    assert (await account.reserve(wanted._replace(cap=300))).cost.tokens == 400
+
+
+async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
+    account = Account("run", Limits(tokens=800), None)
+    account.wait(63)
+    held = [await reserve(account, 100) for _ in range(2)]
+    assert [one.max_output for one in held] == [USEFUL_OUTPUT, USEFUL_OUTPUT]
+    third = queue(account, 100)
+    await quiet()
+    assert not third.done()
+    held[0].settle(Cost(110))
+    held[1].settle(Cost(110))
+    assert (await third).max_output == USEFUL_OUTPUT
+
+
+async def test_only_those_who_wait_at_a_level_share_what_is_left_there() -> None:
+    run = Account("", Limits(tokens=100_000), None)
+    left, right = Account("left", Limits(tokens=4000), run), Account("right", Limits(tokens=4000), run)
+    right.wait(9)
+    assert (await reserve(left, 0)).max_output == 4000
+    assert (await reserve(right, 0)).max_output == 400
+
+
+async def test_each_message_has_an_account_of_its_own_where_messages_are_bounded() -> None:
+    run = Account("", Limits(message=MessageLimits(tokens=500, usd=money(600), seconds=9)), None)
+    team = Account("team", Limits(tokens=10_000, message=MessageLimits(tokens=400)), run)
+    assert team.message == MessageLimits(tokens=400, usd=money(600), seconds=9)
+    one, other = team.for_message(), team.for_message()
+    assert (await reserve(one, 100, None, CHEAP)).max_output == 250
+    assert (await reserve(other, 100, 150, CHEAP)).max_output == 150
+    with pytest.raises(Refusal, match="a message of team has 400 of 400 tokens left, and the next call may need 401"):
+        await reserve(team.for_message(), 400, None, CHEAP)
+    plain = Account("", Limits(tokens=5), None)
+    assert plain.for_message() is plain
+
+
+async def test_what_is_left_is_what_nobody_has_spent_or_holds_at_the_tightest_level() -> None:
+    run = Account("", Limits(tokens=1000, usd=0.5), None)
+    team = Account("team", Limits(tokens=5000, calls=3), run, Cost(10, 0, 1))
+    assert team.left() == Amounts(tokens=1000, usd=0.5, calls=2)
+    held = await reserve(team, 100, 100, Rate(0, picodollars(0.001)))
+    assert team.left() == Amounts(tokens=800, usd=0.4, calls=1)
+    held.settle(Cost(3000, picodollars(0.7)))
+    assert team.left() == Amounts(tokens=0, usd=0.0, calls=1)
+
+
+def test_a_call_that_says_nothing_of_its_cost_is_charged_what_was_reserved() -> None:
+    reserved = Cost(100, 40)
+    assert charged(NOTHING, reserved) == reserved
+    assert charged(Usage(requests=1), reserved) == reserved
+    assert charged(Usage(requests=1, input_tokens=7), reserved) == Cost(7, 40)
+    assert charged(Usage(requests=1, input_tokens=7, usd=money(9)), reserved) == Cost(7, 9)
+
+
+async def test_a_thousand_who_wait_are_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:  # Z-10
+    tries = 0
+    grant = Account._grant
+
+    def counted(self: Account, wanted: Wanted) -> Reservation | None:
+        nonlocal tries
+        tries += 1
+        return grant(self, wanted)
+
+    monkeypatch.setattr(Account, "_grant", counted)
+    run = Account("", Limits(tokens=10_090), None)
+    members = [Account(f"m{number}", Limits(calls=1), run) for number in range(1000)]
+
+    async def spend(member: Account) -> None:
+        held = await reserve(member, 50, 50)
+        await asyncio.sleep(0)
+        held.settle(Cost(10))
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for member in members:
+            group.create_task(spend(member))
+    assert run.spent == [10_000, 0, 1000]
+    assert tries <= 3 * len(members)
 
 
 requests = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 60), st.one_of(st.none(), st.integers(1, 60)), st.floats(0, 1)),
+    st.tuples(st.integers(0, 3), st.integers(0, 60), st.one_of(st.none(), st.integers(1, 900)), st.floats(0, 1)),
     max_size=15,
 )
 bounds = st.one_of(
-    st.none(), st.builds(Limits, tokens=st.one_of(st.none(), st.integers(0, 300)), calls=st.integers(0, 9))
+    st.none(),
+    st.builds(
+        Limits,
+        tokens=st.one_of(st.none(), st.integers(0, 1500)),
+        usd=st.one_of(st.none(), st.integers(0, 2500).map(money)),
+        calls=st.one_of(st.none(), st.integers(0, 9)),
+        message=st.one_of(st.none(), st.builds(MessageLimits, tokens=st.integers(1, 400))),
+    ),
 )
 
 
-@given(st.tuples(bounds, bounds, bounds), requests)
-def test_spent_and_held_never_pass_a_limit(limits: tuple[Limits | None, ...], wanted: list[tuple[int, ...]]) -> None:
+@given(st.tuples(bounds, bounds, bounds, bounds), requests)
+def test_spent_and_held_never_pass_a_limit(
+    limits: tuple[Limits | None, ...], wanted: list[tuple[int, int, int | None, float]]
+) -> None:  # Z-10
     async def main() -> None:
-        ledger, run = Ledger(), Account("", limits[0], None)
-        accounts = [run, Account("left", limits[1], run), Account("right", limits[2], run)]
+        run = Account("", limits[0], None)
+        left = Account("left", limits[1], run)
+        accounts = [run, left, Account("right", limits[2], run), Account("left/inner", limits[3], left)]
 
         def check() -> None:
-            for account, bound in zip(accounts, limits, strict=True):
-                if bound and bound.tokens is not None:
-                    assert account.spent("tokens") + account.held_tokens <= bound.tokens
-                if bound and bound.calls is not None:
-                    assert account.spent("calls") + account.held_calls <= bound.calls
+            for account in accounts:
+                for index, limit in account.bounds:
+                    assert account.spent[index] + account.held[index] <= limit
 
         async def call(place: int, prompt: int, cap: int | None, share: float) -> None:
+            account, bound = accounts[place].for_message(), accounts[place].message
             try:
-                held = await reserve(ledger, accounts[place], prompt, cap)
+                held = await reserve(account, prompt, cap, CHEAP)
             except Refusal:
                 return
             check()
+            assert held.max_output is not None
+            assert 1 <= held.max_output <= (DEFAULT_OUTPUT if cap is None else cap)
+            assert bound is None or held.cost.tokens <= (bound.tokens or 0)
             for _ in range(int(share * 5)):
                 await asyncio.sleep(0)
-            held.settle(int(held.tokens * share))
+            used = int(share * prompt), int(share * held.max_output)
+            held.settle(Cost(sum(used), CHEAP.cost(*used)))
             check()
 
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             for place, prompt, cap, share in wanted:
                 group.create_task(call(place, prompt, cap, share))
-        assert [account.held_tokens for account in accounts] == [0, 0, 0]
-        assert [account.holders for account in accounts] == [0, 0, 0]
+        for account in accounts:
+            assert (account.held, account.holders, account.waiting) == ([0, 0, 0], 0, 0)
+            assert not account.queue
 
     asyncio.run(main())

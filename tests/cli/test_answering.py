@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cli.answering import Given
+from teamwright import Context, Engine, Event, FunctionAgent, Question, Turn
+from teamwright.cli.answering import Given, Open
 from teamwright.errors import UsageError
 from tests.cli.conftest import Call, write_team
 
@@ -111,3 +112,19 @@ def test_an_export_holds_the_drafts_that_people_were_asked_about(call: Call) -> 
     document = call("runs", "export", "one").json
     drafts = [event["draft"] for event in document["events"] if event["kind"] == "person.asked"]
     assert {document["bodies"][draft] for draft in drafts} >= {"Dear all.", "Write"}
+
+
+async def test_a_run_that_is_under_way_need_not_be_resumed() -> None:
+    async def ask(turn: Turn, ctx: Context) -> str:
+        return (await ctx.ask_person(Question(text="Which?"), key="q")).text
+
+    async with Engine("memory") as engine:
+        handle = await engine.start(FunctionAgent("a", ask), "go", run_id="r")
+        handle.attend()
+        async for item in engine.follow("r"):
+            if isinstance(item, Event) and item.kind == "person.asked":
+                break
+        assert "resume" not in (await Open.of(engine, "r")).words()
+        handle.leave()
+        await handle.result()
+        assert "then: teamwright runs resume r" in (await Open.of(engine, "r")).words()

@@ -7,7 +7,8 @@ from rich.console import Console
 
 from teamwright.cli.board import Board, Row
 from teamwright.cli.live import choose, picture
-from teamwright.values.events import Delta
+from teamwright.values.events import AgentCalled, AgentFailed, BudgetOpened, Delta
+from teamwright.values.usage import Bounds
 from tests.cli.test_board import Story, begun
 
 
@@ -44,6 +45,22 @@ def test_all_members_are_shown_where_there_is_room() -> None:
     assert lines[0].startswith("t ")
     assert "a  thinking" in lines[1]
     assert "inner  waiting" in lines[2]
+
+
+def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
+    story = busy()
+    for number in range(5):
+        bounds = Bounds(tokens=1000 * (number + 1))
+        story.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
+    story.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
+    lines = drawn(story.board, 70, 24)
+    assert lines[1].strip() == "the run: 0 (+ 70 held) of 1 000 tokens"
+    assert lines[2].strip() == "t/step-1: 0 (+ 70 held) of 2 000 tokens"
+    assert lines[4].strip() == "and 2 more budgets"
+    assert "a  thinking" in lines[5]
+    assert len(drawn(story.board, 70, 8)) <= 8
+    story.at(3, "t", "step-1", AgentFailed(member="a", error="budget", message="no"))
+    assert "t/step-1" not in "".join(drawn(story.board, 70, 24))
 
 
 def test_who_is_at_work_and_the_last_few_are_shown_when_there_is_no_room() -> None:

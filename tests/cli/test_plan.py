@@ -51,8 +51,8 @@ def test_a_bundle_adds_the_evaluation_and_the_planners_settings(call: Call) -> N
 def test_without_json_there_is_a_table_and_a_drawing(call: Call) -> None:
     lines = call("plan", TASKS, "--max-parallel", 3, "--run-budget", 400).out.splitlines()
     assert lines[0].startswith("7 tasks in 5 batches, 2 side by side at most and 1.4 on average · 400 of 400 tokens")
-    assert lines[2].split() == ["BATCH", "TASK", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
-    assert lines[6].split()[:7] == ["2", "batches", "order,", "budgets", "planner/batches", "70", "12"]
+    assert lines[2].split() == ["BATCH", "TASK", "AGENT", "NEEDS", "OWNS", "WORK", "TALK", "WHAT"]
+    assert lines[6].split()[:8] == ["2", "batches", "coder", "order,", "budgets", "planner/batch*.py", "70", "12"]
     drawn = [line for line in lines if "◆" in line or "●" in line]
     assert [line.split("  ")[1].strip() for line in drawn[:2]] == ["◆ graph", "◆ order"]
     assert lines[-2] == "◆ critical path, 4 steps: graph → order → batches → check"
@@ -84,6 +84,24 @@ def test_a_dag_team_brings_its_steps_and_its_width(call: Call) -> None:
         ["tents", "shade"],
         ["decision"],
     ]
+
+
+def test_a_dag_team_brings_all_that_its_steps_say(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(
+        "agents: {ann: {model: local}}\n"
+        "teams:\n"
+        "  one: {strategy: dag, members: [ann], dag: {steps: [\n"
+        "    {id: a, agent: ann, owns: [src], execution_tokens: 7}, {id: b, agent: ann, owns: [src/x.py]}]}}\n"
+    )
+    planned = call("plan", tmp_path / "team.yaml", "--json").json
+    assert [batch["locks"] for batch in planned["batches"]] == [["src"], ["src/x.py"]]
+    assert planned["budgets"][0]["execution"] == 7
+
+
+def test_a_file_of_tasks_and_those_who_work_on_them_may_be_planned_together(call: Call) -> None:
+    alone = call("plan", TASKS, "--json").json
+    assert call("plan", EXAMPLES / "plan", "--json").json == alone
+    assert call("plan", TASKS, "--with", EXAMPLES / "plan" / "agents.yaml", "--json").json == alone
 
 
 def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_path: Path) -> None:

@@ -183,3 +183,12 @@ def test_one_of_several_teams_is_drawn_by_name(call: Call) -> None:
     assert "  │   ● researcher" in call("show", *files, *scripted, "--team", "nested-team").out
     assert call("show", *files, *scripted, "--team", "graph-team").out.startswith("■ graph-team")
     assert call("show", *files, *scripted, "--team", "graf-team").code == 2
+
+
+def test_limits_of_every_level_are_drawn(call: Call, team: Path) -> None:
+    text = (team / "team.yaml").read_text()
+    bounds = "limits: {usd: 0.5, message: {tokens: 900, seconds: 20}}"
+    (team / "team.yaml").write_text(text.replace("members: [writer, critic]", f"members: [writer, critic], {bounds}"))
+    out = call("show", team).out
+    for words in ("at most 0.5 usd", "each request at most 900 tokens", "each request at most 20 seconds"):
+        assert words in " ".join(out.split())

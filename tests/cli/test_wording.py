@@ -20,6 +20,7 @@ from teamwright.values.events import (
     TeamBounded,
     TeamDecided,
     TeamEmitted,
+    TeamEscalated,
     TeamGoalReached,
     TeamToldBack,
     WorkspaceConflicted,
@@ -53,6 +54,14 @@ from teamwright.values.workspace import Artifact
         (
             TeamBounded(limit="max_depth", most=6, type="ping", by="a", chain=("ping", "pong", "ping")),
             "stopped by max_depth (6): ping from a does not happen, in the loop ping → pong → ping",
+        ),
+        (
+            TeamEscalated(member="a", task_id="step-1", risk_level="high", to="lead"),
+            "a reports high risk; its reply counts only if lead lets it pass",
+        ),
+        (
+            TeamEscalated(member="a", task_id="step-1", risk_level="critical", reason="'lead' failed (refused)"),
+            "a reports critical risk; its reply counts only if a person lets it pass, since 'lead' failed (refused)",
         ),
         (
             TeamGoalReached(by="b", waiting=1, at_work=2),

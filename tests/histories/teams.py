@@ -137,6 +137,20 @@ def _dag(answer: Answer) -> Team:
     return Team("dag", members=members, strategy="dag", options={"steps": steps, "max_parallel": 3})
 
 
+def _owners(answer: Answer) -> Team:
+    """Steps that share files, one of them in a nested plan, with less room than there are steps."""
+    inner: list[JsonValue] = [{"id": "c", "owns": ["src/one"]}, {"id": "d", "owns": ["src/*"]}]
+    crew = Team("crew", members=[member(name, answer) for name in "cd"], strategy="dag", options={"steps": inner})
+    steps: list[JsonValue] = [
+        {"id": "a", "owns": ["docs"]},
+        {"id": "b", "owns": ["docs", "src"], "execution_tokens": 9},
+        {"id": "crew", "owns": ["src"]},
+        {"id": "e", "needs": ["a"], "limits": {"calls": 3}, "owns": ["docs"]},
+    ]
+    members = [*(member(name, answer, patience=200 if name == "a" else 0) for name in "abe"), crew]
+    return Team("owners", members=members, strategy="dag", options={"steps": steps, "max_parallel": 2})
+
+
 def _hierarchical(answer: Answer) -> Team:
     """A decision that is told back, a specialist that fails, and one that is slower than who comes after it."""
     work = [{"specialist": name, "task": f"look at {name}"} for name in ("a", "trouble", "b")]
@@ -173,6 +187,108 @@ def _reactive(answer: Answer) -> Team:
     return Team("network", members=members, strategy="reactive", options=options)
 
 
+LONG = "A long opinion. " * 40
+
+
+def handing(name: str, answer: Answer, risk: str = "low", *, patience: int = 0) -> Agent:
+    """A member that says much, and hands over that it has an opinion."""
+    inner = member(name, answer, patience=patience)
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        said = (await inner.respond(turn, ctx)).text
+        handoff = {"status": "done", "risk_level": risk, "summary": said, "next_action": f"weigh what {name} said"}
+        return f"{LONG}\n```handoff\n{json.dumps(handoff)}\n```"
+
+    return FunctionAgent(name, respond)
+
+
+def _a2a_lite(answer: Answer) -> Team:
+    """Envelopes of one who is risky, of one who is slower, of a nested team and of one who hands nothing over."""
+    work = [{"specialist": name, "task": f"look at {name}"} for name in ("a", "b", "inner")]
+    decisions = [{"action": "delegate", "delegations": work}, {"action": "synthesize", "synthesis": "both are good"}]
+
+    async def decide(turn: Turn, ctx: Context) -> str:
+        call = partial(_answered, answer, "lead")
+        await ctx.effect("request", Effect("model", "m", digest(turn.prompt), call))
+        if "reports high risk" in turn.task:
+            return json.dumps({"decision": "approve", "note": "go on with care"})
+        return json.dumps(decisions[turn.number - 1])
+
+    inner = Team("inner", members=[handing("c", answer), member("d", answer)], share="a2a_lite")
+    members = [handing("a", answer, "high"), handing("b", answer, patience=200), inner]
+    options: dict[str, JsonValue] = {"orchestrator": "lead"}
+    return Team(
+        "office", members=members, helpers=[FunctionAgent("lead", decide)], strategy="hierarchical", options=options,
+        share="a2a_lite",
+    )  # fmt: skip
+
+
+def _a2a_lite_rounds(answer: Answer) -> Team:
+    """Rounds in which what was said is known by its envelopes."""
+    members = [handing("a", answer), member("b", answer)]
+    return Team("rounds", members=members, strategy="round_robin", max_turns=2, share="a2a_lite")
+
+
+PLAN: list[JsonValue] = [
+    {"id": "one", "owns": ["it"]},
+    {"id": "two", "owns": ["it"]},
+    {"id": "never", "needs": ["one"], "when": "'fact' in outputs.one"},
+    {"id": "three", "needs": ["one", "never"], "task": "Object to: {{ outputs.one }}"},
+    {"id": "four", "needs": ["two", "three"]},
+]
+"""Two steps that own one key, one that is skipped, one with a task of its own, and one on top."""
+
+
+def _single(answer: Answer) -> Team:
+    return Team("alone", members=[member("a", answer)], strategy="single", options={"steps": PLAN})
+
+
+def _lead_subagent(answer: Answer) -> Team:
+    members = [member("lead", answer), handing("a", answer)]
+    return Team("pair", members=members, strategy="lead_subagent", options={"steps": PLAN})
+
+
+def _star_team(answer: Answer) -> Team:
+    """Work in rounds, a result that is stopped by another's, talk about it, and work once more."""
+
+    async def lead(turn: Turn, ctx: Context) -> str:
+        call = partial(_answered, answer, "lead")
+        await ctx.effect("request", Effect("model", "m", digest(turn.prompt), call))
+        rules = "Decide what holds" in turn.task
+        return json.dumps({"decision": "again", "note": "leave it as it is"}) if rules else "Look at both."
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        said = (await member("b", answer).respond(turn, ctx)).text
+        if turn.purpose == "coordinate" or "leave it as it is" in turn.prompt:
+            return said
+        handoff = {"status": "blocked", "summary": f"{said}, and can't go on", "needs": ["one"]}
+        return f"{LONG}\n```handoff\n{json.dumps(handoff)}\n```"
+
+    steps: list[JsonValue] = [
+        {"id": "one", "agent": "a", "owns": ["it"]},
+        {"id": "two", "agent": "c"},
+        {"id": "three", "agent": "b", "needs": ["one"], "owns": ["it"]},
+        {"id": "four", "needs": ["two", "three"]},
+    ]
+    members = [FunctionAgent("lead", lead), handing("a", answer), FunctionAgent("b", respond)]
+    members.append(member("c", answer, patience=200))
+    return Team("star", members=members, strategy="star_team", options={"steps": steps})
+
+
+def _mesh_team(answer: Answer) -> Team:
+    """One who is slower than the others, and one who can't say anything."""
+
+    async def silent(turn: Turn, ctx: Context) -> Reply:
+        said = await member("c", answer).respond(turn, ctx)
+        if turn.purpose == "coordinate":
+            raise Refused("it would rather not")
+        return said
+
+    members = [member("lead", answer), handing("a", answer, patience=200), handing("b", answer)]
+    members.append(FunctionAgent("c", silent))
+    return Team("mesh", members=members, strategy="mesh_team", options={"steps": PLAN, "peer_rounds": 2})
+
+
 TEAMS: dict[str, Callable[[Answer], Team]] = {
     "sequential": _sequential,
     "pipeline": _pipeline,
@@ -187,4 +303,11 @@ TEAMS: dict[str, Callable[[Answer], Team]] = {
     "reactive": _reactive,
     "fan_out": _fan_out,
     "dag": _dag,
+    "owners": _owners,
+    "a2a_lite": _a2a_lite,
+    "a2a_lite_rounds": _a2a_lite_rounds,
+    "single": _single,
+    "lead_subagent": _lead_subagent,
+    "star_team": _star_team,
+    "mesh_team": _mesh_team,
 }

@@ -7,14 +7,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
+from teamwright.values.approvals import Approve
 from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
+from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
@@ -23,12 +25,12 @@ TROUBLE = "trouble"
 
 ERRORS: list[type[AgentError]] = [Refused, ServiceError, ContextTooLong, AgentTimeout, AgentError, RateLimited]
 PROMPT_BYTES, FRAME, CAP = 20, 16, 24
-BOARD = "board"
+BOARD, NAP = "board", 0.3
 PLAIN = "call"
 """The place of the one effect of a plain function."""
 
 Said = Mapping[str, JsonValue]
-"""What a call brings back: `text`, and beside it `data`, `terminate`, `put`, `update`, `fail`."""
+"""What a call brings back: `text`, and beside it `data`, `terminate`, `put`, `update`, `nap`, `ask`, `fail`."""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ class Desk:
 class Leaf:
     """A member that is no team. A plain one is a function of one parameter; another makes `calls` effects itself.
 
-    The effects of a `paced` one go to a model that takes as many at once.
+    The effects of a `paced` one go to a model that takes as many at once; one that `writes` does so after each, and
+    `rest` are the seconds before it tries again.
     """
 
     name: str
@@ -91,6 +94,9 @@ class Leaf:
     limits: Limits | None = None
     capped: bool = True
     paced: int | None = None
+    approve: Approve | None = None
+    writes: Literal["over", "swap"] | None = None
+    rest: float = 0
 
     def agent(self, desk: Desk, known: dict[str, Any]) -> FunctionAgent:
         """The member, made once for each team."""
@@ -101,9 +107,10 @@ class Leaf:
                 optional=self.optional,
                 critical=self.critical,
                 limits=self.limits,
-                retry=RetryPolicy(attempts=0 if self.plain else self.retries, backoff=0),
+                retry=RetryPolicy(attempts=0 if self.plain else self.retries, backoff=self.rest),
                 fallback=self.fallback.agent(desk, known) if self.fallback else None,
                 can_terminate=True,
+                approve=self.approve,
             )
         return known[self.name]
 
@@ -130,11 +137,16 @@ class Leaf:
                 effect = Effect(
                     "model", "desk", request, partial(call, turn),
                     prompt_bytes=PROMPT_BYTES, messages=1, max_output=CAP if self.capped else None,
-                    retry=RetryPolicy(attempts=self.retries, backoff=0),
+                    retry=RetryPolicy(attempts=self.retries, backoff=self.rest),
                     model="slow" if self.paced else "", pace=Pace(concurrency=self.paced) if self.paced else None,
                 )  # fmt: skip
                 said = cast("Said", (await ctx.effect(f"e{number}", effect)).value)
                 said = await self._with_what_is_shared(said, ctx)
+                if said.get("nap"):
+                    await ctx.clock.sleep(NAP)
+                if said.get("ask"):
+                    heard = await ctx.ask_person(Question(text="well?"), key=f"q{number}")
+                    said = {**said, "text": f"{said['text']} heard {heard.text}"}
             if said.get("fail"):
                 raise Refused(f"{TROUBLE} in {self.name}")
             return self._reply(said)
@@ -143,7 +155,7 @@ class Leaf:
 
     async def _with_what_is_shared(self, said: Said, ctx: Context) -> Said:
         """Write to the workspace what is to be written, and say what was there."""
-        match said.get("put"):
+        match said.get("put", self.writes):
             case "over":
                 version = await ctx.workspace.put(BOARD, said["text"])
                 return {**said, "text": f"{said['text']} wrote {version}"}
@@ -228,6 +240,8 @@ GENERAL: list[Callable[[Call], Said | AgentError]] = [
     lambda call: {"text": _words(call), "terminate": True},
     lambda call: {"text": "", "data": {"ok": False}},
     lambda call: {"text": _words(call), "fail": True},
+    lambda call: {"text": _words(call), "ask": True},
+    lambda call: {"text": _words(call), "nap": True},
 ]
 CHOICES = len(GENERAL) + 10
 HARMLESS = [choice for choice in range(CHOICES) if choice not in (5, 7)]
@@ -237,3 +251,15 @@ HARMLESS = [choice for choice in range(CHOICES) if choice not in (5, 7)]
 def error_for(call: Call, choice: int) -> AgentError:
     """One of the ways in which a call may fail."""
     return ERRORS[choice % len(ERRORS)](f"{TROUBLE} at {call.member}")
+
+
+def personal_answer(question: Question, choice: int) -> Answer:
+    """One of the things that a person may say; the first lets things go on."""
+    match question.reason:
+        case "approval":
+            made = [Answer.approve(), Answer.edit("edited"), Answer.reject(TROUBLE)]
+        case "failure":
+            made = [Answer(text="skip"), Answer(text="retry"), Answer(text="abort")]
+        case "question":
+            made = [Answer(text="yes"), Answer(text="no", by="judge"), Answer(text="")]
+    return made[choice % len(made)]

@@ -161,17 +161,25 @@ def pieces(draw: st.DrawFn, *, timers: bool = False, people: bool = False, failu
         leaves.append(st.sampled_from([["sleep", 0.0], ["sleep", 0.002]]))
     if people:
         leaves.append(st.just(["person", "well?"]))
-    shape = draw(st.recursive(st.one_of(leaves), partial(_combined, timers=timers), max_leaves=7))
+    combined = partial(_combined, timers=timers, owning=draw(st.booleans()))
+    shape = draw(st.recursive(st.one_of(leaves), combined, max_leaves=7))
     return Piece(["seq", _with_asks(shape, an_ask), an_ask("player")], members)
 
 
-def _combined(inner: st.SearchStrategy[Any], *, timers: bool) -> st.SearchStrategy[Any]:
+KEYS = st.sets(st.sampled_from(["x", "y", "d/a", "d/b", "d/**"]), min_size=1, max_size=2).map(sorted)
+
+
+def _combined(inner: st.SearchStrategy[Any], *, timers: bool, owning: bool) -> st.SearchStrategy[Any]:
+    """Locks of the program's own or keys that it owns, not both: two of each might wait for each other in a circle."""
     several = st.lists(inner, min_size=2, max_size=3)
+    owners = st.lists(st.tuples(KEYS, st.integers(0, 1), inner), min_size=2, max_size=4)
     found = [
         several.map(lambda some: ["seq", *some]),
         st.tuples(st.integers(1, 3), several).map(lambda made: ["all", made[0], *made[1]]),
         st.tuples(st.integers(1, 2), several).map(lambda made: ["race", made[0], *made[1]]),
-        several.map(lambda some: ["all", 3, *(["lock", one] for one in some)]),
+        owners.map(lambda some: ["all", 3, *(["own", *one] for one in some)])
+        if owning
+        else several.map(lambda some: ["all", 3, *(["lock", one] for one in some)]),
     ]
     if timers:
         found.append(inner.map(lambda one: ["hurry", 0.003, one]))
@@ -184,6 +192,8 @@ def _with_asks(shape: Any, an_ask: Callable[[str], list[Any]], locked: bool = Fa
         return an_ask(shape)
     if not isinstance(shape, list):
         return shape
+    if shape[:1] == ["own"]:
+        return [*shape[:3], _with_asks(shape[3], an_ask, locked)]
     if shape[0] == "lock" and locked:
         return _with_asks(shape[1], an_ask, locked)
     locked = locked or shape[0] == "lock"

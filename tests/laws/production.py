@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Coroutine, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
-from teamwright.errors import AgentError
+from teamwright.errors import AgentError, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.replay import Past
@@ -18,21 +18,26 @@ from teamwright.values.events import (
     Delta,
     Event,
     PersonAnswered,
+    PersonAsked,
     RunIntervened,
+    TimerFired,
     WorkspaceWritten,
 )
+from teamwright.values.names import next_attempt
 from teamwright.values.people import Answered, Cancel, Intervention
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Turn
-from tests.laws.desk import PLAIN, Desk, Said
+from tests.laws.desk import PLAIN, Desk, Said, personal_answer
 from tests.laws.shapes import Shape
 from tests.laws.still import SlowMemory, StillJournal, StillLoop
 
 T = TypeVar("T")
 
-EPOCH = 1_000_000.0
+EPOCH, SEED = 1_000_000.0, 4711
 TASK = "play"
 ENDINGS = ("agent.replied", "agent.failed")
+REST = 1.0
+"""Longer than a member waits before it tries again."""
 
 Given = Mapping[tuple[str, int], Said | AgentError]
 """What each call was answered, by key and attempt."""
@@ -61,7 +66,7 @@ class Production:
         return self.began + self.loop.time()
 
     async def _open(self) -> None:
-        async with Engine(self.journal, wall=lambda: self.wall) as engine:
+        async with Engine(self.journal, wall=lambda: self.wall, seed=lambda: SEED) as engine:
             with engine.bus.listening(self._listen):
                 self.engine = engine
                 await self._leave.wait()
@@ -88,11 +93,13 @@ class Production:
         else:
             self._drive(self.do(self.engine.start(team, TASK, run_id=self.run_id)))
 
-    def fork(self, at: int, new_id: str) -> None:
-        """Begin another run from a point of this one, and turn to that."""
-        team = self.shape.team(self.desk)
-        old, self.run_id = self.run_id, new_id
-        self._drive(self.do(self.engine.start_fork(old, at=at, team=team, new_id=new_id)))
+    def fork(self, at: int | Literal["retry"] | None, new_id: str, task: str | None) -> None:
+        """Begin another run from a point of this one, with another task if there is one, and turn to that."""
+        team, retry = self.shape.team(self.desk), at == "retry"
+        cut = None if at == "retry" else at
+        made = self.engine.start_fork(self.run_id, at=cut, retry=retry, team=team, task=task, new_id=new_id)
+        self.run_id = new_id
+        self._drive(self.do(made))
 
     def _drive(self, handle: Handle) -> None:
         self.followed.append([])
@@ -133,6 +140,16 @@ class Production:
             return list(self.journal._logs.get(self.run_id, ()))
         return self.do(self.journal.read(self.run_id))
 
+    @property
+    def retriable(self) -> bool:
+        """Whether there is a failed member that a fork can try again."""
+        history = self.do(self.engine.history(self.run_id))
+        try:
+            history.before_failure()
+        except UsageError:
+            return False
+        return True
+
     def questions(self) -> list[str]:
         """The questions that somebody waits to have answered."""
         if run := self.engine._live.get(self.run_id):
@@ -140,15 +157,28 @@ class Production:
         paused = Past.of(self.events()).paused
         return sorted(paused.waiting_for) if paused else []
 
+    def answer(self, key: str, choice: int) -> None:
+        """Answer a question as a person might."""
+        asked = [one.fact for one in self.events() if one.key == key and isinstance(one.fact, PersonAsked)]
+        self.tell(Answered(key=key, answer=personal_answer(asked[-1].question, choice)))
+
     def reply(self, key: str, said: Said | AgentError) -> None:
         """Answer a call that waits at the desk."""
         self.desk.answer(self.desk.calls[key], said)
         self.loop.settle()
 
+    def until_fired(self, key: str) -> None:
+        """Let time pass until a timer has fired."""
+        self._until(lambda: any(one.key == key and isinstance(one.fact, TimerFired) for one in self.events()))
+
     def tell(self, intervention: Intervention) -> None:
         """Send something to the run, and give it the time to notice."""
-        self.do(self.journal.send(self.run_id, intervention))
+        self.send(intervention)
         self.loop.wait(0.1)
+
+    def send(self, intervention: Intervention) -> None:
+        """Put something into the inbox of the run."""
+        self.do(self.journal.send(self.run_id, intervention))
 
     def cancel(self, cancel: Cancel) -> None:
         """End the run, whether it is under way or set down."""
@@ -180,7 +210,10 @@ class Production:
                 found.append(event.key)
             elif event.kind in ENDINGS and event.key in found:
                 found.remove(event.key)
-        free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls]
+            elif isinstance(event.fact, AgentReturned) and event.scope in found:
+                found.remove(event.scope)  # it has answered already, and waits for a person
+        asked = {event.key for event in events if isinstance(event.fact, AgentAsked)}
+        free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls and not _gave_way(key, asked)]
         return free[0] if free else f"{member}, asked without a record"
 
     def _seen_events(self) -> list[Event]:
@@ -212,6 +245,15 @@ class Production:
         return f"{key} is made, but {gone} has ended" if gone and "/summary-" not in scope else None
 
 
+def _gave_way(key: str, asked: Collection[str]) -> bool:
+    """Whether an ask, or one around it, was asked anew by a fork."""
+    while key:
+        if next_attempt(key) in asked:
+            return True
+        key = key.rpartition("/")[0]
+    return False
+
+
 def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
     """What came from outside, in order: the keys of effects, questions and interventions, each with its event."""
     called = {event.key for event in events if isinstance(event.fact, AgentAsked) and event.fact.called}
@@ -220,7 +262,7 @@ def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
         match event.fact:
             case AgentReturned() | AgentCallFailed():
                 yield event.key, event
-            case PersonAnswered() | RunIntervened():
+            case PersonAnswered() | RunIntervened() | TimerFired():
                 yield event.key, event
             case _:
                 effect = f"{event.key}/{PLAIN}"
@@ -229,10 +271,17 @@ def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
                     yield effect, event
 
 
+def _answer_in(event: Event) -> Answered | None:
+    return Answered(key=event.key, answer=event.fact.answer) if isinstance(event.fact, PersonAnswered) else None
+
+
 def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
     """Let a run that begins with this journal hear what else came from outside, in that order and nothing more."""
     made = Production(shape, journal, run_id, events[-1].time)
     known = len(made.events())
+    while known and isinstance(events[known - 1].fact, PersonAnswered) and (one := _answer_in(events[known])):
+        made.send(one)  # it was heard together with the one before
+        known += 1
     made.start()
     for key, event in arrivals(events):
         if event.number <= known:
@@ -244,12 +293,19 @@ def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], 
                 made.cancel(cancel)
             case RunIntervened():
                 pass
+            case TimerFired():
+                made.until_fired(key)
             case PersonAnswered(answer=answer):
                 assert key in made.questions(), f"nobody asks a person at {key}"
-                made.tell(Answered(key=key, answer=answer))
+                made.send(Answered(key=key, answer=answer))
+                if isinstance(events[event.number].fact, PersonAnswered):
+                    continue  # what was heard before any of it led to something is told at once
+                made.loop.wait(0.1)
                 if not made.driven:
                     made.start()
             case _:
+                if key not in made.desk.calls:
+                    made.loop.wait(REST)
                 attempt = 0 if event.kind in ENDINGS else getattr(event.fact, "attempt", 0)
                 said = given.get((key, attempt), given.get((key, 0)))
                 assert said is not None

@@ -12,21 +12,32 @@ from typing import Any, cast
 import anyio
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.errors import AgentTimeout, StaleWrite
+from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Conversation, Message
+from teamwright.values.ownership import overlap
 from teamwright.values.people import Question
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Turn
 
 Node = Sequence[Any]
+Levels = tuple[tuple[str, ...], ...]
+"""What owning scopes within each other own, the outermost first."""
 
 
 def program_team(name: str, program: Node, members: Sequence[Agent], **more: Any) -> Team:
     """A team that follows a program."""
     return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
+
+
+def _may_not_meet(one: Levels, other: Levels) -> bool:
+    """Whether two owning scopes are in each other's way: neither is within the other, and their keys overlap."""
+    shared = min(len(one), len(other))
+    if one[:shared] == other[:shared] and len(one) != len(other):
+        return False
+    return any(overlap(key, another) for key in one[-1] for another in other[-1])
 
 
 class Program:
@@ -53,6 +64,7 @@ class Performance:
         self._members = {member.name: member for member in members}
         self._mutex = anyio.Lock()
         self._taken: set[str] = set()
+        self._owned: list[Levels] = []
         self.said = Conversation()
 
     async def do(self, node: Node, ctx: Context, path: str) -> None:
@@ -106,6 +118,22 @@ class Performance:
         async with self._mutex:
             self.note("program", f"{path} has the lock")
             await self.do(node, ctx, f"{path}l")
+
+    async def _own(self, ctx: Context, path: str, keys: Sequence[str], priority: int, node: Node) -> None:
+        """Owner of these keys, which is told; one who can't own them where it is goes on without."""
+        try:
+            async with ctx.scope(f"{path}o", owns=keys, priority=priority) as inner:
+                self.note("program", f"{path} owns {' '.join(keys)}")
+                overlapping = [one for one in self._owned if _may_not_meet(inner.owned.levels, one)]
+                assert not overlapping, f"{inner.owned.levels} beside {overlapping}"
+                self._owned.append(inner.owned.levels)
+                try:
+                    await self.do(node, inner, "p")
+                finally:
+                    self._owned.remove(inner.owned.levels)
+        except NotOwned:
+            self.note("program", f"{path} owns nothing more")
+            await self.do(node, ctx, f"{path}n")
 
     async def _claim(self, ctx: Context, path: str, what: str) -> None:
         """Compare and set: the first to come wins."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.protocol import Agent
 from teamwright.teams.team import Team
+from teamwright.values.approvals import Approve
 from teamwright.values.limits import Limits, Recovery
 from tests.laws.desk import Desk, Leaf
 
@@ -60,6 +61,11 @@ class Shape:
         paced = any(isinstance(one, Leaf) and one.paced for one in self.everyone())
         return paced or any(one.tokens is not None or one.calls is not None for one in self.limits().values())
 
+    @property
+    def hurried(self) -> bool:
+        """Whether time is short, so that who rests a little longer may be too late."""
+        return any(one.seconds is not None for one in self.limits().values())
+
 
 def _agent(one: Leaf | Shape, desk: Desk, known: dict[str, Any]) -> Agent:
     return one.team(desk, known) if isinstance(one, Shape) else one.agent(desk, known)
@@ -71,9 +77,10 @@ BOUNDS = st.one_of(
     st.builds(Limits, calls=st.integers(1, 12)),
     st.builds(Limits, seconds=st.sampled_from([0.5, 2.0])),
 )
+APPROVALS = st.sampled_from([None] * 10 + [Approve(before=True), Approve(after=True), Approve(before=True, after=True)])
 RARELY = st.sampled_from([False] * 5 + [True])
 FAILURES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"cancel_others": True}]
+    [{}, {"on_failure": "skip"}, {"on_failure": "collect"}, {"on_failure": "collect"}, {"cancel_others": True}]
 )
 
 
@@ -94,7 +101,7 @@ class Writing:
         calls = 1 if plain else draw(st.sampled_from([1, 1, 1, 2, 0]))
         if alone:
             return Leaf(name, calls, plain)
-        standing = draw(st.sampled_from(["", "", "", "", "optional", "critical"]))
+        standing = draw(st.sampled_from(["", "", "", "optional", "optional", "critical"]))
         return Leaf(
             name,
             calls,
@@ -106,6 +113,9 @@ class Writing:
             limits=draw(BOUNDS) if draw(RARELY) else None,
             capped=draw(st.booleans()),
             paced=None if plain else draw(st.sampled_from([None, None, None, 1, 2])),
+            approve=draw(APPROVALS),
+            writes=draw(st.sampled_from([None, None, "swap", "over"])),
+            rest=draw(st.sampled_from([0, 0, 0.5])),
         )
 
     def member(self, depth: int) -> Leaf | Shape:
@@ -117,11 +127,13 @@ class Writing:
         draw = self.draw
         name, strategy = next(self._teams), draw(st.sampled_from([*STRATEGIES, *SIDE_BY_SIDE]))
         count = draw(st.sampled_from([3, 2, 1])) if self._made < MOST_LEAVES else 1
+        count = max(count, 2 if strategy == "mesh_team" else 1)
         members = tuple(self.member(depth) for _ in range(count))
         options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
         settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
         if depth > 1:
             settings["optional"] = draw(RARELY)
+            settings["approve"] = draw(APPROVALS)
         if draw(RARELY):
             other = self.leaf(alone=True)
             helpers = [*helpers, other]
@@ -197,6 +209,7 @@ def _dag(writing: Writing, names: list[str]) -> Made:
         step: dict[str, Any] = {"id": f"s{number}", "agent": names[number % len(names)], "needs": needs}
         conditions = [None, None, "failed | length == 0", *(f"'no' not in outputs.{need}" for need in needs)]
         step["when"] = draw(st.sampled_from(conditions))
+        step["owns"] = draw(st.sampled_from([[], [], ["x"], ["y"], ["x", "y/a"], ["y/**"]]))
         steps.append(step)
     return {"steps": steps, "max_parallel": draw(st.integers(1, 3)), **draw(FAILURES)}, [], {}
 
@@ -224,6 +237,32 @@ def _reactive(writing: Writing, names: list[str]) -> Made:
     return options | draw(FAILURES), [], {"on_max_turns": _at_the_end(writing)}
 
 
+def _single(writing: Writing, names: list[str]) -> Made:
+    options, helpers, settings = _dag(writing, names)
+    del options["max_parallel"]
+    return options, helpers, settings
+
+
+def _lead_subagent(writing: Writing, names: list[str]) -> Made:
+    lead = writing.helper()
+    return {**_single(writing, names)[0], "lead": lead.name}, [lead], _talking(writing)
+
+
+def _star_team(writing: Writing, names: list[str]) -> Made:
+    options, helpers, settings = _lead_subagent(writing, names)
+    for step in options["steps"]:
+        if writing.draw(st.booleans()):
+            del step["agent"]
+        step["owns"] = writing.draw(st.sampled_from([[], [], ["it"], ["it", "that"]]))
+    options["max_parallel"] = writing.draw(st.sampled_from([None, 1, 2, 3]))
+    options["peer_rounds"] = writing.draw(st.integers(0, 2))
+    return options, helpers, settings
+
+
+def _talking(writing: Writing) -> dict[str, Any]:
+    return {"share": writing.draw(st.sampled_from(["a2a_lite", "transcript", "output"]))}
+
+
 STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
     "sequential": _sequential,
     "round_robin": _round_robin,
@@ -233,10 +272,14 @@ STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
     "dag": _dag,
     "hierarchical": _hierarchical,
     "reactive": _reactive,
+    "single": _single,
+    "lead_subagent": _lead_subagent,
+    "star_team": _star_team,
+    "mesh_team": _star_team,
 }
 
 
-SIDE_BY_SIDE = ("fan_out", "dag", "hierarchical", "reactive")
+SIDE_BY_SIDE = ("fan_out", "dag", "hierarchical", "reactive", "star_team", "mesh_team")
 """Where order matters most, so they come up more often."""
 
 

@@ -13,19 +13,31 @@ from hypothesis import strategies as st
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.levels import Levels
 from teamwright.teams.team import Team
-from teamwright.values.events import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned, Event
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.events import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentReturned,
+    BudgetExceeded,
+    BudgetOpened,
+    Event,
+)
+from teamwright.values.limits import Limits, MessageLimits, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.usage import Bounds, Usage
 from tests.laws.orchestra import RUN_ID, TASK, cut, has_begun, hops, log_of, until
 from tests.laws.program import program_team
 
 PROMPT, FRAME = 20, 16
+RATE = Rate(input=3, output=7)
+"""Picodollars for a token."""
 
 
 @dataclass(frozen=True)
@@ -42,123 +54,151 @@ class Spender:
             for number, cap in enumerate(self.caps):
                 effect = Effect(
                     "model", "m", digest(name, str(number)), self._call, PROMPT, 1, cap,
-                    retry=RetryPolicy(attempts=1, backoff=0),
+                    retry=RetryPolicy(attempts=1, backoff=0), rate=lambda prompt: RATE,
                 )  # fmt: skip
                 await ctx.effect(f"e{number}", effect)
             return name
 
         return FunctionAgent(name, respond, limits=self.limits)
 
+    def limited(self, name: str) -> Iterator[tuple[str, Limits]]:
+        """Who has limits of its own, by name."""
+        if self.limits is not None:
+            yield name, self.limits
+
     async def _call(self, attempt: Attempt) -> Returned:
         await hops(int(self.share * 7))
         if self.fails and attempt.number == 1:
             raise ServiceError("try again")
         assert attempt.max_output is not None
-        output = int(self.share * attempt.max_output)
-        return Returned("x", Usage(requests=1, input_tokens=int(self.share * (PROMPT + FRAME)), output_tokens=output))
+        read, written = int(self.share * (PROMPT + FRAME)), int(self.share * attempt.max_output)
+        cost = dollars(RATE.cost(read, written))
+        return Returned("x", Usage(requests=1, input_tokens=read, output_tokens=written, usd=cost))
 
 
-bounds = st.one_of(
-    st.none(),
-    st.builds(Limits, tokens=st.integers(0, 600), calls=st.one_of(st.none(), st.integers(0, 8))),
-    st.builds(Limits, calls=st.integers(0, 5)),
+@dataclass(frozen=True)
+class Group:
+    """A team of members side by side, some of them teams; the first two of them in a scope of their own."""
+
+    parts: Sequence[Spender | Group]
+    width: int
+    limits: Limits | None
+    within: Limits
+
+    def agent(self, name: str) -> Team:
+        members = [part.agent(f"{name}-{index}") for index, part in enumerate(self.parts)]
+        asks: list[Any] = [["ask", one.name] for one in members]
+        scoped = ["within", self.within.model_dump(exclude_none=True), ["all", 2, *asks[:2]]]
+        return program_team(name, ["all", self.width, scoped, *asks[2:]], members, limits=self.limits)
+
+    def limited(self, name: str) -> Iterator[tuple[str, Limits]]:
+        """Who has limits of its own, by name."""
+        if self.limits is not None:
+            yield name, self.limits
+        for index, part in enumerate(self.parts):
+            yield from part.limited(f"{name}-{index}")
+
+
+def maybe(most: int) -> st.SearchStrategy[int | None]:
+    return st.one_of(st.none(), st.integers(0, most))
+
+
+money = maybe(6000).map(lambda amount: None if amount is None else dollars(amount))
+messages = st.one_of(st.none(), st.builds(MessageLimits, tokens=st.integers(1, 400)))
+limits_of_any_kind = st.builds(Limits, tokens=maybe(1500), usd=money, calls=maybe(12), message=messages).filter(
+    lambda limits: limits.counted
 )
+bounds = st.one_of(st.none(), limits_of_any_kind)
 spenders = st.builds(
     Spender,
-    caps=st.lists(st.one_of(st.none(), st.integers(1, 120)), min_size=1, max_size=3),
+    caps=st.lists(st.one_of(st.none(), st.integers(1, 500)), min_size=1, max_size=3),
     share=st.floats(0, 1, width=16),
     fails=st.booleans(),
     limits=bounds,
 )
 
 
-@dataclass(frozen=True)
-class Spenders:
-    """Members side by side, some of them in a team within the team, with limits at every level."""
-
-    members: Sequence[Spender]
-    inner: Sequence[Spender]
-    width: int
-    outer_limits: Limits | None
-    inner_limits: Limits | None
-    scope_limits: Limits
-
-    def team(self) -> Team:
-        inner = [one.agent(f"i{index}") for index, one in enumerate(self.inner)]
-        outer = [one.agent(f"o{index}") for index, one in enumerate(self.members)]
-        asks: list[Any] = [["ask", one.name] for one in outer]
-        scoped = ["within", self.scope_limits.model_dump(exclude_none=True), ["all", 3, *asks[:2], ["ask", "inner"]]]
-        program = ["all", self.width, scoped, *asks[2:]]
-        nested = ["all", self.width, *(["ask", one.name] for one in inner)]
-        within = program_team("inner", nested, inner, limits=self.inner_limits)
-        return program_team("outer", program, [*outer, within], limits=self.outer_limits)
-
-    def levels(self) -> Iterator[tuple[str, Limits]]:
-        """Each scope that has limits; its path is known from the program."""
-        for path, limits in (("outer", self.outer_limits), ("outer/pb0/pw", self.scope_limits)):
-            if limits is not None:
-                yield path, limits
-        if self.inner_limits is not None:
-            yield "outer/pb0/pw/pb2/p", self.inner_limits
-
-    def own(self) -> Iterator[tuple[str, Limits]]:
-        """The limits that members have themselves, by name."""
-        for letter, spenders in (("o", self.members), ("i", self.inner)):
-            for index, one in enumerate(spenders):
-                if one.limits is not None:
-                    yield f"{letter}{index}", one.limits
+def group(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Group]:
+    return st.builds(
+        Group,
+        parts=st.lists(parts, min_size=1, max_size=4),
+        width=st.integers(1, 5),
+        limits=bounds,
+        within=limits_of_any_kind,
+    )
 
 
-teams = st.builds(
-    Spenders,
-    members=st.lists(spenders, min_size=2, max_size=4),
-    inner=st.lists(spenders, min_size=1, max_size=3),
-    width=st.integers(1, 5),
-    outer_limits=bounds,
-    inner_limits=bounds,
-    scope_limits=st.builds(Limits, tokens=st.integers(0, 600)),
-)
+trees = group(st.recursive(spenders, group, max_leaves=8))
+cuts = st.lists(st.floats(0, 1, exclude_max=True, width=16), min_size=1, max_size=2)
 
 
-@given(made=teams, cut_at=st.floats(0, 1, exclude_max=True, width=16))
-async def test_no_level_ever_spends_or_holds_more_than_its_limit(made: Spenders, cut_at: float) -> None:
-    whole = MemoryJournal()
-    async with Engine(whole) as engine:
-        await engine.run(made.team(), TASK, run_id=RUN_ID)
-    check(made, log_of(whole))
-    resumed = cut(whole, 1 + int(cut_at * (len(log_of(whole)) - 1)))
-    async with Engine(resumed) as engine:
-        await engine.resume(RUN_ID, team=made.team())
-    check(made, log_of(resumed))
+@given(made=trees, limits=bounds, cut_at=cuts)
+async def test_no_level_ever_spends_or_holds_more_than_its_limit(
+    made: Group, limits: Limits | None, cut_at: list[float]
+) -> None:  # Z-10
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(made.agent("t"), TASK, run_id=RUN_ID, limits=limits)
+    check(made, limits, log_of(journal))
+    for share in cut_at:
+        journal = cut(journal, 1 + int(share * (len(log_of(journal)) - 1)))
+        async with Engine(journal) as engine:
+            await engine.resume(RUN_ID, team=made.agent("t"))
+        check(made, limits, log_of(journal))
 
 
-def check(made: Spenders, events: list[Event]) -> None:
-    limits, own = dict(made.levels()), dict(made.own())
-    for event in events:
-        if isinstance(event.fact, AgentAsked) and event.fact.member in own:
-            limits[event.key] = own[event.fact.member]
-    for path, limit in limits.items():
+def check(made: Group, limits: Limits | None, events: list[Event]) -> None:
+    own = dict(made.limited("t"))
+    levels = {"": limits} if limits is not None else {}
+    levels |= {e.key: own[e.fact.member] for e in events if isinstance(e.fact, AgentAsked) and e.fact.member in own}
+    opened = {event.scope: Limits.of(event.fact.limits) for event in events if isinstance(event.fact, BudgetOpened)}
+    assert opened.items() >= levels.items(), "each level that has limits says so"
+    for path, limit in opened.items():
         check_level(path, limit, events)
+    assert not [event for event in events if isinstance(event.fact, BudgetExceeded)]
+    assert_told_alike(events)
 
 
 def check_level(path: str, limit: Limits, events: list[Event]) -> None:
     """Read as a ledger: an attempt counts with its reservation until it settles, and for good if it never does."""
-    attempts: dict[tuple[str, int], int] = {}
+    attempts: dict[tuple[str, int], tuple[int, int]] = {}
     for event in events:
-        if not f"{event.scope}/".startswith(f"{path}/"):
+        if path and not f"{event.scope}/".startswith(f"{path}/"):
             continue
         match event.fact:
             case AgentCalled() as fact:
-                attempts[event.key, fact.attempt] = fact.reserved
+                attempts[event.key, fact.attempt] = (fact.reserved, picodollars(fact.reserved_usd))
+                assert limit.message is None or fact.reserved <= (limit.message.tokens or 0)
             case AgentReturned() as fact:
-                assert fact.usage.total_tokens <= attempts[event.key, fact.attempt]
-                attempts[event.key, fact.attempt] = fact.usage.total_tokens
+                reserved = attempts[event.key, fact.attempt]
+                spent = (fact.usage.total_tokens, picodollars(fact.usage.usd))
+                assert spent[0] <= reserved[0]
+                assert limit.usd is None or spent[1] <= reserved[1]
+                attempts[event.key, fact.attempt] = spent
             case AgentCallFailed() as fact if not fact.charged:
-                attempts[event.key, fact.attempt] = 0
+                attempts[event.key, fact.attempt] = (0, 0)
             case _:
                 continue
-        assert limit.tokens is None or sum(attempts.values()) <= limit.tokens, f"{path} at event {event.number}"
+        tokens, money = (sum(amounts) for amounts in zip(*attempts.values(), strict=True))
+        assert limit.tokens is None or tokens <= limit.tokens, f"{path} at event {event.number}"
+        assert limit.usd is None or money <= picodollars(limit.usd), f"{path} at event {event.number}"
         assert limit.calls is None or len(attempts) <= limit.calls, f"{path} at event {event.number}"
+
+
+def assert_told_alike(events: list[Event]) -> None:
+    """What a reader is told of each level never passes its limit either."""
+    levels = Levels()
+    for event in events:
+        levels.take(event)
+        for level in levels:
+            for limit, spent, held in zip(amounts_of(level.limits), level.spent, level.held, strict=True):
+                assert held >= 0
+                assert limit is None or spent + held <= limit, f"{level.scope} at event {event.number}"
+    assert all(level.held == [0, 0, 0] for level in levels)
+
+
+def amounts_of(limits: Bounds) -> tuple[int | None, ...]:
+    return limits.tokens, None if limits.usd is None else picodollars(limits.usd), limits.calls
 
 
 async def test_what_was_in_doubt_stays_charged_in_full() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,16 +23,16 @@ from hypothesis.stateful import (
 )
 
 from teamwright.errors import AgentError
-from teamwright.runtime import engine as engine_module
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentReturned,
     Event,
+    TimerSet,
 )
 from teamwright.values.limits import Limits
-from teamwright.values.people import Answer, Answered, Cancel, Pause
+from teamwright.values.people import Cancel, Pause
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.desk import CHOICES, HARMLESS, TROUBLE, Said, answer_to, error_for, plain_end
 from tests.laws.production import ENDINGS, Production, retell, workspace_of
@@ -42,6 +43,7 @@ from tests.laws.test_every_task_has_a_parent import check_endings
 MANY = 1000
 MOST_FORKS = 2
 LIVELY = 25
+OFTEN_YES = (0, 0, 0, 1, 2)
 LONG = 70.0
 """Longer than a model may rest after a provider asked for it."""
 WHICH = st.integers(0, 5)
@@ -56,10 +58,8 @@ class Runs(RuleBasedStateMachine):
         self.production: Production | None = None
         self.given: dict[tuple[str, int], Said | AgentError] = {}
         self.told: list[tuple[str, str]] = []
-        self.disturbed = False
+        self.disturbed = self.changed = self.freed = False
         self.forks = self.tellings = 0
-        self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(engine_module, "secrets", _Chance())
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @initialize(
@@ -114,7 +114,7 @@ class Runs(RuleBasedStateMachine):
     @rule(which=WHICH, choice=st.integers(0, 2))
     def person_answers(self, which: int, choice: int) -> None:
         key = _pick(self.now.questions(), which)
-        self.now.tell(Answered(key=key, answer=Answer(text=("retry", "skip", "abort")[choice])))
+        self.now.answer(key, choice)
 
     @rule(seconds=st.sampled_from([0.1, 0.6, 3.0]))
     def time_passes(self, seconds: float) -> None:
@@ -162,16 +162,28 @@ class Runs(RuleBasedStateMachine):
             self.now.cancel(Cancel(reason="enough"))
 
     @precondition(lambda self: self.forks < MOST_FORKS and self.now.events())
-    @rule(at=st.integers(0, MANY))
-    def fork(self, at: int) -> None:
-        """Go on with another run, from some point of this one."""
-        self.disturbed = True
+    @rule(
+        at=st.one_of(st.none(), st.just("retry"), *[st.integers(0, MANY)] * 3),
+        task=st.sampled_from([None, None, "something else"]),
+        free=st.sampled_from([False, False, True]),
+    )
+    def fork(self, at: int | Literal["retry"] | None, task: str | None, free: bool) -> None:
+        """Go on with another run, from some point of this one or where it was stopped or failed.
+
+        With another task, most of it is asked anew; a `free` one has no limits for the whole team.
+        """
         old = self.now
+        if at == "retry" and not old.retriable:
+            return
+        self.disturbed, self.changed = True, self.changed or task is not None
         self._close()
+        if free:
+            self.freed = True
+            self.shape = replace(self.shape, settings={**self.shape.settings, "limits": None})
         self.production = Production(self.shape, old.journal, old.run_id, old.wall + DOWNTIME)
         self.forks += 1
-        numbers = [event.number for event in self.production.events()]
-        self.production.fork(_pick(numbers, at), f"fork-{self.forks}")
+        point = _pick([event.number for event in self.production.events()], at) if isinstance(at, int) else at
+        self.production.fork(point, f"fork-{self.forks}", task)
 
     @precondition(lambda self: self.now.ended and self.tellings < 3)
     @rule(at=st.integers(0, MANY))
@@ -183,6 +195,8 @@ class Runs(RuleBasedStateMachine):
     def _tell_again(self, border: int) -> None:
         now, journal = self.now, self.now.journal
         events = now.events()
+        if border == 0 and (self.changed or self.freed):
+            return
         if not isinstance(journal, SlowMemory) or not comparable(
             self.shape, events, disturbed=self.disturbed or border
         ):
@@ -213,7 +227,8 @@ class Runs(RuleBasedStateMachine):
         assert not [key for key, count in endings.items() if count > 1]
         assert not now.desk.objections
         check_words([*self.told, *now.desk.told])
-        check_spending(self.shape, events)
+        if not self.changed:  # else what was asked anew was paid for by the run before
+            check_spending(self.shape, events)
 
     def teardown(self) -> None:
         try:
@@ -225,7 +240,6 @@ class Runs(RuleBasedStateMachine):
         finally:
             if self.production is not None:
                 self._close()
-            self._patch.undo()
             if self._folder is not None:
                 self._folder.cleanup()
 
@@ -239,12 +253,12 @@ class Runs(RuleBasedStateMachine):
             before = len(now.events())
             if not now.driven:
                 for key in now.questions():
-                    now.tell(Answered(key=key, answer=Answer(text="skip")))
+                    now.answer(key, self.luck.choice(OFTEN_YES))
                 now.start()
             elif calls := self.calls():
                 self._go_on_somehow(calls, lively=step < LIVELY)
             elif questions := now.questions():
-                now.tell(Answered(key=questions[0], answer=Answer(text="skip")))
+                now.answer(questions[0], self.luck.choice(OFTEN_YES))
             else:
                 now.loop.wait(LONG)
                 assert now.ended or not now.driven or now.desk.calls or len(now.events()) > before, "the run hangs"
@@ -265,7 +279,7 @@ class Runs(RuleBasedStateMachine):
     def _check_end(self) -> None:
         now, events = self.now, self.now.events()
         assert now.ended
-        check_endings(events)
+        check_endings(without_what_gave_way(events) if self.changed else events)
         recorded = now.do(now.engine.result(now.run_id))
         assert recorded.status in FINAL
         assert TROUBLE not in (recorded.output or "")
@@ -280,18 +294,6 @@ class Runs(RuleBasedStateMachine):
         self.given |= now.desk.given
         self.told += now.desk.told
         now.close()
-
-
-class _Chance:
-    """The same seed and ids for every run."""
-
-    @staticmethod
-    def randbits(bits: int) -> int:
-        return 4711
-
-    @staticmethod
-    def token_hex(size: int) -> str:
-        return "ab" * size
 
 
 async def _follow(now: Production, after: int) -> list[Any]:
@@ -310,9 +312,25 @@ def said(result: RunResult) -> tuple[object, ...]:
 
 def comparable(shape: Shape, events: list[Event], *, disturbed: object) -> bool:
     """Whether another telling must come to the same: not where time decided, nor where calls waited for each other."""
-    if any(event.kind == "run.expired" for event in events):
+    napped = any(isinstance(event.fact, TimerSet) for event in events)
+    waited = napped or any(isinstance(event.fact, AgentCallFailed) and event.fact.retry_in for event in events)
+    if any(event.kind == "run.expired" for event in events) or (shape.hurried and waited):
         return False
-    return not (disturbed and shape.bounded)
+    if cancelled_while_set_down(events):  # another telling does not pause there, and comes further
+        return False
+    return not (disturbed and (shape.bounded or napped))
+
+
+def cancelled_while_set_down(events: list[Event]) -> bool:
+    kinds = [event.kind for event in events if event.kind in ("run.paused", "run.resumed", "run.intervened")]
+    return kinds[-2:] == ["run.paused", "run.intervened"]
+
+
+def without_what_gave_way(events: list[Event]) -> list[Event]:
+    """The events without the asks that a fork took over unfinished and asked anew: they have no ending there."""
+    ended = {event.key for event in events if event.kind in ENDINGS}
+    begun = next((event.number for event in events if event.kind == "run.resumed"), 0)
+    return [one for one in events if one.number > begun or one.kind != "agent.asked" or one.key in ended]
 
 
 def check_words(told: list[tuple[str, str]]) -> None:

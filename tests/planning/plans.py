@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Mapping
 
@@ -70,6 +71,7 @@ LARGE: Mapping[str, Callable[[int], Plan]] = {
     "one key": _owning(lambda one: ("key",)),
     "one key and their own": _owning(lambda one: (f"own-{one}", "key")),
     "three of ten keys": _owning(lambda one: (f"k{one % 10}", f"k{one * 3 % 10}", f"k{one * 7 // 10 % 10}")),
+    "any three of twelve keys": _owning(lambda one: tuple(random.Random(one).sample([f"k{n}" for n in range(12)], 3))),
     "crossing": _crossing,
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from teamwright.planning.batches import batches
 from teamwright.planning.graph import Graph
 from teamwright.planning.planner import nodes_of
-from teamwright.values.plan import Plan
+from teamwright.values.plan import Plan, Step
 from tests.planning.plans import LARGE, plan, plans, work
 
 
@@ -65,6 +67,26 @@ def test_batches_are_those_that_looking_at_every_step_finds(plan: Plan, width: i
 def test_the_same_holds_where_everything_is_about_keys(owned: list[list[str]], width: int) -> None:
     crowd = plan(**{f"s{number:02}": f"/ {' '.join(keys)}" for number, keys in enumerate(owned)})
     assert batched(crowd, width) == looked_through(crowd, width)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_same_holds_in_crowds(seed: int) -> None:  # Z-05
+    """Enough steps and keys for all that waiting can come to, which small plans seldom are."""
+    chance = random.Random(seed)
+    keys = [f"k{number}" for number in range(chance.choice([4, 8, 16]))]
+    steps = [
+        Step(
+            id=f"s{number:03}",
+            needs=tuple(
+                {f"s{chance.randrange(number):03}" for _ in range(chance.choice([0, 0, 1, 2]))} if number else ()
+            ),
+            owns=tuple(chance.sample(keys, chance.randint(0, 4))),
+        )
+        for number in range(150)
+    ]
+    crowd = Plan(steps=tuple(steps))
+    for width in (2, 5, 150):
+        assert batched(crowd, width) == looked_through(crowd, width)
 
 
 @pytest.mark.parametrize("shape", LARGE)

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright import Engine, Limits, RetryPolicy, Team
+from teamwright import Engine, Limits, Team
+from teamwright.budget.ledger import Account
 from teamwright.errors import RateLimited, ServiceError
+from teamwright.runtime.state import RunState
 from teamwright.values.events import AgentCalled, BudgetRefused
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, RetryPolicy
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(concurrency=1)
@@ -69,9 +71,9 @@ def test_what_can_never_fit_is_refused_at_once_though_the_model_rests() -> None:
         provider = Provider(lambda number: RateLimited("slow", retry_after=60))
         members = [Caller("told", provider, ONE), Caller("greedy", provider, ONE, cap=5000)]
         members[0].retry = RetryPolicy(attempts=0)
-        result, events = await run(bounded(side_by_side("t", members), tokens=1000))
+        result, events = await run(bounded(side_by_side("t", members), tokens=300))
         assert result.output == "Failure Failure"
-        assert [event.fact.needed for event in events if isinstance(event.fact, BudgetRefused)] == [5100]
+        assert [event.fact.needed for event in events if isinstance(event.fact, BudgetRefused)] == [356]
         assert now() < 1
 
     in_virtual_time(main)
@@ -104,14 +106,16 @@ def test_those_who_wait_for_a_model_count_when_what_is_left_is_shared() -> None:
 
 
 @pytest.mark.parametrize("how", ["cancel", "leave"])
-def test_stopping_a_run_frees_budget_and_slots(how: str) -> None:
+def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = Account("t", Limits(tokens=5 * RESERVED), None)
+    monkeypatch.setattr(RunState, "account", lambda *about: account)
+
     async def main() -> None:
         provider = Provider(lambda number: 50.0)
         async with Engine("memory", wall=now) as engine:
             members = [Caller(f"c{number}", provider, Pace(concurrency=3)) for number in range(20)]
             handle = await engine.start(bounded(side_by_side("t", members), tokens=5 * RESERVED), "go", run_id="r")
             await asyncio.sleep(1)
-            state = engine._live["r"]._state
             limiter = engine._limiters._limiters["m"]
             assert limiter.out == 3
             if how == "cancel":
@@ -120,7 +124,7 @@ def test_stopping_a_run_frees_budget_and_slots(how: str) -> None:
                 handle.interrupt()
                 await handle.result()
             assert (limiter.out, bool(limiter._waiting), limiter._timer) == (0, False, None)
-            assert (state.ledger._waiting, state.ledger.elsewhere) == ([], 0)
+            assert (account.holders, account.waiting) == (0, 0)
             assert provider.out == 0
 
     in_virtual_time(main)

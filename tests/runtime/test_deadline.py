@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, Task, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout
 from teamwright.journal.memory import MemoryJournal
@@ -132,3 +132,29 @@ async def test_time_without_a_driver_does_not_count() -> None:
         result = await engine.resume("r", team=team)
     assert result.output == "in time"
     assert result.seconds < 5
+
+
+@pytest.mark.parametrize("where", ["team", "nested", "scope"])
+async def test_a_fork_with_another_task_leaves_a_deadline_that_ran_out_behind(where: str) -> None:
+    async def answer(turn: Turn) -> str:
+        return await hang(turn) if turn.task == "go" else f"heard {turn.task}"
+
+    def made(seconds: float) -> Team:
+        limits = {where: Limits(seconds=seconds)}
+
+        async def in_a_scope(task: Task, members: Members, ctx: Context) -> Outcome:
+            async with ctx.scope("part", limits.get("scope")) as part:
+                reply = await part.ask(members[0], Turn(task.text), key="k")
+            return says(reply.text if isinstance(reply, Reply) else "late")
+
+        inner = Team("inner", members=[FunctionAgent("a", answer)], limits=limits.get("nested"))
+        return Team("t", members=[inner], strategy=Written(in_a_scope), limits=limits.get("team"))
+
+    async with Engine("memory") as engine:
+        await engine.run(made(0.05), "go", run_id="r")
+        events = await engine.journal.read("r")
+        expired = next(event.number for event in events if event.kind == "run.expired")
+        for at in range(expired, len(events) + 1):
+            with anyio.fail_after(10):
+                result = await engine.fork("r", at=at, task="another", team=made(60))
+            assert (result.status, result.output) == ("completed", "heard another")

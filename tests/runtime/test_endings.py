@@ -20,6 +20,7 @@ USAGE = Usage(requests=1)
         (Reply(messages=SAID, stop_reason="terminated"), "completed", "terminated"),
         (Reply(messages=SAID, stop_reason="max_turns", warnings=("w",)), "completed", "max_turns"),
         (Reply(messages=SAID, stop_reason="done", warnings=("w",)), "degraded", "done"),
+        (Reply(messages=SAID, stop_reason="budget", warnings=("w",)), "degraded", "budget"),
     ],
 )
 def test_a_reply_ends_a_run_well(reply: Reply, status: str, reason: str) -> None:
@@ -51,3 +52,17 @@ def test_a_failure_with_nothing_said_has_no_output() -> None:
 def test_points_in_time_are_utc() -> None:
     assert iso(0) == "1970-01-01T00:00:00.000Z"
     assert iso(1.5) == "1970-01-01T00:00:01.500Z"
+
+
+def test_a_further_warning_degrades_a_run_that_came_to_its_end() -> None:
+    done, stopped = judge(Reply(messages=SAID), USAGE), judge(Reply(messages=SAID, stop_reason="terminated"), USAGE)
+    assert done.warned() is done
+    assert (done.warned("w").status, done.warned("w").warnings) == ("degraded", ("w",))
+    assert (stopped.warned("w").status, stopped.warned("w").warnings) == ("completed", ("w",))
+
+
+def test_a_failure_gives_its_data_to_the_result_alone() -> None:
+    ending = judge(Failure(member="t", error="budget", message="why", data=[1, None]), USAGE)
+    assert ending.data == [1, None]
+    assert ending.failure is not None
+    assert ending.failure.data is None

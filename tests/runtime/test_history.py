@@ -16,7 +16,7 @@ from teamwright.values.events import AgentCalled
 from teamwright.values.people import Question
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
-from tests.runtime.teams import Counting, Written, says
+from tests.runtime.teams import Counting, Written, cut, says
 
 
 def comparable(result: RunResult) -> RunResult:
@@ -79,6 +79,8 @@ async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
         assert history.require_question("t/q").text == "?"
         with pytest.raises(UsageError, match="Nothing is asked at 't/p'; did you mean 't/q'"):
             history.require_question("t/p")
+        with pytest.raises(UsageError, match="Nothing is asked at 'elsewhere'; known are t/q"):
+            history.require_question("elsewhere")
         await engine.answer("r", "t/q", "yes")
         await engine.resume("r", team=team)
         assert (await engine.history("r")).questions() == {}
@@ -324,3 +326,61 @@ async def test_a_retry_of_a_parallel_team_keeps_what_the_others_said() -> None:
         events = await engine.journal.read(forked.run_id)
     assert (forked.status, calls[calls.index("|") + 1 :]) == ("completed", ["b"])
     assert not any(isinstance(event.fact, AgentCalled) and event.fact.in_doubt for event in events)
+
+
+async def test_another_try_asks_again_for_the_answer_that_a_team_failed_over() -> None:
+    said: list[str] = []
+
+    async def first(turn: Turn) -> str:
+        said.append("first")
+        raise Refused("not today")
+
+    async def second(turn: Turn) -> Reply:
+        said.append("second")
+        return Reply.of("b", "here", data={"marks": 9} if said.count("second") > 1 else {})
+
+    members = [FunctionAgent("a", first, optional=True), FunctionAgent("b", second), Counting().agent("c", "read")]
+    edges: list[JsonValue] = [{"from": "a", "to": "b"}, {"from": "b", "to": "c", "when": "data.marks > 8"}]
+    team = Team("t", members=members, strategy="graph", options={"edges": edges})
+    async with Engine("memory") as engine:
+        failed = await engine.run(team, "go", run_id="r")
+        assert failed.failure is not None
+        assert failed.failure.error == "expression"
+        mended = await engine.fork("r", retry=True, team=team)
+    assert (mended.status, mended.output) == ("degraded", "read")
+    assert said == ["first", "second", "second"]
+
+
+async def test_there_is_no_other_try_where_the_turns_were_used_up() -> None:
+    members = [Counting().agent("a"), Counting().agent("b")]
+    team = Team("t", members=members, strategy="round_robin", max_turns=1, on_max_turns="fail")
+    async with Engine("memory") as engine:
+        assert (await engine.run(team, "go", run_id="r")).status == "failed"
+        with pytest.raises(UsageError, match="no failed member to retry"):
+            await engine.fork("r", retry=True, team=team)
+
+
+@pytest.mark.parametrize("how", ["paused", "interrupted", "cancelled"])
+async def test_what_a_fork_asked_anew_counts_no_more_while_it_is_not_done(how: str) -> None:
+    async def heard(turn: Turn) -> Reply:
+        return Reply.of("a", f"heard {turn.task}", usage=Usage(requests=1, input_tokens=3))
+
+    async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
+        await ctx.ask(members[0], Turn(task.text), key="k")
+        await ctx.ask_person(Question(text=f"{task.text}?"), key="q")
+        return says("end")
+
+    team, journal = Team("t", members=[FunctionAgent("a", heard)], strategy=Written(ask)), MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "one", run_id="r")
+        await engine.fork("r", task="two", team=team, new_id="f")
+        if how == "cancelled":
+            await engine.cancel("f")
+    events = await journal.read("f")
+    if how == "interrupted":
+        events = events[: [event.kind for event in events].index("run.paused")]
+    async with Engine(await cut(journal, len(events), "f")) as engine:
+        result, asked = await engine.result("f"), (await engine.history("f")).questions()
+    assert (result.status, result.usage.requests) == (how, 1)
+    assert [message.content for message in result.messages] == ["heard two"]
+    assert list(asked) == ([] if how == "cancelled" else ["t#2/q"])

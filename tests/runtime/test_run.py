@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -320,3 +321,30 @@ async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Pat
     assert b"very-private-key" not in stored
     assert b"from-the-environment" not in stored
     assert b"${SOME_KEY}" in stored
+
+
+async def test_nothing_is_recorded_after_the_end_whatever_a_strategy_left_behind() -> None:
+    left: list[asyncio.Task[object]] = []
+
+    async def careless(task: Task, members: Members, ctx: Context) -> Outcome:
+        async def later() -> object:
+            await anyio.sleep(0.05)
+            return await ctx.ask(members[0], Turn(task.text), key="late")
+
+        left.extend([asyncio.create_task(later()), asyncio.create_task(ctx.ask(members[1], Turn("x"), key="now"))])
+        return says("done")
+
+    async def slow(turn: Turn) -> str:
+        await anyio.sleep(0.05)
+        return "too late"
+
+    members = [Counting().agent("a"), Counting().agent("b", slow)]
+    async with Engine("memory") as engine:
+        result = await engine.run(Team("t", members=members, strategy=Written(careless)), "go", run_id="r")
+        await anyio.sleep(0.15)
+        events = await engine.journal.read("r")
+    for task in left:
+        task.cancel()
+    await asyncio.wait(left)
+    assert result.output == "done"
+    assert events[-1].kind == "run.ended"

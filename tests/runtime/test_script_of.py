@@ -13,6 +13,7 @@ from teamwright.runtime.script_of import script_of
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.events import AgentReplied
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.specs import JsonSchema, ServerModel
 
@@ -93,3 +94,32 @@ async def test_a_turn_that_failed_fails_again() -> None:
         result = await engine.run(team, "Go")
         script = await script_of(engine.journal, await engine.history(result.run_id))
     assert told(script.rules) == [("a", "refused")]
+
+
+async def test_what_was_handed_over_is_part_of_the_script(tmp_path: Path) -> None:  # Z-03
+    handoff = '```handoff\n{"status": "blocked", "summary": "The long and the short of it.", "needs": ["rope"]}\n```'
+    fields = {"status": "failed", "summary": "It came to three in the end."}
+    rules = [
+        Rule(agent="a", reply=f"{'A long story. ' * 30}\n{handoff}"),
+        Rule.model_validate({"agent": "b", "json": {"n": 3, "story": "long " * 99, "handoff": fields}}),
+        Rule(agent="c", reply="Done."),
+    ]
+
+    def team(script: Script) -> Team:
+        return Team("t", members=[ScriptedAgent(name, script) for name in "abc"], share="a2a_lite")
+
+    async with Engine("memory") as engine:
+        first = await engine.run(team(Script(rules=tuple(rules))), "Go.", run_id="first")
+        script = await script_of(engine.journal, await engine.history("first"))
+        (tmp_path / "script.yaml").write_text(script.to_yaml())
+        again = await engine.run(team(Script.load(tmp_path / "script.yaml")), "Go.", run_id="again")
+        told = [
+            [event.fact.handoff for event in (await engine.history(run)).events if isinstance(event.fact, AgentReplied)]
+            for run in ("first", "again")
+        ]
+    assert [message.content for message in again.messages] == [message.content for message in first.messages]
+    assert [one and (one.status, one.summary, one.needs) for one in told[0]] == [
+        one and (one.status, one.summary, one.needs) for one in told[1]
+    ]
+    assert told[0][0] is not None
+    assert told[0][0].needs == ("rope",)

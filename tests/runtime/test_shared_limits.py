@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, RetryPolicy, ScriptedAgent, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
 from teamwright.agents.protocol import Effect
 from teamwright.agents.scripted import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team
 from teamwright.values.events import AgentCalled, BudgetEased, BudgetThrottled, Event
-from teamwright.values.limits import Pace
+from teamwright.values.limits import Pace, RetryPolicy
 from teamwright.values.people import Question
 from tests.runtime.teams import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side

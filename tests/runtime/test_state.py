@@ -37,10 +37,10 @@ async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
 
 async def test_an_account_begins_with_what_was_spent_before() -> None:
     past = Past()
-    past.spent["t"].tokens, past.spent["t"].calls = 7, 2
+    past.spent["t"].add(7, 3, 2)
     account = state(past).account("t", Limits(tokens=10), None)
     assert account is not None
-    assert (account.spent("tokens"), account.spent("calls")) == (7, 2)
+    assert account.spent == [7, 3, 2]
 
 
 async def test_a_turn_that_was_under_way_goes_on_with_its_tally() -> None:

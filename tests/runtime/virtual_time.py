@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps to the next timer, so that minutes pass in no time; a provider that keeps count."""
+"""Work on a clock that jumps to the next timer, so that minutes pass in no time; a provider that keeps count."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import anyio
 
-from teamwright import Context, Engine, Outcome, Reply, RetryPolicy, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.protocol import Agent, Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
+from teamwright.lab.virtual_time import VirtualLoop
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event
-from teamwright.values.limits import Limits, Pace
+from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Written, says
 
@@ -25,25 +26,6 @@ MINUTE = 60.0
 
 Answering = Callable[[int], float | Exception]
 """What becomes of a call, by its number: the seconds that it takes, or an error."""
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Waits for nothing: when all tasks wait for time to pass, it has passed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 0.0
-        selector: Any = self._selector  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        self._look = selector.select
-        selector.select = self._jump
-
-    def time(self) -> float:
-        return self._now
-
-    def _jump(self, timeout: float | None) -> object:
-        assert timeout is not None, "everybody waits for something that will never happen"
-        self._now += timeout
-        return self._look(0)
 
 
 def in_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -16,11 +16,15 @@ from teamwright.strategies.dag import Dag
 from teamwright.strategies.fan_out import FanOut
 from teamwright.strategies.graph import Graph
 from teamwright.strategies.hierarchical import Hierarchical
+from teamwright.strategies.lead_subagent import LeadSubagent
+from teamwright.strategies.mesh_team import MeshTeam
 from teamwright.strategies.protocol import Members, Settings, Strategy, Talk, Task
 from teamwright.strategies.reactive import Reactive
 from teamwright.strategies.round_robin import RoundRobin
 from teamwright.strategies.selector import Selector
 from teamwright.strategies.sequential import Sequential
+from teamwright.strategies.single import Single
+from teamwright.strategies.star_team import StarTeam
 from teamwright.testing.rehearsal import TASK
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.values.messages import Message
@@ -146,6 +150,10 @@ STEPS: list[JsonValue] = [
     {"id": "last", "agent": "member-3", "needs": ["third", "second"]},
 ]
 
+ANYBODYS: list[JsonValue] = [
+    {"id": "first"}, {"id": "second"}, {"id": "third", "needs": ["first"]}, {"id": "last", "needs": ["third", "second"]},
+]  # fmt: skip
+
 
 class TestDag(StrategyConformance):
     settings = Settings(options={"steps": STEPS})
@@ -212,6 +220,143 @@ class TestReactive(StrategyConformance):
 
 class TestReactiveAsAPipeline(TestReactive):
     settings = Settings(share="output", options={**TestReactive.settings.options, "limit": 1})
+
+
+class TestSingle(StrategyConformance):
+    """All steps are the work of one, in one conversation."""
+
+    settings = Settings(options={"steps": STEPS, "member": "member-2"})
+
+    def make(self) -> Strategy:
+        return Single()
+
+
+class TestSingleAsAPipeline(TestSingle):
+    settings = Settings(share="output", options=TestSingle.settings.options)
+
+
+class TestLeadSubagent(StrategyConformance):
+    settings = Settings(options={"steps": STEPS})
+
+    def make(self) -> Strategy:
+        return LeadSubagent()
+
+
+class TestLeadSubagentAsAPipeline(TestLeadSubagent):
+    settings = Settings(share="output", options={"steps": STEPS, "lead": "boss", "worker": "member-3"})
+
+
+class TestStarTeam(StrategyConformance):
+    """The steps name the lead too, which works on its own."""
+
+    settings = Settings(options={"steps": STEPS})
+
+    def make(self) -> Strategy:
+        return StarTeam()
+
+
+class TestStarTeamAsAPipeline(TestStarTeam):
+    settings = Settings(share="output", options={"steps": STEPS, "lead": "boss", "max_parallel": 1})
+
+
+class TestStarTeamThatGoesOn(TestStarTeam):
+    settings = Settings(options={"steps": ANYBODYS, "lead": "boss", "on_failure": "collect"})
+
+
+class TestMeshTeam(StrategyConformance):
+    settings = Settings(options={"steps": ANYBODYS, "lead": "boss"})
+
+    def make(self) -> Strategy:
+        return MeshTeam()
+
+
+class TestMeshTeamAsAPipeline(TestMeshTeam):
+    settings = Settings(share="output", options={"steps": STEPS, "peer_rounds": 2, "on_failure": "skip"})
+
+
+class ByEnvelopes:
+    """Members who say more than an envelope holds, unless what they say matters."""
+
+    def lines(self, member: str, turn: Turn) -> str | None:
+        said = super().lines(member, turn)  # pyright: ignore[reportAttributeAccessIssue]
+        if said is not None or turn.purpose != "work":
+            return said
+        return f"{member} answers {turn.digest[:12]}{' at length' * 40}"
+
+
+class TestSequentialByEnvelopes(ByEnvelopes, TestSequential):
+    settings = Settings(share="a2a_lite")
+
+
+class TestRoundRobinByEnvelopes(ByEnvelopes, TestRoundRobin):
+    settings = Settings(max_turns=2, share="a2a_lite")
+
+
+class TestSelectorByEnvelopes(ByEnvelopes, TestSelector):
+    settings = Settings(
+        share="a2a_lite", max_turns=3, options={"agent": "moderator", "prompt": "{{.History}} {{.Participants}}"}
+    )
+
+
+class TestGraphByEnvelopes(ByEnvelopes, TestGraph):
+    settings = Settings(
+        share="a2a_lite",
+        max_turns=9,
+        options={
+            "edges": [EDGES[0], EDGES[1], {"from": "member-2", "to": "member-1", "transform": "{{ text }} " + TASK}]
+        },
+    )
+
+
+class TestFanOutByEnvelopes(ByEnvelopes, TestFanOut):
+    settings = Settings(share="a2a_lite", options=TestFanOut.settings.options)
+
+
+class TestDagByEnvelopes(ByEnvelopes, TestDag):
+    settings = Settings(
+        share="a2a_lite",
+        options={
+            "steps": [
+                *STEPS[:4],
+                {
+                    "id": "last",
+                    "agent": "member-3",
+                    "needs": ["third", "second"],
+                    "task": "{{ outputs.third }} " + TASK,
+                },
+            ]
+        },
+    )
+
+
+class TestHierarchicalByEnvelopes(ByEnvelopes, TestHierarchical):
+    settings = Settings(share="a2a_lite", options={"orchestrator": "member-3"})
+
+
+class TestReactiveByEnvelopes(ByEnvelopes, TestReactive):
+    settings = Settings(share="a2a_lite", options=TestReactive.settings.options)
+
+
+class TestSingleByEnvelopes(ByEnvelopes, TestSingle):
+    settings = Settings(share="a2a_lite", options=TestSingle.settings.options)
+
+
+class TestLeadSubagentByEnvelopes(ByEnvelopes, TestLeadSubagent):
+    settings = Settings(share="a2a_lite", options={"steps": STEPS, "lead": "boss"})
+
+
+class TestStarTeamByEnvelopes(ByEnvelopes, TestStarTeam):
+    settings = Settings(share="a2a_lite", options={"steps": ANYBODYS, "lead": "boss"})
+
+
+class TestMeshTeamByEnvelopes(ByEnvelopes, TestMeshTeam):
+    settings = Settings(share="a2a_lite", options={"steps": ANYBODYS, "lead": "boss"})
+
+
+class TestDebateByEnvelopes(ByEnvelopes, TestDebate):
+    """A strategy of a third party, which knows nothing of envelopes."""
+
+    settings = Settings(max_turns=2, share="a2a_lite")
 
 
 class Plain:
@@ -312,6 +457,20 @@ class SwallowsCancellation(Plain):
             return Reply.of("plain", "never mind")
 
 
+class TellsInFull(Plain):
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        talk = Talk(task)
+        for number, member in enumerate(members, start=1):
+            turn = Turn(f"{talk.history[-1].content if number > 1 else ''} {TASK}", number=number)
+            reply = await ctx.ask(member, turn, key=f"step-{number}")
+            if isinstance(reply, Failure):
+                return talk.failed(reply)
+            talk.add(reply.full)
+            if reply.signal == "terminate":
+                break
+        return talk.ended("done")
+
+
 class Crashes(Plain):
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         raise KeyError("oops")
@@ -335,6 +494,7 @@ class WithoutANumber(Plain):
         (SpeaksForOthers, r"names: What 'member-1' said stands under the name 'plain'"),
         (TouchesTheWorld, r"touches the world itself"),
         (SwallowsCancellation, r"cancellation: "),
+        (TellsInFull, r"handoffs: 'member-2' was told what another member said at length"),
         (Crashes, r"The strategy runs, and crashes: KeyError: 'oops'"),
         (WithoutANumber, r"declaration: `version` must be an int"),
     ],

@@ -14,11 +14,11 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.planning.graph import Graph, Node
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.dag import DagOptions
-from teamwright.strategies.flow import Step
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.events import Event, StepSkipped
 from teamwright.values.messages import Message
+from teamwright.values.plan import Step
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Reply
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
@@ -183,9 +183,9 @@ async def test_by_default_a_failed_step_fails_the_team_when_what_does_not_stand_
 
 async def test_a_failed_step_may_cancel_the_others() -> None:
     cast = Cast()
-    result = await outcome(dag(cast, FAILING, {"draw": Refused(TROUBLE)}, cancel_others=True, max_parallel=1))
-    assert cast.asked == ["buy", "draw"]
-    assert (result.status, contents(result.messages)) == ("failed", ["buy is done"])
+    result = await outcome(dag(cast, FAILING, {"buy": Refused(TROUBLE)}, cancel_others=True, max_parallel=1))
+    assert cast.asked == ["draw", "buy"]
+    assert (result.status, contents(result.messages)) == ("failed", ["draw is done"])
 
 
 async def test_a_failed_step_may_be_taken_as_a_skipped_one() -> None:
@@ -269,6 +269,7 @@ async def test_where_the_named_step_was_skipped_the_last_one_gives_the_answer() 
 async def test_a_step_that_terminates_ends_the_team_with_its_answer() -> None:
     cast = Cast()
     made = steps(a="", b="a", c="b", z="")
+    made[3]["execution_tokens"] = 3
     stop = Reply.of("b", "It sinks.", signal="terminate")
     result = await outcome(dag(cast, made, {"b": stop}, max_parallel=1))
     assert cast.asked == ["a", "z", "b"]
@@ -297,8 +298,10 @@ async def test_a_team_may_work_on_a_step() -> None:  # R-09
             "the step 'draw' needs 'surwey', which is no step; did you mean 'survey'",
         ),
         ([{"id": "a"}, {"id": "a"}], {}, "two steps are called 'a'"),
-        ([{"id": "a b"}], {}, "steps.0.id: "),
-        ([{"id": ""}], {}, "steps.0.id: "),
+        ([{"id": "a b"}], {}, "'a b' can't name a step"),
+        ([{"id": ""}], {}, "step 1 has no id"),
+        ([{"id": "a", "owns": [""]}], {}, "the step 'a' owns a key without a name"),
+        ([{"id": "a", "execution_tokens": -1}], {}, "steps.0.execution_tokens: "),
         ([{"id": "a", "agent": "nobody"}], {}, "'nobody' is not a member"),
         ([{"id": "aa"}], {}, "the step 'aa' names no agent, and no member is called like it; did you mean 'a'"),
         ([{"id": "a", "when": "data.x >"}], {}, "the condition 'data.x >'"),

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from teamwright.planning.graph import Graph, Node
 from teamwright.strategies.dag import DagOptions
-from teamwright.strategies.flow import Step
 from teamwright.teams.team import Team
+from teamwright.values.plan import Step
 from teamwright.values.turns import Turn
 from tests.strategies.cast import Cast, VirtualTime, after, run
 

@@ -139,3 +139,37 @@ def test_what_is_told_to_whoever_works_on_a_part(
     turn = part_turn(Task("go", HISTORY, settings), 3, BEFORE, (lambda: "all of it") if output else None, own=own)
     assert [message.content for message in turn.history] == history
     assert (turn.task, turn.number, turn.purpose) == (task, 3, "work")
+
+
+def unpaid(policy: FailurePolicy, *names: str, broken: str = "") -> Parts:
+    made = parts(policy, *([broken] if broken else []))
+    for name in names:
+        made.replies.pop(name)
+        made.fail(name, Failure(member=name, error="budget", message="t has 0 of 9 calls left"))
+    return made
+
+
+def test_parts_that_were_not_afforded_end_the_team_with_what_there_is() -> None:  # Z-10
+    talk = Talk(Task("go"))
+    ended = unpaid(FailurePolicy(), "b", "d").end(talk, ORDER)
+    assert ended is not None
+    assert ended.failure is not None
+    assert (ended.failure.member, ended.failure.error) == ("", "budget")
+    assert ended.failure.message == "2 of 4 parts were not afforded (b, d): t has 0 of 9 calls left"
+    assert [message.name for message in ended.messages] == ["a", "c"]
+
+
+def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
+    ended = unpaid(FailurePolicy(), "a", "d", broken="c").end(Talk(Task("go")), ORDER)
+    assert ended is not None
+    assert ended.failure is not None
+    assert ended.failure.error == "refused"
+
+
+@pytest.mark.parametrize("policy", ["skip", "collect"])
+def test_who_goes_on_without_them_has_still_been_stopped_by_the_budget(policy: str) -> None:  # Z-10
+    talk = Talk(Task("go"))
+    assert unpaid(FailurePolicy.model_validate({"on_failure": policy}), "b", "d").end(talk, ORDER) is None
+    assert talk.warnings == ["2 of 4 parts were not afforded (b, d): t has 0 of 9 calls left"]
+    assert talk.ended("done").stop_reason == "budget"
+    assert talk.ended("terminated").stop_reason == "terminated"

@@ -419,7 +419,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
         ([on("a", START)], {"options": {"goal": "data.x"}}, "'data' is not known here"),
         ([{"member": "a", "on": START, "emits": [{"type": "x", "when": "by"}]}], {}, "'by' is not known here"),
         ([on("c", START)], {}, "'c' is not a member"),
-        ([on("a", "no good name")], {}, "on: String should match"),
+        ([on("a", "no good name")], {}, "on: 'no good name' is no name"),
         ([], {}, "subscriptions"),
         ([on("a", START)], {"max_turns": 3}, "set max_events and max_depth"),
     ):

@@ -52,8 +52,8 @@ def test_every_condition_that_cannot_be_read_is_told_with_its_place() -> None:  
 @pytest.mark.parametrize(
     ("mended", "lines"),
     [
-        ({}, [12]),
-        ({"agent.error": "mended"}, [11]),
+        ({}, [11, 12]),
+        ({"agent.error": "mended"}, [8, 10, 11]),
         ({"agent.error": "mended", "member: b": "member: a"}, [8, 10]),
     ],
 )

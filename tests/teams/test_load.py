@@ -8,7 +8,8 @@ import pytest
 
 from teamwright import Engine, load_team
 from teamwright.errors import ManifestError
-from teamwright.teams.load import read_manifest, source_of, source_with, team_from
+from teamwright.teams.load import read_manifest, source_of, source_under, source_with, team_from
+from teamwright.values.limits import Limits
 from teamwright.values.specs import Source
 
 MANIFEST = """
@@ -116,3 +117,19 @@ def test_a_model_in_options_is_in_the_record_as_an_agent(folder: Path) -> None: 
     again = team_from(recorded)
     assert [helper.name for helper in again.helpers] == ["t-relay_race"]
     assert again.settings == team.settings
+
+
+def test_limits_of_a_run_take_the_place_of_those_of_its_outermost_team(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(
+        "agents: {a: {scripted: replies.yaml, limits: {tokens: 5}}}\n"
+        "teams: {t: {members: [a], limits: {tokens: 9, calls: 2}}, alone: {members: [a]}}\n"
+    )
+    (tmp_path / "replies.yaml").write_text("[]")
+    source = source_of(read_manifest([tmp_path / "team.yaml"]), team="t")
+    lifted = source_under(source, Limits(tokens=100, seconds=3)).manifest
+    assert lifted.teams["t"].limits == Limits(calls=2)
+    assert lifted.agents["a"].limits == Limits(tokens=5)
+    free = source.model_copy(update={"team": "alone"})
+    assert source_under(free, Limits(tokens=1)) is free
+    agent = source_under(source.model_copy(update={"team": "a"}), Limits(tokens=1)).manifest
+    assert agent.agents["a"].limits == Limits()

@@ -5,10 +5,24 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from teamwright.values.limits import Limits, Pace, RetryPolicy
+from teamwright.values.limits import Limits, MessageLimits, Pace, Price, RetryPolicy
+from teamwright.values.usage import Usage
 
 
-@pytest.mark.parametrize("bad", [{"tokens": -1}, {"calls": -1}, {"seconds": 0}, {"seconds": -1}, {"tokns": 1}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"tokens": -1},
+        {"calls": -1},
+        {"seconds": 0},
+        {"seconds": -1},
+        {"tokns": 1},
+        {"usd": -0.1},
+        {"usd": float("inf")},
+        {"message": {"tokens": 0}},
+        {"message": {"calls": 1}},
+    ],
+)
 def test_limits_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Limits.model_validate(bad)
@@ -30,3 +44,34 @@ def test_the_tighter_of_two_paces_is_that_of_each_bound() -> None:
     one, other = Pace(concurrency=3, requests_per_minute=9), Pace(concurrency=5, tokens_per_minute=7)
     assert one.tightened(other) == other.tightened(one)
     assert one.tightened(other) == Pace(concurrency=3, requests_per_minute=9, tokens_per_minute=7)
+
+
+@pytest.mark.parametrize("bad", [{"input": 1}, {"input": -1, "output": 1}, {"input": 1, "output": 1, "cached": -1}])
+def test_prices_that_make_no_sense_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        Price.model_validate(bad)
+
+
+def test_limits_come_back_from_a_record_as_they_were() -> None:
+    for limits in (
+        Limits(tokens=3),
+        Limits(usd=0.5, calls=2, seconds=9),
+        Limits(message=MessageLimits(usd=1, tokens=8)),
+    ):
+        assert Limits.of(limits.bounds) == limits
+
+
+def test_limits_that_bound_nothing_but_time_are_not_counted() -> None:
+    assert not Limits(seconds=1).counted
+    assert Limits(message=MessageLimits(seconds=1)).counted
+
+
+def test_the_tighter_bounds_of_a_message_hold() -> None:
+    one, other = MessageLimits(tokens=5, seconds=9), MessageLimits(tokens=7, usd=0.1)
+    assert one.tightened(other) == other.tightened(one) == MessageLimits(tokens=5, usd=0.1, seconds=9)
+
+
+def test_cached_input_is_paid_at_its_own_price_or_as_the_rest() -> None:  # Z-10
+    usage = Usage(requests=1, input_tokens=1_000_000, output_tokens=1_000_000, cached_tokens=400_000)
+    assert Price(input=1, output=4).cost(usage) == 5.0
+    assert Price(input=1, output=4, cached=0.5).cost(usage) == 4.8

@@ -11,6 +11,7 @@ from teamwright.values.names import (
     check_name,
     escape_place,
     join_key,
+    next_attempt,
     plain_strategy_name,
     suggest_name,
     with_attempt,
@@ -62,3 +63,9 @@ def test_a_key_is_a_path_and_the_first_attempt_has_no_mark() -> None:
 
 def test_strategies_may_be_spelt_with_either_dash() -> None:
     assert plain_strategy_name(" round-robin ") == plain_strategy_name("round_robin") == "round_robin"
+
+
+def test_attempts_follow_each_other() -> None:
+    assert next_attempt("t/step-1") == with_attempt("t/step-1", 2)
+    assert next_attempt("t#2/step-1#2") == "t#2/step-1#3"
+    assert next_attempt("t#2/step-1") == "t#2/step-1#2"

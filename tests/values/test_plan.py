@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from teamwright.strategies.flow import Step as FlowStep
+from teamwright.values.limits import Limits
 from teamwright.values.plan import Plan, Step
 
 
@@ -22,8 +22,6 @@ def test_estimates_are_never_negative_and_unknown_fields_are_refused() -> None:
         Step.model_validate({"id": "a", "owner": "x"})
 
 
-def test_the_steps_of_a_dag_spell_what_they_share_the_same() -> None:
-    shared = set(FlowStep.model_fields) & set(Step.model_fields)
-    assert shared == {"id", "agent", "needs", "task"}
-    for name in shared:
-        assert FlowStep.model_fields[name].default == Step.model_fields[name].default
+def test_a_step_says_when_it_is_worked_on_and_what_it_may_spend() -> None:
+    data = {"id": "a", "when": "'x' in outputs.b", "limits": {"seconds": 2}, "priority": 3}
+    assert Step.model_validate(data) == Step(id="a", when="'x' in outputs.b", limits=Limits(seconds=2), priority=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.messages import History, Message
 from teamwright.values.turns import Failure, Reply, Turn
 
@@ -44,3 +45,19 @@ def test_a_failure_is_no_reply() -> None:  # contracts: Failures
     failure = Failure(member="a", error="timeout", message="too slow")
     assert not isinstance(failure, Reply)
     assert not hasattr(failure, "text")
+
+
+def test_terms_of_a_handoff_are_no_part_of_what_a_turn_is_recognised_by() -> None:  # Z-03
+    assert Turn("go", handoff=HandoffPolicy()).digest == Turn("go").digest
+
+
+def test_a_turn_knows_whether_there_is_something_to_open() -> None:
+    plain = History.of([Message(name="a", content="see artifact://0")])
+    assert not Turn("go", plain).points
+    assert Turn("open artifact://0").points
+
+
+def test_a_reply_is_its_own_whole_unless_it_stands_for_another() -> None:
+    said = Reply.of("a", "all of it")
+    assert said.full is said
+    assert Reply.of("a", "in short", whole=said).full is said

@@ -48,3 +48,11 @@ def test_nothing_costs_less_than_nothing() -> None:
 def test_usage_differs_from_what_is_no_usage() -> None:
     assert Usage() != 0
     assert Usage(usd=0.0) != Usage()
+
+
+def test_sums_of_money_do_not_drift() -> None:
+    total = NOTHING
+    for _ in range(30):
+        total += Usage(usd=0.1)
+    assert total.usd == 3.0
+    assert (Usage(usd=0.1) + Usage(requests=1)).usd == 0.1

@@ -9,11 +9,13 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from copy import copy
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
 import anyio
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from teamwright.agents.protocol import Agent, Context
@@ -92,7 +94,8 @@ class ModelAgent:
     """An agent that a language model answers for.
 
     `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
-    long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine.
+    long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine. `economy` is the
+    model that answers instead when the team cuts back, among members of lower `priority` first.
     Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
     """
 
@@ -111,6 +114,8 @@ class ModelAgent:
         output_schema: Schema | type[BaseModel] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        economy: AnyModel | None = None,
+        priority: int = 0,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         fallback: Agent | None = None,
@@ -124,7 +129,7 @@ class ModelAgent:
         self.name = check_name("agent", name)
         if not model:
             raise UsageError(f"The agent {name!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
-        self.model = model
+        self.model, self.economy, self.priority = model, economy, priority
         self.instructions, self.description = instructions, description
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
@@ -155,6 +160,8 @@ class ModelAgent:
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
             "max_tokens": self.max_tokens,
+            "economy": self.economy,
+            "priority": self.priority,
             "timeout": self.timeout,
             "limits": self.limits,
             "fallback": fallback_spec(self.name, self.fallback),
@@ -177,10 +184,16 @@ class ModelAgent:
         """Let the model answer; each request and each tool call on the way is one effect."""
         if self.input_schema is not None:
             check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
-        async with self._client() as client, self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout) as tools:
+        if turn.tier == "economy" and self.economy is not None:
+            thrifty = copy(self)
+            thrifty.model = self.economy
+            return await thrifty.respond(replace(turn, tier="primary"), ctx)
+        async with self._client() as client:
             from teamwright.agents.model_run import take_turn
 
-            return await take_turn(self, turn, ctx, client, tools)
+            points = client.takes_tools and turn.points
+            async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
+                return await take_turn(self, turn, ctx, client, tools)
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[ModelClient]:

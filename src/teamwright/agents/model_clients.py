@@ -42,6 +42,11 @@ class ModelClient:
     provider: OpenAICompatibleProvider | None = None
     pace: Pace | None = None
 
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the model can be offered tools at all."""
+        return bool(self.model.profile.get("supports_tools", True))
+
     async def ready(self) -> None:
         """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
         if self.local is not None and self.provider is not None:

@@ -25,7 +25,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from teamwright.agents.prices import cost_of, declared_price
 from teamwright.values.messages import Message, digest
+from teamwright.values.specs import AnyModel
 from teamwright.values.turns import Turn
 from teamwright.values.usage import Usage
 
@@ -141,14 +143,26 @@ def new_text(event: ModelResponseStreamEvent) -> str:
     return ""
 
 
-def spent(response: ModelResponse) -> Usage:
-    """What a response cost; money only where the price of the model is known."""
-    usage = response.usage
-    try:
-        usd = float(response.cost().total_price)
-    except (AssertionError, LookupError, ValueError):
-        usd = None
-    return Usage(
+def with_note(messages: list[ModelMessage], note: str) -> list[ModelMessage]:
+    """The messages with one more line for the model, where it speaks next."""
+    *before, last = messages
+    if not isinstance(last, ModelRequest):
+        return messages
+    return [*before, replace(last, parts=[*last.parts, UserPromptPart(note)])]
+
+
+def spent(response: ModelResponse, model: AnyModel) -> Usage:
+    """What a response cost; money only where the price of the model is known.
+
+    A declared price comes first; else what the provider says it used is priced, under the name that it answers by.
+    """
+    usage, usd = response.usage, None
+    if declared_price(model) is None:
+        try:
+            usd = round(float(response.cost().total_price), 12)
+        except (AssertionError, LookupError, ValueError):
+            usd = None
+    used = Usage(
         requests=1,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -156,3 +170,4 @@ def spent(response: ModelResponse) -> Usage:
         reasoning_tokens=usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0),
         usd=usd,
     )
+    return used if usd is not None else used.changed(usd=cost_of(model, used))

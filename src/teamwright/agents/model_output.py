@@ -42,7 +42,7 @@ class Shape:
         profile = client.model.profile
         if client.native_output:
             return NativeOutput(shape)
-        if profile.get("supports_tools", True) or not self.welcome:
+        if client.takes_tools or not self.welcome:
             return shape
         if profile.get("supports_json_schema_output"):
             return NativeOutput(shape)

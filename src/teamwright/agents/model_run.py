@@ -21,12 +21,15 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
+from teamwright.agents.handoff import asked_for, with_handoff
 from teamwright.agents.model_clients import ModelClient
 from teamwright.agents.model_errors import classify
-from teamwright.agents.model_messages import Sent, from_record, new_text, spent, to_record, told
+from teamwright.agents.model_messages import Sent, from_record, new_text, spent, to_record, told, with_note
 from teamwright.agents.model_output import Shape
+from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools import Tools, final_response
+from teamwright.agents.wrapping_up import CUT_TOKENS, cut_line, left_line
 from teamwright.errors import AgentError, InvalidOutput, ToolError, UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.messages import Message
@@ -94,6 +97,8 @@ class RecordedModel(WrapperModel):
             timeout=self._agent.timeout,
             model=model_key(self._agent.model),
             pace=self._agent.model if isinstance(self._agent.model, Pace) else self._source.pace,
+            rate=partial(rate_of, self._agent.model),
+            note=CUT_TOKENS,
         )
         returned = await self._ctx.effect(f"request-{self._requests}", effect)
         self._spent += returned.usage
@@ -123,6 +128,8 @@ class RecordedModel(WrapperModel):
         capped = cast("ModelSettings", {**(settings or {}), "max_tokens": attempt.max_output})
         if attempt.max_output is None:
             del capped["max_tokens"]
+        elif attempt.cut:
+            messages = with_note(messages, cut_line(attempt.max_output))
         try:
             await self._source.ready()
             async with self.wrapped.request_stream(messages, capped, parameters) as stream:
@@ -132,7 +139,8 @@ class RecordedModel(WrapperModel):
                 response = stream.get()
         except AgentRunError as error:
             raise classify(error, self._source.name) from error
-        return Returned(to_record(response), spent(response), truncated=response.finish_reason == "length")
+        usage = spent(response, self._agent.model)
+        return Returned(to_record(response), usage, truncated=response.finish_reason == "length")
 
 
 class RecordedTools(AbstractToolset[None]):
@@ -179,7 +187,7 @@ async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelCl
     shape = _shape(agent, turn)
     model = RecordedModel(agent, turn, ctx, client, tools, shape)
     try:
-        result = await _runner(agent, model, client, tools, shape).run(
+        result = await _runner(agent, model, client, tools, shape, _instructions(agent, turn, shape)).run(
             turn.task,
             message_history=told(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
@@ -206,11 +214,26 @@ def _shape(agent: ModelAgent, turn: Turn) -> Shape | None:
     """The shape of the answer: what the agent declares, else what the asker would like."""
     if agent.output_schema is not None:
         return Shape(agent.name, agent.output_schema, agent.output_type)
-    return None if turn.output_schema is None else Shape(agent.name, dict(turn.output_schema), welcome=True)
+    if turn.output_schema is None:
+        return None
+    schema = dict(turn.output_schema)
+    return Shape(agent.name, with_handoff(schema, turn.handoff) if turn.handoff else schema, welcome=True)
+
+
+def _instructions(agent: ModelAgent, turn: Turn, shape: Shape | None) -> str:
+    """What the agent declares, how to hand over where the answer is free text, and what is left where it is little."""
+    handoff = asked_for(turn.handoff) if turn.handoff is not None and shape is None else ""
+    little = left_line(turn, agent.model, agent.instructions, agent.max_tokens or turn.max_output)
+    return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
 
 
 def _runner(
-    agent: ModelAgent, model: RecordedModel, client: ModelClient, tools: Tools, shape: Shape | None
+    agent: ModelAgent,
+    model: RecordedModel,
+    client: ModelClient,
+    tools: Tools,
+    shape: Shape | None,
+    instructions: str,
 ) -> Agent[None, Any]:
     output = str if shape is None else shape.output_type(client)
     settings = ModelSettings()
@@ -222,7 +245,7 @@ def _runner(
         model,
         deps_type=type(None),
         output_type=output,
-        instructions=agent.instructions or None,
+        instructions=instructions or None,
         name=agent.name,
         model_settings=settings,
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},

@@ -5,16 +5,19 @@ Agents and strategies must reach clocks, randomness, models, tools, people and o
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
+from teamwright.budget.money import Rate
 from teamwright.values.events import EffectKind, Fact
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
+from teamwright.values.ownership import Owned
 from teamwright.values.people import Answer, Question
+from teamwright.values.posture import Posture
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
 from teamwright.values.workspace import Artifact, Held
@@ -67,8 +70,25 @@ class Context(Protocol):
         """Ask a person and wait for as long as it takes, across processes."""
         ...
 
-    def scope(self, name: str, limits: Limits | None = None) -> AbstractAsyncContextManager[Context]:
-        """A named part of the work, with limits of its own; raises `AgentTimeout` when its time is used up."""
+    @property
+    def posture(self) -> Posture:
+        """How freely the team may work now; it changes while a run is under way, so it is read when it is needed."""
+        ...
+
+    @property
+    def owned(self) -> Owned:
+        """What the steps around this one own: `owned.may_write(path)` says whether a tool may write there."""
+        ...
+
+    def scope(
+        self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
+    ) -> AbstractAsyncContextManager[Context]:
+        """A named part of the work, with limits of its own; raises `AgentTimeout` when its time is used up.
+
+        One that `owns` keys waits until no other scope of the run owns one that overlaps them, and holds them all to
+        its end; of those that wait, the highest priority goes first. With no keys at all it may write nothing. Within
+        an owning scope it may own only part of that: raises `NotOwned` otherwise.
+        """
         ...
 
     def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
@@ -88,6 +108,11 @@ class Workspace(Protocol):
 
     A strategy sees all that has reached the run; an agent sees what there was when its turn began, and its own writes.
     """
+
+    @property
+    def run_id(self) -> str:
+        """The run that it belongs to."""
+        ...
 
     @property
     def task(self) -> str:
@@ -115,7 +140,7 @@ class Workspace(Protocol):
         ...
 
     async def open(self, artifact: Artifact | str) -> str | bytes:
-        """The content behind a pointer; for agents only."""
+        """The content behind a pointer, also one in an envelope; for agents only."""
         ...
 
 
@@ -174,7 +199,8 @@ class Effect(NamedTuple):
 
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. A call
     that names its `model` waits for its turn there, among all calls of the engine that name it; `pace` says how fast it
-    may be called.
+    may be called. `rate` says what tokens cost at most, beside a prompt of so many; it is asked only where money is
+    bounded. `note` is what the prompt grows by where the call tells that its output cap was cut.
     """
 
     kind: EffectKind
@@ -188,13 +214,15 @@ class Effect(NamedTuple):
     timeout: float | None = None
     model: str = ""
     pace: Pace | None = None
+    rate: Callable[[int], Rate | None] | None = None
+    note: int = 0
 
 
 class Attempt(NamedTuple):
     """What the engine hands to a call.
 
     `used(mark)` counts the recorded outcomes of this member's calls that carry the mark. `delta` shows a piece of the
-    reply to whoever watches.
+    reply to whoever watches. `cut` says that `max_output` is smaller than it should be, since no more is left.
     """
 
     run_id: str
@@ -203,6 +231,7 @@ class Attempt(NamedTuple):
     max_output: int | None
     used: Callable[[str], int]
     delta: Callable[[str], None]
+    cut: bool = False
 
     @property
     def idempotency_key(self) -> str:

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
@@ -16,8 +17,10 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from teamwright.agents.threads import in_thread
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.names import check_name
+from teamwright.values.ownership import Owned
 
-KEY_PARAMETER = "idempotency_key"
+KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
+HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
 
 Function = Callable[..., object]
 Arguments = Mapping[str, JsonValue]
@@ -33,14 +36,15 @@ class Offer:
 
 
 class PythonTool:
-    """A Python function; a keyword parameter `idempotency_key` is filled in and hidden from the model."""
+    """A Python function; keyword parameters `idempotency_key` and `owned` are filled in and hidden from the model."""
 
     def __init__(self, function: Function, *, name: str | None = None, description: str | None = None) -> None:
         self.name = check_name("tool", name or getattr(function, "__name__", type(function).__name__))
         self._function = function
         self._description = description if description is not None else inspect.getdoc(function) or ""
         self._parameters = _parameters(function, self.name)
-        self._takes_key = KEY_PARAMETER in inspect.signature(function).parameters
+        self._hidden = [one for one in HIDDEN_PARAMETERS if one in inspect.signature(function).parameters]
+        self._owned = Owned()
 
     @cached_property
     def _arguments(self) -> TypeAdapter[Any]:
@@ -63,6 +67,14 @@ class PythonTool:
         schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
         return Offer(self.name, self._description, schema)
 
+    def within(self, owned: Owned) -> PythonTool:
+        """The tool for a turn of a step that owns this."""
+        if OWNED_PARAMETER not in self._hidden:
+            return self
+        tool = copy(self)
+        tool._owned = owned
+        return tool
+
     def fit(self, arguments: Arguments) -> Arguments:
         """Check the arguments against the signature; they stay JSON, so that they can be recorded."""
         self._converted(arguments)
@@ -71,8 +83,8 @@ class PythonTool:
     async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
         """Call the function, a synchronous one in a thread."""
         converted = self._converted(arguments)
-        if self._takes_key:
-            converted[KEY_PARAMETER] = idempotency_key
+        for name in self._hidden:
+            converted[name] = idempotency_key if name == KEY_PARAMETER else self._owned
         call = partial(self._function, **converted)
         if inspect.iscoroutinefunction(_inner(self._function)):
             result = call()
@@ -114,7 +126,7 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
     for one in declared:
         if one.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
             raise UsageError(f"The tool {name!r} has the positional parameter {one.name!r}; make it a named one.")
-        if one.name != KEY_PARAMETER:
+        if one.name not in HIDDEN_PARAMETERS:
             kind = one.kind if one.kind is inspect.Parameter.VAR_KEYWORD else inspect.Parameter.KEYWORD_ONLY
             annotation = hints.get(one.name, typing.Any)
             found.append(one.replace(kind=kind, annotation=annotation))

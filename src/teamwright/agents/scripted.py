@@ -19,18 +19,21 @@ import anyio
 from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import to_json
 
+from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data, with_welcome_data
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
+from teamwright.agents.wrapping_up import left_line
+from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
 from teamwright.recovery.retry import ERRORS
 from teamwright.values.approvals import Approve
 from teamwright.values.frozen import Value
-from teamwright.values.limits import USUAL, Limits, Pace, RetryPolicy, TooLong
+from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
-from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
+from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
 
@@ -183,6 +186,7 @@ class ScriptedAgent:
         optional: bool = False,
         critical: bool = False,
         pace: Pace | None = None,
+        price: Price | None = None,
         source: str | None = None,
     ) -> None:
         self.name = check_name("agent", name)
@@ -194,7 +198,8 @@ class ScriptedAgent:
         self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve, name), max_tokens, timeout
         self._retry = retry or USUAL
         self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
-        self._pace, self._model = pace, f"scripted:{source}" if source else "scripted"
+        self._pace, self._price = pace, price
+        self._model = f"scripted:{source}" if source else "scripted"
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -206,7 +211,7 @@ class ScriptedAgent:
     def spec(self) -> AgentSpec:
         """The agent as a declaration; a script that came from no file is left out of it."""
         declared: dict[str, object] = {
-            "scripted": None if self._pace else self._source,
+            "scripted": None if self._pace or self._price else self._source,
             "instructions": self.instructions,
             "description": self.description,
             "tools": self._toolbox.specs,
@@ -223,19 +228,29 @@ class ScriptedAgent:
             "critical": self.critical,
         }
         given = {name: value for name, value in declared.items() if value}
-        if self._pace and self._source:
-            pace = self._pace.model_dump(include=set(Pace.model_fields), exclude_none=True)
-            given["model"] = {"model": self._model, **pace}
+        if (self._pace or self._price) and self._source:
+            given["model"] = self._named
         if self._retry is not USUAL:
             given["retry"] = self._retry
         return AgentSpec.model_validate(given)
+
+    @property
+    def _named(self) -> NamedModel:
+        """The script as a model, with its pace and its price."""
+        pace = self._pace.model_dump(include=set(Pace.model_fields), exclude_none=True) if self._pace else {}
+        return NamedModel.model_validate({"model": self._model, "price": self._price, **pace})
+
+    def _rate(self, prompt: int) -> Rate | None:
+        return rate_of(self._named, prompt)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the script answer, calling tools as it says."""
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
         told, cap = turn.prompt, self._max_tokens or turn.max_output
-        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout) as tools:
+        if turn.left is not None and (little := left_line(turn, self._named, self.instructions, cap)):
+            told += f"\n\n{little}"
+        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.points) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 returned = await ctx.effect(f"request-{number}", self._request(told, cap))
                 match returned.value:
@@ -263,6 +278,7 @@ class ScriptedAgent:
             timeout=self._timeout,
             model=self._model,
             pace=self._pace,
+            rate=self._rate,
         )
 
     async def _use(self, tools: Tools, name: str, args: JsonValue, key: str) -> str:
@@ -308,6 +324,8 @@ class ScriptedAgent:
             value = text = text[: 4 * attempt.max_output]
         await _speak(text if isinstance(value, str) else "", rule.delay, attempt)
         usage = Usage(requests=1, input_tokens=_tokens(told), output_tokens=_tokens(text))
+        if self._price is not None:
+            usage = usage.changed(usd=self._price.cost(usage))
         return Returned(value, usage, name, cut)
 
     def _final(

@@ -59,6 +59,21 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
     return cast("T", answer)
 
 
+async def to_the_end(work: Callable[[], T]) -> T:
+    """Do short work in a thread; when it is stopped meanwhile, that takes its course once the work has ended."""
+    doing = asyncio.ensure_future(anyio.to_thread.run_sync(work))
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            while not doing.done():
+                with suppress(asyncio.CancelledError):  # raised again below
+                    await asyncio.wait([doing])
+        if not doing.cancelled():
+            doing.exception()
+        raise
+
+
 async def _until(event: threading.Event) -> None:
     """Wait for a thread by looking: another thread to wait with might find no room either."""
     for _ in range(int(GRACE / LOOK_EVERY)):

@@ -8,22 +8,25 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pydantic import JsonValue
 
 from teamwright.agents.approval import decided
+from teamwright.agents.file_tools import NAMES as FILE_TOOLS
+from teamwright.agents.file_tools import FileTool
 from teamwright.agents.function import import_path
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.python_tools import Arguments, Function, Offer, PythonTool, load_function
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
-from teamwright.agents.workspace_tools import WorkspaceTool
+from teamwright.agents.workspace_tools import OPEN, WorkspaceTool
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.approvals import Approve, approval
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
-from teamwright.values.specs import TERMINATE, WORKSPACE, FunctionTool, McpSpec
+from teamwright.values.specs import FILES, TERMINATE, WORKSPACE, FilesSpec, FilesTool, FunctionTool, McpSpec
 from teamwright.values.usage import NOTHING, Usage
 
 if TYPE_CHECKING:
@@ -32,8 +35,9 @@ if TYPE_CHECKING:
 LONGEST_ERROR = 500
 NEVER_AGAIN = RetryPolicy(attempts=0)
 
-ToolLike = str | FunctionTool | McpSpec | Function | tuple[str, "FunctionTool | McpSpec | Function"]
-"""`terminate`, `workspace`, `module:function`, a declared tool, a callable, or one of these under a name of its own."""
+ToolSpec = str | FunctionTool | McpSpec | FilesSpec
+ToolLike = ToolSpec | Function | tuple[str, "FunctionTool | McpSpec | FilesSpec | Function"]
+"""`terminate`, `workspace`, `files`, `module:function`, a declared tool, a callable, or one under a name of its own."""
 
 
 class Tool(Protocol):
@@ -88,16 +92,20 @@ class Toolbox:
         self._servers: dict[str, McpSpec] = {}
         self._approve, self._owner = approve or Approve(), owner
         self.can_terminate = self._shares = False
-        self.specs: list[str | FunctionTool | McpSpec] = []
+        self._files: FilesTool | None = None
+        self.specs: list[ToolSpec] = []
         for tool in tools:
             self._add(tool)
             self.specs.extend(_declared(tool))
+        if self._files is not None and (taken := self._functions.keys() & {*FILE_TOOLS}):
+            raise DuplicateName("tool", min(taken))
         self._check_approvals()
 
     def _check_approvals(self) -> None:
         """Refuse names that are no tools, as far as they are known before a server is asked."""
         wanted = self._approve.tools
         known = [*self._functions, *self._servers, *((WORKSPACE, *WORKSPACE_TOOLS) if self._shares else ())]
+        known += (FILES, *FILE_TOOLS) if self._files is not None else ()
         for name in () if isinstance(wanted, bool) else wanted:
             if name == TERMINATE:
                 raise UsageError(f"{self._owner!r}: nobody approves {name!r}; approve its reply, with  after: true")
@@ -112,6 +120,12 @@ class Toolbox:
                 self.can_terminate = True
             case str() if tool == WORKSPACE:
                 self._shares = True
+            case str() if tool == FILES:
+                self._add(FilesSpec(files=FilesTool()))
+            case FilesSpec():
+                if self._files is not None:
+                    raise DuplicateName("tool", FILES)
+                self._files = tool.files
             case str():
                 self._add(FunctionTool(function=tool), name)
             case FunctionTool():
@@ -132,17 +146,24 @@ class Toolbox:
 
     @asynccontextmanager
     async def open(
-        self, ctx: Context, *, allow: Sequence[str] | None = None, seconds: float | None = None
+        self, ctx: Context, *, allow: Sequence[str] | None = None, seconds: float | None = None, points: bool = False
     ) -> AsyncGenerator[Tools]:
-        """The tools for one turn: those that `allow` names, by tool or by MCP server; `seconds` bounds each call."""
+        """The tools for one turn: those that `allow` names, by tool or by MCP server; `seconds` bounds each call.
+
+        Where the turn `points` at something that is kept, the tool that opens it is one of them.
+        """
         tools = Tools(ctx, self._approve, self._owner, seconds)
         tools.may_terminate = self.can_terminate and (allow is None or TERMINATE in allow)
         for name, tool in self._functions.items():
             if allow is None or name in allow:
-                tools.add(name, tool)
-        for name in WORKSPACE_TOOLS if self._shares else ():
+                tools.add(name, tool.within(ctx.owned))
+        for name in WORKSPACE_TOOLS if self._shares else (OPEN,) if points and OPEN not in self._functions else ():
             if allow is None or name in allow or WORKSPACE in allow:
                 tools.add(name, WorkspaceTool(name, ctx.workspace), WORKSPACE)
+        for name in FILE_TOOLS if self._files is not None else ():
+            if allow is None or name in allow or FILES in allow:
+                root = Path(self._files.root) if self._files and self._files.root else None
+                tools.add(name, FileTool(name, root, ctx.owned), FILES)
         if not self._servers:
             yield tools
             return
@@ -168,12 +189,12 @@ class Toolbox:
         return [one for one in tools if allow is None or one.offer.name in allow or server.label in allow]
 
 
-def _declared(tool: ToolLike) -> list[str | FunctionTool | McpSpec]:
+def _declared(tool: ToolLike) -> list[ToolSpec]:
     """The tool as a declaration, if it has one: a function that can't be imported by name has none."""
     match tool:
         case (str(), spec):
             return _declared(spec)
-        case str() | FunctionTool() | McpSpec():
+        case str() | FunctionTool() | McpSpec() | FilesSpec():
             return [tool]
         case _:
             path = import_path(tool)

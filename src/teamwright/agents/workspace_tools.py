@@ -13,7 +13,9 @@ from teamwright.errors import JournalCorrupt, StaleWrite, ToolError
 if TYPE_CHECKING:
     from teamwright.agents.protocol import Workspace
 
-NAMES = ("list_values", "read_value", "write_value", "keep_artifact", "open_artifact")
+OPEN = "open_artifact"
+"""The tool that opens pointers, which a model also has where its turn points at something."""
+NAMES = ("list_values", "read_value", "write_value", "keep_artifact", OPEN)
 
 
 class Shared:
@@ -54,7 +56,7 @@ class Shared:
         return {"hash": kept.hash, "name": kept.name, "size": kept.size}
 
     async def open_artifact(self, hash: str) -> JsonValue:
-        """Open a text that somebody has kept, by its hash."""
+        """Open a text that somebody has kept, by its hash or by a pointer `artifact://…`."""
         try:
             content = await self._workspace.open(hash)
         except JournalCorrupt as error:

@@ -7,64 +7,91 @@ was reserved can break it, and then the next reservation sees that.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import LimitReached
-from teamwright.values.limits import Limits
+from teamwright.values.limits import Limits, MessageLimits
+from teamwright.values.usage import NOTHING, Amounts, Usage
 
-Bound = Literal["tokens", "calls"]
+Bound = Literal["tokens", "usd", "calls"]
+BOUNDS: tuple[Bound, ...] = ("tokens", "usd", "calls")
+"""What an account counts; its sums stand in this order, money in picodollars."""
+TOKENS, USD, CALLS = range(3)
 
 DEFAULT_OUTPUT = 4096
+USEFUL_OUTPUT = 256
+"""A request that has less room than this, or than its own smaller cap, is not worth what its prompt costs."""
+AMPLE_OUTPUT = 1024
+"""A request without a cap of its own that gets less than this is told so."""
 BYTES_PER_MESSAGE = 16
+
+
+class Cost(NamedTuple):
+    """What a call takes from an account."""
+
+    tokens: int = 0
+    usd: int = 0
+    calls: int = 1
+
+
+NO_COST, ONE_CALL = Cost(0, 0, 0), Cost()
+
+
+def charged(usage: Usage, reserved: Cost) -> Cost:
+    """What a call that came back is charged: what it reports, or what was reserved where it reports nothing."""
+    if usage is NOTHING:
+        return reserved
+    money = reserved.usd if usage.usd is None else picodollars(usage.usd)
+    return Cost(usage.total_tokens or reserved.tokens, money)
 
 
 class Refusal(LimitReached):
     """A reservation that would not fit with nothing outstanding."""
 
-    def __init__(self, account: Account, what: Bound, needed: int) -> None:
+    def __init__(self, account: Account, index: int, needed: int) -> None:
         self.level = account.name
-        self.what: Bound = what
-        self.needed = needed
-        self.limit = account.limit(what)
-        self.left = max(0, self.limit - account.spent(what))
+        self.what: Bound = BOUNDS[index]
+        limit = dict(account.bounds)[index]
+        self.needed = _plain(index, needed)
+        self.limit = _plain(index, limit)
+        self.left = _plain(index, max(0, limit - account.spent[index]))
         super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit))
 
 
-def refusal_text(level: str, what: Bound, needed: int, left: int, limit: int) -> str:
+def refusal_text(level: str, what: Bound, needed: float, left: float, limit: float) -> str:
     """A refusal in words."""
-    return f"{level or 'the run'} has {left} of {limit} {what} left, and the next call may need {needed}"
+    at = level or "the run"
+    if what == "usd":
+        return f"{at} has ${left:.6g} of ${limit:.6g} left, and the next call may need ${needed:.6g}"
+    return f"{at} has {left} of {limit} {what} left, and the next call may need {needed}"
 
 
 class Account:
-    """One level of the ledger. An account without limits only passes on to the ones around it."""
+    """One level of the ledger. An account without limits only passes on to the ones around it.
 
-    __slots__ = ("_limits", "_spent", "held_calls", "held_tokens", "holders", "name", "parent")
+    `message` bounds each single model request inside, tightest of all levels around. Who waits at the outermost level
+    that bounds anything waits for all levels inside it, so that nobody overtakes anybody there.
+    """
 
-    def __init__(
-        self, name: str, limits: Limits | None, parent: Account | None, tokens: int = 0, calls: int = 0
-    ) -> None:
+    __slots__ = (
+        "bounds", "held", "holders", "message", "name", "outermost", "parent", "priced", "queue", "spent", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, name: str, limits: Limits | None, parent: Account | None, spent: Cost = NO_COST) -> None:
         self.name, self.parent = name, parent
-        self._limits = limits or Limits()
-        self._spent = {"tokens": tokens, "calls": calls}
-        self.held_tokens = self.held_calls = self.holders = 0
-
-    def limit(self, what: Bound) -> int:
-        """The bound on tokens or calls; asked only where there is one."""
-        bound = self._limits.tokens if what == "tokens" else self._limits.calls
-        assert bound is not None
-        return bound
-
-    def spent(self, what: Bound) -> int:
-        """What has been charged here."""
-        return self._spent[what]
-
-    def charge(self, tokens: int, calls: int) -> None:
-        """Add to what was spent here and in every account around."""
-        for account in self.chain():
-            account._spent["tokens"] += tokens
-            account._spent["calls"] += calls
+        self.bounds = tuple(_bounds(limits)) if limits is not None else ()
+        self.spent, self.held = list(spent), [0, 0, 0]
+        self.holders = self.waiting = 0
+        self.queue: deque[_Waiter] = deque()
+        around = parent.outermost if parent is not None else None
+        self.outermost: Account = around if around is not None and around.bounds else self
+        inner, outer = limits.message if limits else None, parent.message if parent else None
+        self.message: MessageLimits | None = inner.tightened(outer) if inner and outer else inner or outer
+        self.priced: bool = any(index == USD for index, _ in self.bounds) or (parent is not None and parent.priced)
 
     def chain(self) -> Iterator[Account]:
         """This account and those around it."""
@@ -73,169 +100,225 @@ class Account:
             yield account
             account = account.parent
 
-    def over(self, tokens: int, calls: int, *, with_held: bool) -> Bound | None:
-        """Which bound a reservation would break here, if any."""
-        held_tokens, held_calls = (self.held_tokens, self.held_calls) if with_held else (0, 0)
-        bounds = self._limits
-        if bounds.tokens is not None and self._spent["tokens"] + held_tokens + tokens > bounds.tokens:
-            return "tokens"
-        if bounds.calls is not None and self._spent["calls"] + held_calls + calls > bounds.calls:
-            return "calls"
+    def for_message(self) -> Account:
+        """The account of one model request: this one, or one of its own inside it where requests are bounded."""
+        bounds = self.message
+        if bounds is None or (bounds.tokens is None and bounds.usd is None):
+            return self
+        name = f"a message of {self.name or 'the run'}"
+        return Account(name, Limits(tokens=bounds.tokens, usd=bounds.usd), self)
+
+    def left(self) -> Amounts:
+        """What nobody has spent or set aside yet, at the tightest level for each."""
+        found: list[int | None] = [None, None, None]
+        for level in self.chain():
+            for index, limit in level.bounds:
+                free, known = max(0, limit - level.spent[index] - level.held[index]), found[index]
+                found[index] = free if known is None else min(known, free)
+        money = found[USD]
+        return Amounts(tokens=found[TOKENS], usd=None if money is None else dollars(money), calls=found[CALLS])
+
+    def charge(self, cost: Cost) -> None:
+        """Add to what was spent here and in every account around."""
+        for level in self.chain():
+            _add(level.spent, cost, 1)
+
+    def correct(self, before: Cost, after: Cost) -> None:
+        """What was charged here as the one is the other."""
+        for index, (once, now) in enumerate(zip(before, after, strict=True)):
+            self.spent[index] += now - once
+
+    def hold(self, cost: Cost, sign: int) -> None:
+        """Set aside, here and in every account around, or let go."""
+        for level in self.chain():
+            _add(level.held, cost, sign)
+            level.holders += sign if cost.tokens else 0
+
+    def wait(self, count: int) -> None:
+        """So many more will come for a reservation, or fewer: a fair share leaves theirs."""
+        for level in self.chain():
+            level.waiting += count
+
+    def over(self, cost: Cost, *, with_held: bool) -> int | None:
+        """The index of the bound that a reservation would break here, if any."""
+        for index, limit in self.bounds:
+            held = self.held[index] if with_held else 0
+            if self.spent[index] + held + cost[index] > limit:
+                return index
         return None
-
-    def hold(self, tokens: int, calls: int) -> None:
-        """Set aside, here and in every account around; negative to let go."""
-        for account in self.chain():
-            account.held_tokens += tokens
-            account.held_calls += calls
-            account.holders += (tokens > 0) - (tokens < 0)
-
-    def fair_output(self, prompt: int, waiting: int) -> int:
-        """The output cap of a request that names none: the smaller of 4096 and, at the tightest level, an equal share.
-
-        What is left is shared between those who hold tokens and those who wait, so that a request which comes late
-        waits for the others rather than getting by on the little that they leave.
-        """
-        shares = [
-            (a._limits.tokens - a._spent["tokens"] - prompt) // (a.holders + waiting)
-            for a in self.chain()
-            if a._limits.tokens is not None
-        ]
-        return max(1, min(DEFAULT_OUTPUT, *shares)) if shares else DEFAULT_OUTPUT
-
-    @property
-    def bounded(self) -> bool:
-        """Whether this level bounds tokens or calls itself."""
-        return self._limits.tokens is not None or self._limits.calls is not None
-
-
-@dataclass(slots=True)
-class Reservation:
-    """Tokens and a call set aside; ends by exactly one of `settle`, `release`, `forfeit` and `give_back`."""
-
-    ledger: Ledger
-    account: Account
-    tokens: int
-    max_output: int | None
-
-    def settle(self, tokens: int) -> int:
-        """Charge what the call cost; returns by how much it went over the reservation."""
-        self._end(tokens, 1)
-        return max(0, tokens - self.tokens)
-
-    def release(self) -> None:
-        """The call did not cost tokens: give them back. It still counts as a call."""
-        self._end(0, 1)
-
-    def forfeit(self) -> None:
-        """Nobody knows what the call cost: charge it in full."""
-        self._end(self.tokens, 1)
-
-    def give_back(self) -> None:
-        """The call never left: it is as if nothing had been reserved."""
-        self._end(0, 0)
-
-    def _end(self, tokens: int, calls: int) -> None:
-        self.account.hold(-self.tokens, -1)
-        self.account.charge(tokens, calls)
-        self.ledger.serve()
-
-
-class Wanted(NamedTuple):
-    """What one call may cost at most, and where; only a model request has a prompt and an output cap."""
-
-    account: Account
-    prompt: int = 0
-    cap: int | None = None
-    model: bool = False
-
-
-class _Waiter(NamedTuple):
-    wanted: Wanted
-    granted: asyncio.Future[Reservation]
-
-
-class Ledger:
-    """Grants reservations first come, first served.
-
-    `elsewhere` counts those who wait for something else and will come for a reservation then: a fair share leaves
-    theirs.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: list[_Waiter] = []
-        self.elsewhere = 0
 
     async def reserve(self, wanted: Wanted) -> Reservation:
         """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't.
 
         For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
-        smaller of 4096 and a fair share of what is left.
+        smaller of 4096 and a fair share of what is left. A cap that is set and does not fit what is left is made
+        smaller, as long as a useful output remains.
         """
-        waiter = self._queue(wanted)
+        if (granted := self.reserve_now(wanted)) is not None:
+            return granted
+        waiter = _Waiter(self, wanted, asyncio.get_running_loop().create_future())
+        self.wait(1)
+        self.outermost.queue.append(waiter)
         try:
             return await waiter.granted
         except asyncio.CancelledError:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-                self.serve()
-            elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
+            if waiter.granted.cancelled():
+                self.wait(-1)
+                self.outermost.serve()
+            elif waiter.granted.done() and waiter.granted.exception() is None:
                 waiter.granted.result().give_back()
             raise
 
     def reserve_now(self, wanted: Wanted) -> Reservation | None:
         """The same, or nothing where it would have to wait, also behind others."""
-        waiter = self._queue(wanted)
-        if waiter.granted.done():
-            return waiter.granted.result()
-        self._waiting.remove(waiter)
-        return None
-
-    def _queue(self, wanted: Wanted) -> _Waiter:
-        waiter = _Waiter(wanted, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
-        self.serve()
-        return waiter
+        if any(not waiter.granted.done() for waiter in self.outermost.queue):
+            return None
+        self.wait(1)
+        try:
+            return self._grant(wanted)
+        finally:
+            self.wait(-1)
 
     def serve(self) -> None:
-        """Grant or refuse whoever waits, in order; one who can't be served yet keeps its place at its levels."""
-        if not self._waiting:
-            return
-        blocked: set[int] = set()
-        still: list[_Waiter] = []
-        waiting = len(self._waiting) + self.elsewhere
-        for waiter in self._waiting:
-            levels = {id(account) for account in waiter.wanted.account.chain() if account.bounded}
-            if waiter.granted.done():
+        """Grant or refuse whoever waits here, in order, up to the first who has to wait on.
+
+        The cost of one settlement is that of those it serves, however many wait behind them.
+        """
+        while self.queue:
+            account, wanted, granted = self.queue[0]
+            if granted.done():  # it was stopped, and has said so itself
+                self.queue.popleft()
                 continue
             try:
-                grant = None if levels & blocked else self._grant(waiter.wanted, waiting)
+                reservation = account._grant(wanted)
             except Refusal as refusal:
-                waiter.granted.set_exception(refusal)
-                waiting -= 1
-                continue
-            if grant is None:
-                blocked |= levels
-                still.append(waiter)
+                granted.set_exception(refusal)
             else:
-                waiter.granted.set_result(grant)
-                waiting -= 1
-        self._waiting = still
+                if reservation is None:
+                    return
+                granted.set_result(reservation)
+            self.queue.popleft()
+            account.wait(-1)
 
-    def _grant(self, wanted: Wanted, waiting: int) -> Reservation | None:
-        account, prompt, cap, model = wanted
-        if model and cap is None:
-            cap = account.fair_output(prompt, waiting)
-        tokens = prompt + (cap or 0)
-        for level in account.chain():
-            if what := level.over(tokens, 1, with_held=False):
-                raise Refusal(level, what, tokens if what == "tokens" else 1)
-        if any(level.over(tokens, 1, with_held=True) for level in account.chain()):
+    def _grant(self, wanted: Wanted) -> Reservation | None:
+        cost, cap, cut = self._worst_case(wanted)
+        for level in self.chain():
+            if (index := level.over(cost, with_held=False)) is not None:
+                raise Refusal(level, index, cost[index])
+        if any(level.over(cost, with_held=True) is not None for level in self.chain()):
             return None
-        account.hold(tokens, 1)
-        return Reservation(self, account, tokens, cap)
+        self.hold(cost, 1)
+        return Reservation(self, cost, cap, cut)
+
+    def _worst_case(self, wanted: Wanted) -> tuple[Cost, int | None, bool]:
+        """What a call may cost, its output cap, and whether that is smaller than it should be, which it is told."""
+        if not wanted.model:
+            return ONE_CALL, None, False
+        rate = wanted.rate or NO_RATE
+        cap = self._cap(wanted, rate, wanted.prompt)
+        cut = cap < (AMPLE_OUTPUT if wanted.cap is None else wanted.cap)
+        prompt = wanted.prompt + (wanted.note if cut else 0)
+        if prompt > wanted.prompt:
+            cap = min(cap, self._cap(wanted, rate, prompt))
+        return Cost(prompt + cap, rate.cost(prompt, cap)), cap, cut
+
+    def _cap(self, wanted: Wanted, rate: Rate, prompt: int) -> int:
+        """The output cap of a request: its own as far as that fits what is left, or 4096 and an equal share of it.
+
+        What is left is shared between those who hold tokens and those who wait, so that a request which comes late
+        waits for the others rather than getting by on the little that they leave. No share is smaller than a useful
+        output while there is one: then fewer get an answer, and the others are refused.
+        """
+        most, least = (DEFAULT_OUTPUT, 1) if wanted.cap is None else (wanted.cap, min(wanted.cap, USEFUL_OUTPUT))
+        costs = (prompt, rate.cost(prompt, 0))
+        for level in self.chain():
+            for index, limit in level.bounds:
+                each = (1, rate.output)[index] if index != CALLS else 0
+                if not each:
+                    continue
+                room = (limit - level.spent[index] - costs[index]) // each
+                if wanted.cap is None:
+                    room = max(room // max(1, level.holders + level.waiting), min(room, USEFUL_OUTPUT))
+                most = min(most, room)
+        return max(most, least)
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What is set aside for one call; ends by exactly one of `settle`, `release`, `forfeit` and `give_back`.
+
+    `cut` says that its output cap is smaller than it asked for, since no more is left.
+    """
+
+    account: Account
+    cost: Cost
+    max_output: int | None
+    cut: bool = False
+
+    def settle(self, cost: Cost) -> Cost:
+        """Charge what the call cost; returns by how much it went over the reservation."""
+        self._end(cost)
+        return Cost(max(0, cost.tokens - self.cost.tokens), max(0, cost.usd - self.cost.usd), 0)
+
+    def release(self) -> None:
+        """The call did not cost tokens: give them back. It still counts as a call."""
+        self._end(ONE_CALL)
+
+    def forfeit(self) -> None:
+        """Nobody knows what the call cost: charge it in full."""
+        self._end(self.cost)
+
+    def give_back(self) -> None:
+        """The call never left: it is as if nothing had been reserved."""
+        self._end(NO_COST)
+
+    def _end(self, cost: Cost) -> None:
+        self.account.hold(self.cost, -1)
+        self.account.charge(cost)
+        self.account.outermost.serve()
+
+
+class Wanted(NamedTuple):
+    """What one call may cost at most; only a model request has a prompt, an output cap and a rate.
+
+    `note` is what its prompt grows by if it has to be told that its cap is smaller than it should be.
+    """
+
+    prompt: int = 0
+    cap: int | None = None
+    model: bool = False
+    rate: Rate | None = None
+    note: int = 0
+
+
+NO_RATE = Rate(0, 0)
+
+
+class _Waiter(NamedTuple):
+    account: Account
+    wanted: Wanted
+    granted: asyncio.Future[Reservation]
 
 
 def prompt_tokens(prompt_bytes: int, messages: int) -> int:
     """The most that a prompt can count: a token is at least a byte, and each message has a frame."""
     return prompt_bytes + BYTES_PER_MESSAGE * messages
+
+
+def _bounds(limits: Limits) -> Iterator[tuple[int, int]]:
+    if limits.tokens is not None:
+        yield TOKENS, limits.tokens
+    if limits.usd is not None:
+        yield USD, picodollars(limits.usd)
+    if limits.calls is not None:
+        yield CALLS, limits.calls
+
+
+def _add(sums: list[int], cost: Cost, times: int) -> None:
+    sums[TOKENS] += times * cost.tokens
+    sums[USD] += times * cost.usd
+    sums[CALLS] += times * cost.calls
+
+
+def _plain(index: int, amount: int) -> float:
+    return dollars(amount) if index == USD else amount

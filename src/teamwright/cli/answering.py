@@ -62,11 +62,13 @@ class Open:
     run_id: str
     questions: dict[str, Question]
     answers: dict[str, Answer]
+    live: bool = False
 
     @classmethod
     async def of(cls, engine: Engine, run_id: str) -> Open:
         """What is open now."""
-        return cls(run_id, (await engine.history(run_id)).questions(), await engine.answers(run_id))
+        asked, live = (await engine.history(run_id)).questions(), engine.journal.is_driven(run_id)
+        return cls(run_id, asked, await engine.answers(run_id), live)
 
     def which(self, key: str | None) -> str:
         """The key of the question that is meant: the given one, or the only one that nobody has answered."""
@@ -92,7 +94,8 @@ class Open:
             if (answer := self.answers.get(key)) is not None:
                 told.append(f"  answered: {answer.text}{f', by {answer.by}' if answer.by else ''}")
             told.append(f"  {answer_command(self.run_id, key, question)}")
-        return "\n".join([*told, f"then: {resume_command(self.run_id)}"])
+        then = [] if self.live else [f"then: {resume_command(self.run_id)}"]
+        return "\n".join([*told, *then])
 
     def to_json(self) -> dict[str, JsonValue]:
         """The same as data."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from teamwright.runtime.levels import Levels
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
@@ -75,6 +76,7 @@ class Board:
     ended: bool = False
     tokens: int = 0
     turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    levels: Levels = field(default_factory=Levels)
     _top: Row = field(default_factory=lambda: Row("", -1))
     _count: int = 0
     _last: float = 0.0
@@ -86,6 +88,7 @@ class Board:
             self._stream(item)
         else:
             self._happen(item)
+            self.levels.take(item)
             self._last = item.time
 
     def elapsed(self, now: float) -> float:

@@ -24,6 +24,8 @@ EXTRAS = {
     "google": ("pydantic_ai", "google.genai"),
     "mcp": ("pydantic_ai", "mcp"),
     "local": ("pydantic_ai", "xllamacpp"),
+    "lab": ("numpy",),
+    "plots": ("resvg_py",),
 }
 KEYS = (
     "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.cli.board import Board, Turn
+from teamwright.cli.budgets import budget_lines
 from teamwright.cli.holdings import Holdings, holdings_of
 from teamwright.cli.output import clean
 from teamwright.cli.wording import (
@@ -28,6 +29,7 @@ from teamwright.cli.wording import (
     when_text,
     why_text,
 )
+from teamwright.runtime.levels import Levels
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
@@ -36,6 +38,7 @@ from teamwright.values.events import (
     Event,
     RunEnded,
     RunLogged,
+    TeamPlanned,
     TeamStarted,
 )
 from teamwright.values.results import FINAL, iso
@@ -93,6 +96,8 @@ class Account:
     entries: tuple[Entry, ...]
     questions: dict[str, Question]
     holdings: Holdings
+    levels: Levels
+    bundle: JsonValue = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
@@ -103,8 +108,11 @@ class Account:
             "events": self.last.number,
             "story": [entry.to_json() for entry in self.entries],
             "questions": {key: question.to_json() for key, question in self.questions.items()},
+            "budget": [level.to_json(self.levels.driven) for level in self.levels],
             "next": list(next_steps(self.result, self.questions)),
         }
+        if self.bundle is not None:
+            told["bundle"] = self.bundle
         return self.result.to_json() | told | self.holdings.to_json()
 
 
@@ -130,7 +138,15 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         entries=tuple(entries),
         questions=questions,
         holdings=holdings_of(history),
+        levels=Levels.of(history.events),
+        bundle=_bundle_of(history),
     )
+
+
+def _bundle_of(history: RunHistory) -> JsonValue:
+    """How the shape of the team was chosen, and the schedule that followed, where it was."""
+    source = history.past.value(history.started.manifest)
+    return source.get("bundle") if isinstance(source, dict) else None
 
 
 def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry]:
@@ -142,7 +158,9 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
             seconds = max(0.0, event.time - turn.began)
             found.append(Entry(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
         case TeamStarted(strategy=strategy, members=members, share=share):
-            words = f"{strategy} of {', '.join(members)}, sharing the {share}"
+            words = (
+                f"{strategy} of {', '.join(members)}, sharing {'envelopes' if share == 'a2a_lite' else f'the {share}'}"
+            )
             found.append(Entry(event, member, depth, words))
         case AgentCalled(effect="tool", name=name):
             found.append(Entry(event, member, depth, f"calls the tool {name}"))
@@ -154,7 +172,9 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
             return found
         case _:
             pass
-    if note := note_text(event) or way_text(event):
+    if isinstance(event.fact, TeamPlanned) and event.fact.reason:
+        found.append(Entry(event, member, depth, f"{note_text(event)}; {event.fact.reason}"))
+    elif note := note_text(event) or way_text(event):
         found.append(Entry(event, member, depth, note))
     return found
 
@@ -187,6 +207,7 @@ def explained(account: Account) -> str:
         lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
     if result.output is not None:
         lines += ["", answer_word(result), _indented(result.output, 2)]
+    lines += budget_lines(account.levels)
     lines += account.holdings.words()
     lines += ["", "What can be done next", *(_indented(step, 2) for step in next_steps(result, account.questions))]
     return clean("\n".join(lines))

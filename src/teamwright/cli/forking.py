@@ -10,42 +10,14 @@ from teamwright.cli.driving import Shown, drive, tell
 from teamwright.cli.importing import let_import_of
 from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
-from teamwright.errors import UsageError
-from teamwright.teams.load import source_with, team_from
-from teamwright.values.limits import Limits
+from teamwright.teams.load import source_under, source_with, team_from
 from teamwright.values.specs import Source
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.history import RunHistory
     from teamwright.teams.team import Team
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What is different in the fork's team."""
-
-    model: str | None = None
-    tokens: int | None = None
-    calls: int | None = None
-    seconds: float | None = None
-
-    def apply(self, source: Source) -> Source:
-        """The source with these changes, of which there may be none."""
-        changed = source if self.model is None else source_with(source, model=self.model)
-        limits = {"tokens": self.tokens, "calls": self.calls, "seconds": self.seconds}
-        given = {name: value for name, value in limits.items() if value is not None}
-        if not given:
-            return changed
-        teams, agents = dict(changed.manifest.teams), dict(changed.manifest.agents)
-        owner = teams.get(changed.team) or agents.get(changed.team)
-        if owner is None:
-            raise UsageError(f"The limits of {changed.team!r} can't be changed: the record does not declare it.")
-        bounds = Limits.model_validate((owner.limits or Limits()).model_dump(exclude_none=True) | given)
-        updated = owner.model_copy(update={"limits": bounds})
-        declared = {"teams": teams | {changed.team: updated}} if changed.team in teams else {}
-        declared = declared or {"agents": agents | {changed.team: updated}}
-        return changed.model_copy(update={"manifest": changed.manifest.model_copy(update=declared)})
+    from teamwright.values.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +29,8 @@ class Fork:
     retry: bool
     task: str | None
     new_id: str | None
-    changes: Changes
+    model: str | None
+    limits: Limits | None
 
     async def run(self, engine: Engine, shown: Shown) -> int:
         """Fork and drive the new run."""
@@ -65,7 +38,13 @@ class Fork:
         history = await engine.history(found.id)
         let_import_of(history)
         handle = await engine.start_fork(
-            found.id, at=self.at, retry=self.retry, task=self.task, new_id=self.new_id, team=self._team(engine, history)
+            found.id,
+            at=self.at,
+            retry=self.retry,
+            task=self.task,
+            new_id=self.new_id,
+            team=self._team(engine, history),
+            limits=self.limits,
         )
         if not shown.quiet:
             say(f"run {handle.run_id} is a fork of {found.id}")
@@ -74,7 +53,8 @@ class Fork:
         return await tell(engine, ended, shown)
 
     def _team(self, engine: Engine, history: RunHistory) -> Team | None:
-        if self.changes == Changes():
+        """The team with another model; without one, the engine makes it from the record."""
+        if self.model is None:
             return None
-        source = Source.model_validate(history.past.value(history.started.manifest))
-        return team_from(self.changes.apply(source), engine.models)
+        source = source_with(Source.model_validate(history.past.value(history.started.manifest)), model=self.model)
+        return team_from(source_under(source, self.limits) if self.limits else source, engine.models)

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from teamwright.cli.board import Board, Row, State
+from teamwright.cli.budgets import open_lines
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, message_texts
 from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 EVERY = 0.1
 LONGEST_SAID = 12
 STREAMED_LINES = 2
+BUDGET_LINES = 3
 A_FEW = 3
 PALETTE = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 GLYPHS: dict[State, str] = {
@@ -127,9 +129,11 @@ def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[s
     width, height = size
     room = max(3, height // 2)
     rows = [row for row in board.in_order() if row.depth > 0]
-    shown, left_out = choose(rows, room)
-    room -= len(shown)
+    budgets = open_lines(board.levels, BUDGET_LINES)
+    shown, left_out = choose(rows, room - len(budgets))
+    room -= len(shown) + len(budgets)
     lines = [_title(board, now, width)]
+    lines += [Text(_fit(f"  {budget}", width - 1), style="dim", no_wrap=True) for budget in budgets]
     for row in shown:
         lines.append(_line(row, now, width, colour))
         if row.streamed and row.state == "streaming" and room >= STREAMED_LINES:

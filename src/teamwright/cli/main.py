@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import doctor, local, manifests, new, plan, run, runs, show
+from teamwright.cli import doctor, lab, local, manifests, new, plan, run, runs, show
 from teamwright.cli.failures import guarded
 
 app = typer.Typer(
@@ -34,6 +34,7 @@ app.command("schema")(manifests.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")
+app.add_typer(lab.app, name="lab")
 app.add_typer(local.app, name="local")
 
 

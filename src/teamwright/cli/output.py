@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -61,6 +61,16 @@ def result_json(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue]
     _deliver(json_text(value), out)
 
 
+def result_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
+    """Hand over a long text piece by piece."""
+    if out is None:
+        for piece in pieces:
+            if not _write(sys.stdout, piece):
+                raise ClosedOutput
+    else:
+        write_file(pieces, out)
+
+
 def line_json(value: Mapping[str, JsonValue]) -> None:
     """Hand over one line of a stream of JSON."""
     _deliver(json_text(value, indent=None), None)
@@ -75,12 +85,13 @@ def _deliver(text: str, out: Path | None) -> None:
         write_file(ended, out)
 
 
-def write_file(text: str, file: Path) -> None:
+def write_file(text: str | Iterable[str], file: Path) -> None:
     """Write a file as it is, or say why that can't be."""
     from teamwright.errors import UsageError
 
     try:
-        file.write_text(text, encoding="utf-8")
+        with file.open("w", encoding="utf-8") as opened:
+            opened.writelines([text] if isinstance(text, str) else text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{str(file)!r} can't be written: {reason}; name another file.") from error

@@ -111,8 +111,11 @@ def _facts(team: Team) -> list[str]:
     found = [] if settings.share == "transcript" else [f"share: {settings.share}"]
     if settings.max_turns is not None:
         found.append(f"max_turns: {settings.max_turns}")
-    for name, limit in team.limits.model_dump(exclude_none=True).items() if team.limits else ():
-        found.append(f"at most {limit:g} {name}")
+    if team.limits is not None:
+        bounds = team.limits.model_dump(exclude_none=True)
+        each = bounds.pop("message", {})
+        found += [f"at most {limit:g} {name}" for name, limit in bounds.items()]
+        found += [f"each request at most {limit:g} {name}" for name, limit in each.items()]
     return found
 
 

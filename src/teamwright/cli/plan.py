@@ -80,22 +80,23 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     from teamwright.errors import UsageError
     from teamwright.planning.planner import PlannerSettings
-    from teamwright.strategies.dag import Dag, DagOptions
+    from teamwright.strategies.dag import Dag
+    from teamwright.teams.auto import plan_of
     from teamwright.teams.load import read_manifest, source_of
-    from teamwright.values.plan import Plan, Step
+    from teamwright.values.plan import Plan
 
     loaded = read_manifest([file, *(more or ())], models_replaced=True)
     name = source_of(loaded, team=team).team
     spec = loaded.manifest.teams.get(name)
-    if spec is None or spec.strategy != Dag.name:
+    found = None if spec is None else plan_of(spec)
+    if spec is None or found is None:
         what = "is an agent" if spec is None else f"works by the strategy {spec.strategy!r}"
         raise UsageError(
             f"{name!r} {what}, so its steps are not known beforehand: plan a file of tasks, or a team with"
             f" `strategy: {Dag.name}`; `teamwright show` draws any team."
         )
-    options = DagOptions.model_validate(spec.options)
-    steps = [Step(id=one.id, agent=one.agent, needs=one.needs, task=one.task or task) for one in options.steps]
-    own = {"max_parallel": options.max_parallel} if "max_parallel" in options.model_fields_set else {}
+    steps = [step.model_copy(update={"task": step.task or task}) for step in found.steps]
+    own = {name: spec.options[name] for name in PlannerSettings.model_fields if spec.options.get(name) is not None}
     return Plan(steps=tuple(steps)), PlannerSettings.model_validate(own)
 
 

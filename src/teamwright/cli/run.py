@@ -10,16 +10,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.options import Events, Mermaid, Model, NoInput, Quiet, TeamName, With
+from teamwright.cli.options import (
+    Events,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    Mermaid,
+    Model,
+    NoInput,
+    Quiet,
+    TeamName,
+    With,
+    run_limits,
+)
 from teamwright.cli.output import Json, Out, check_out, say, write_file
+from teamwright.cli.shaping import Auto, Budget, TopologyName, wished
 
 if TYPE_CHECKING:
     from teamwright.cli.driving import Shown
+    from teamwright.cli.shaping import Wish
     from teamwright.runtime.engine import Engine
     from teamwright.teams.manifest import Loaded, Query
+    from teamwright.values.limits import Limits
     from teamwright.values.specs import Source
 
 STDIN = "-"
+ManifestOrTask = Annotated[
+    str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
+]
+TaskText = Annotated[
+    str | None, typer.Argument(metavar="[TASK]", help="What the team is to do; `-` reads it from stdin.")
+]
+RunId = Annotated[
+    str | None, typer.Option("--run-id", metavar="ID", help="Name the run; an id that exists is not run again.")
+]
+TaskFile = Annotated[
+    str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +63,8 @@ class Request:
     continues: str | None
     record: Path | None
     file: str | None
+    limits: Limits | None
+    shape: Wish | None
 
     @property
     def command(self) -> str:
@@ -44,28 +74,27 @@ class Request:
 
 
 def run(
-    manifest: Annotated[
-        str | None, typer.Argument(metavar="MANIFEST", help="A file, or a folder whose YAML files load together.")
-    ] = None,
-    task: Annotated[
-        str | None, typer.Argument(metavar="[TASK]", help="What the team is to do; `-` reads it from stdin.")
-    ] = None,
+    manifest: ManifestOrTask = None,
+    task: TaskText = None,
     *,
-    file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
-    ] = None,
+    file: TaskFile = None,
     team: TeamName = None,
     more: With = None,
     model: Model = None,
-    run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Name the run; an id that exists is not run again.")
-    ] = None,
+    run_id: RunId = None,
     continues: Annotated[
         str | None, typer.Option("--continue", metavar="RUN", help="Go on in the conversation of a finished run.")
     ] = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
     ] = None,
+    auto: Auto = False,
+    topology: TopologyName = None,
+    budget: Budget = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
     graph: Annotated[bool, typer.Option("--graph", help="Draw the team and run nothing, like `show`.")] = False,
     mermaid: Mermaid = False,
     events: Events = False,
@@ -100,6 +129,8 @@ def run(
         continues=continues,
         record=record,
         file=file,
+        limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
+        shape=wished(topology, budget, auto=auto),
     )
     return anyio.run(_run, request, shown)
 
@@ -107,6 +138,7 @@ def run(
 async def _run(request: Request, shown: Shown) -> int:
     from teamwright.cli.driving import drive, local_hint, tell
     from teamwright.cli.importing import let_import
+    from teamwright.cli.shaping import shaped
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from
 
@@ -116,9 +148,11 @@ async def _run(request: Request, shown: Shown) -> int:
         if request.continues is not None:
             continues = await _finished(engine, request.continues)
         source, task = await _what(engine, request, loaded, continues)
+        if request.shape is not None:
+            source = shaped(source, request.shape, request.limits)
         let_import(source.base)
         team = team_from(source, engine.models)
-        handle = await engine.start(team, task, run_id=request.run_id, continues=continues)
+        handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
         if not handle.drives:
             say(f"run {handle.run_id} exists already, so nothing is started")
         ended = await drive(engine, handle, shown)
@@ -139,6 +173,7 @@ def _load(request: Request) -> Loaded:
 
 async def _what(engine: Engine, request: Request, loaded: Loaded | None, continues: str | None) -> tuple[Source, str]:
     """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
+    from teamwright.cli.shaping import plan_says_it_all
     from teamwright.errors import UsageError
     from teamwright.teams.load import source_of, source_with
     from teamwright.values.specs import Source
@@ -155,6 +190,8 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
             source = source_with(source, model=request.model)
     else:
         raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` makes one to start with.")
+    if not task and request.shape is not None and plan_says_it_all(source):
+        task = "Work through the plan."
     if not task or not task.strip():
         raise UsageError('There is no task: give it as an argument ("…"), with --file FILE, or as - from stdin.')
     return source, task

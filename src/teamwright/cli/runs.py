@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.kpi import kpi
 from teamwright.cli.opening import with_engine, with_journal, with_run
-from teamwright.cli.options import Events, NoInput, Quiet, Run
+from teamwright.cli.options import (
+    Events,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    NoInput,
+    Quiet,
+    Run,
+    run_limits,
+)
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
 from teamwright.cli.reading import checkpoint, checkpoints, diff, logs
 
@@ -103,6 +114,7 @@ def tail(
 app.command()(logs)
 app.command()(diff)
 app.command()(checkpoints)
+app.command()(kpi)
 
 
 @app.command()
@@ -152,9 +164,10 @@ def fork(
     retry: Annotated[bool, typer.Option("--retry", help="Go back to just before the failure.")] = False,
     task: Annotated[str | None, typer.Option("--task", help="Ask something else.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Use this model for what is asked anew.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, help="The team's limit of tokens.")] = None,
-    max_calls: Annotated[int | None, typer.Option("--max-calls", min=1, help="The team's limit of calls.")] = None,
-    max_seconds: Annotated[float | None, typer.Option("--max-seconds", min=0, help="The team's limit of time.")] = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
     run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Name the new run.")] = None,
     events: Events = False,
     quiet: Quiet = False,
@@ -167,14 +180,15 @@ def fork(
     What is unchanged is not paid again.
     """
     from teamwright.cli.driving import Shown
-    from teamwright.cli.forking import Changes, Fork
+    from teamwright.cli.forking import Fork
     from teamwright.errors import UsageError
 
     shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; choose one of them.")
-    wanted = Fork(run, at, retry, task, run_id, Changes(model, max_tokens, max_calls, max_seconds))
+    limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
+    wanted = Fork(run, at, retry, task, run_id, model, limits)
     return with_engine(lambda engine: wanted.run(engine, shown))
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from teamwright.cli.listing import columns
 from teamwright.cli.output import one_line
 from teamwright.cli.wording import count_text, number_text
+from teamwright.lab.report import section_of
+from teamwright.lab.words import section_table
 from teamwright.planning.orchestrate import Bundle, Prepared
-from teamwright.planning.topology import Evaluation, TopologyReport
+from teamwright.planning.topology import TopologyReport
 from teamwright.values.plan import Plan, Step
 
 WIDTH = 80
@@ -20,8 +22,6 @@ MOST_DRAWN = 30
 MOST_OF_PATH = 12
 CRITICAL, OTHER = "◆", "●"
 NOTHING = "–"
-GATES = {"coordination_ratio": "talk", "pass_rate": "pass", "p95_latency_s": "p95", "budget": "tokens"}
-"""The gates, by the columns of the figures that they look at."""
 
 
 def described(made: Prepared | Bundle, plan: Plan) -> str:
@@ -115,22 +115,6 @@ def _evaluation(report: TopologyReport) -> str:
         f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
         f" {settings.workload} work, {settings.budget} budget, {settings.protocol}"
     )
-    heads = ("TOPOLOGY", "MEMBERS", "TOKENS", "TALK", "PASS", "P95", "SCORE", "FAILS")
-    scores = {one.topology: f"{one.score:.5f}" for one in choice.scores}
-    rows = [heads, *(_figures(one, scores.get(one.topology, NOTHING)) for one in report.evaluations)]
     pool = "of those that pass their gates" if choice.pool == "passing" else "of all, since none passes its gates"
-    return f"{head}\n{columns(rows)}\n{choice.topology}: the best by {choice.preference} score, {pool}"
-
-
-def _figures(one: Evaluation, score: str) -> tuple[str, ...]:
-    failed = [GATES[name] for name, passed in one.gates.to_json().items() if not passed]
-    return (
-        one.topology,
-        str(one.participants),
-        number_text(one.total_tokens),
-        f"{one.coordination_ratio:.2%}",
-        f"{one.pass_rate:.0%}",
-        f"{one.p95_latency_s:.1f} s",
-        score,
-        ", ".join(failed) or NOTHING,
-    )
+    table = section_table(section_of(report)).text()
+    return f"{head}\n{table}\n{choice.topology}: the best by {choice.preference} score, {pool}"

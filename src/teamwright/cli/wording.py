@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from teamwright.budget.ledger import refusal_text
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
     AgentAbandoned,
@@ -13,10 +14,12 @@ from teamwright.values.events import (
     AgentFailed,
     AgentRecovered,
     AgentReplied,
+    BudgetDegraded,
     BudgetEased,
     BudgetExceeded,
     BudgetRefused,
     BudgetThrottled,
+    BudgetUnpriced,
     Custom,
     Event,
     Origin,
@@ -31,11 +34,16 @@ from teamwright.values.events import (
     RunResumed,
     RunStarted,
     ScopeExpired,
+    StepHeldUp,
     StepSkipped,
     TeamBounded,
+    TeamChannelClosed,
+    TeamChannelOpened,
     TeamDecided,
     TeamEmitted,
+    TeamEscalated,
     TeamGoalReached,
+    TeamPlanned,
     TeamRouted,
     TeamSelected,
     TeamToldBack,
@@ -77,6 +85,21 @@ READ_BY = {
 """How a selector's answer was read."""
 
 
+RUNGS = {
+    "peer_talk": "the budget will not last: workers no longer talk with each other",
+    "summaries": "the budget will not last: summaries keep to {after:.0%} of their length",
+    "workers": "the budget will not last: at most {after} work at once",
+    "economy": "the budget will not last: members of lower priority answer with cheaper models",
+    "compaction": "the budget will not last: only the last {after} messages are told whole",
+}
+UNDONE = {
+    "peer_talk": "workers may talk with each other",
+    "summaries": "summaries may be longer",
+    "workers": "more may work at once",
+    "economy": "everybody answers with the own model",
+    "compaction": "earlier messages are told whole",
+}
+"""What the rungs of the degradation ladder mean, taken and undone."""
 LONG_WAIT = 1.0
 """Seconds that a call must have waited for its turn to be worth a word."""
 
@@ -183,17 +206,20 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
             return [f"resume with: {resume}", f"or end it with: teamwright runs cancel {run}"]
         case "running":
             return [f"follow with: teamwright runs tail {run}", f"or end it with: teamwright runs cancel {run}"]
-        case "failed":
+        case "failed" if result.stop_reason != "max_turns":
             return [f"look closer with: teamwright runs show {run}", f"try again from the failure: {fork} --retry"]
         case "degraded" if result.stop_reason == "budget":
-            return [f"go on with a larger budget: {fork} --max-tokens N  (or --max-calls N)"]
+            return [f"go on with a larger budget: {fork} --max-tokens N  (or --max-usd X, --max-calls N)"]
         case "timeout" | "cancelled":
             return [f"go on from there: {fork}"]
         case _:
             return [f'go on in the same conversation: teamwright run --continue {run} "…"']
 
 
-USUAL = (TeamDecided, TeamEmitted, TeamGoalReached, StepSkipped, RunCheckpoint, PersonAnswered)
+USUAL = (
+    TeamDecided, TeamEmitted, TeamGoalReached, TeamPlanned, TeamChannelOpened, TeamChannelClosed, StepSkipped,
+    StepHeldUp, RunCheckpoint, PersonAnswered,
+)  # fmt: skip
 
 
 def mark_of(event: Event) -> Literal["·", "!"]:
@@ -238,6 +264,8 @@ def _note_of_member(event: Event) -> str | None:
         case AgentCallFailed(error=error, message=message, attempt=attempt, retry_in=wait):
             what = f"attempt {attempt} failed: {message} ({ERROR_WORDS.get(error, error)})"
             return f"{what}; gave up" if wait is None else f"{what}; again in {seconds_text(wait)}"
+        case AgentFailed(error="budget"):
+            return None  # the call that was refused tells of itself
         case AgentFailed(error=error, message=message):
             return "stopped before its end" if error == "cancelled" else f"failed: {message}"
         case AgentReplied(truncated=True):
@@ -250,6 +278,7 @@ def _note_of_member(event: Event) -> str | None:
                 or _note_of_recovery(event)
                 or _note_of_budget(event)
                 or _note_of_team(event)
+                or _note_of_plan(event)
                 or _note_of_step(event)
                 or _note_of_record(event)
             )
@@ -286,10 +315,17 @@ def _note_of_recovery(event: Event) -> str | None:
 def _note_of_budget(event: Event) -> str | None:
     match event.fact:
         case BudgetRefused(level=level, what=what, needed=needed, left=left, limit=limit):
-            at = level or "the run"
-            return f"a call was refused: it needs {needed} {what}, and {left} of {limit} are left at {at!r}"
-        case BudgetExceeded(level=level, over=over):
-            return f"the provider reported {over} tokens more than were reserved at {level or 'the run'!r}"
+            return f"a call was refused: {refusal_text(level, what, needed, left, limit)}"
+        case BudgetExceeded(level=level, over=over, what=what):
+            more = price_text(over) if what == "usd" else f"{over} tokens"
+            return f"the provider reported {more} more than was reserved at {level or 'the run'!r}"
+        case BudgetUnpriced() as fact:
+            return fact.warning
+        case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
+            what = RUNGS.get(rung, rung).format(after=after)
+            return (
+                f"the budget gives room again: {UNDONE.get(rung, rung)} ({reason})" if undone else f"{what} ({reason})"
+            )
         case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
             rest = f"rests for {seconds_text(seconds)}" if seconds else ""
             fewer = f"takes {after} at once instead of {before}" if after != before else ""
@@ -315,8 +351,26 @@ def _note_of_team(event: Event) -> str | None:
             return f"stopped by {limit} ({most}): {kind} from {by} does not happen, {fact.course}"
         case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
             return f"{by} reached the goal; {at_work} at work are stopped, {count_text(waiting, 'reaction')} dropped"
+        case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):
+            why = f", since {reason}" if reason else ""
+            return f"{member} reports {risk} risk; its reply counts only if {to or 'a person'} lets it pass{why}"
         case TeamSelected(member=member, turn=turn, how="fallback", reason=reason):
             return f"turn {turn} falls to {member}, the first who may speak, since {reason}"
+        case _:
+            return None
+
+
+def _note_of_plan(event: Event) -> str | None:
+    match event.fact:
+        case TeamPlanned(topology=topology, steps=steps, rounds=rounds, width=width, lead=lead):
+            led = f", led by {lead}" if lead else ""
+            side = f"{width} at once" if width > 1 else "one at a time"
+            return f"{topology}: {count_text(steps, 'step')} in {count_text(rounds, 'round')}, {side}{led}"
+        case TeamChannelOpened(step=step, between=between, reason=reason):
+            return f"{' and '.join(between)} may talk with each other about step {step}: {reason}"
+        case TeamChannelClosed(between=between, messages=messages, settled=settled):
+            how = "and settled it" if settled else "and did not settle it"
+            return f"{' and '.join(between)} told each other {count_text(messages, 'message')} {how}; the lead rules"
         case _:
             return None
 
@@ -348,6 +402,8 @@ def _note_of_step(event: Event) -> str | None:
             return f"step {step} was skipped: there is nothing from {', '.join(needs)}, which it needs"
         case StepSkipped(step=step, because=needs):
             return f"step {step} was skipped: it stands on {', '.join(needs)}, and a step failed there"
+        case StepHeldUp(step=step, keys=keys, by=by):
+            return f"{f'step {step}' if step else 'it'} waits for {', '.join(keys)}, behind {', '.join(by)}"
         case _:
             return None
 

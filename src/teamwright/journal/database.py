@@ -20,8 +20,8 @@ APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
 
 _LOG_PAGES = 128
-"""When the write-ahead log is folded into the file. A log that is written over is synced in half the time that one takes
-which grows, so it is kept short."""
+"""When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
+grows, so it is kept short."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ class MemoryJournal:
         self._failed: dict[str, JournalError] = {}
         self._changes = 1
         self._seen = 0
+        self._listeners: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None: ...
 
@@ -149,6 +151,9 @@ class MemoryJournal:
         self._sent += 1
         self._inbox.append(Letter(self._sent, run_id, intervention))
         self._changes += 1
+        for listener in self._listeners:
+            if not listener.done():
+                listener.set_result(None)
 
     async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
         """What lies in the inbox, with an id above `after`."""
@@ -158,6 +163,15 @@ class MemoryJournal:
         """Whether anything was committed since this was last asked."""
         seen, self._seen = self._seen, self._changes
         return seen != self._changes
+
+    async def news(self, every: float) -> None:
+        """Wait until something is sent; nobody can do that unseen, so time does not matter."""
+        listener: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._listeners.add(listener)
+        try:
+            await listener
+        finally:
+            self._listeners.discard(listener)
 
 
 def _texts(logs: Iterable[Iterable[Event]]) -> Iterator[str]:

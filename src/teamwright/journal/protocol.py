@@ -106,6 +106,10 @@ class Inbox(Protocol):
         """Whether anything was committed since this was last asked; cheap enough to ask ten times a second."""
         ...
 
+    async def news(self, every: float) -> None:
+        """Wait until something may have been sent: told at once where that is known, else looked for so often."""
+        ...
+
 
 class Journal(Writing, Reading, Inbox, Protocol):
     """Durable storage of runs."""

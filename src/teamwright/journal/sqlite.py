@@ -194,6 +194,13 @@ class SqliteJournal:
         self._seen = await self._look(lambda _: self._database.changes())
         return seen != self._seen
 
+    async def news(self, every: float) -> None:
+        """Wait until something was committed, by any process, which is looked for so often."""
+        while True:
+            await anyio.sleep(every)
+            if await self.changed():
+                return
+
     def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
         """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
         if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:

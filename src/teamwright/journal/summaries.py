@@ -16,6 +16,7 @@ from teamwright.values.events import (
     ScopeWaited,
 )
 from teamwright.values.results import RunSummary, Status, StopReason, iso
+from teamwright.values.usage import added
 
 _TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
 
@@ -48,8 +49,7 @@ class Standing:
             self.since = time
         if isinstance(fact, AgentReturned):
             self.tokens += fact.usage.total_tokens
-            if fact.usage.usd is not None:
-                self.usd = (self.usd or 0.0) + fact.usage.usd
+            self.usd = added(self.usd, fact.usage.usd)
         elif isinstance(fact, ScopeWaited) and not event.scope:
             self.seconds -= fact.seconds
         elif isinstance(fact, _TURNS):

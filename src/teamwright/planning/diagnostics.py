@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from teamwright.planning.schedule import Schedule
+from teamwright.values.bulk import collection_paused
 from teamwright.values.frozen import Record
 from teamwright.values.plan import Plan
 
@@ -23,6 +24,7 @@ class Diagnostics(Record, frozen=True):
     lock_count: int
 
 
+@collection_paused()
 def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
     """The figures of a schedule of this plan, which must be a valid one."""
     needs = {step.id: step.needs for step in plan.steps}

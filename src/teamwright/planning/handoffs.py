@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from teamwright.planning.schedule import Batch, Schedule, locks_of
-from teamwright.values.envelope import Envelope, HandoffPolicy, RiskLevel
+from teamwright.values.bulk import collection_paused
+from teamwright.values.envelope import Envelope, HandoffPolicy, RiskLevel, envelope_tokens
 from teamwright.values.plan import Plan
 
 PLANNER, WORKERS = "planner", "workers"
 NEXT_ACTION = "start-batch"
-ENVELOPE_TOKENS = 8
-CHARACTERS_PER_TOKEN = 4
 USUAL = HandoffPolicy()
 
 
+@collection_paused()
 def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: HandoffPolicy = USUAL) -> tuple[Envelope, ...]:
     """The envelopes from the planner to the workers, in the order of the batches.
 
@@ -43,12 +43,6 @@ def batch_risk(batch: Batch) -> RiskLevel:
     if len(batch.tasks) > 3 or batch.tokens > 12_000:
         return "high"
     return "medium" if len(batch.tasks) > 1 or batch.tokens > 4_000 else "low"
-
-
-def envelope_tokens(envelope: Envelope) -> int:
-    """About how many tokens an envelope takes."""
-    texts = (envelope.summary, envelope.next_action, *envelope.artifacts, *envelope.needs)
-    return ENVELOPE_TOKENS + sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
 
 
 def handoff_tokens(envelopes: Iterable[Envelope]) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from teamwright.values.envelope import BudgetLevel
+
 Topology = Literal["single", "lead_subagent", "star_team", "mesh_team"]
-BudgetLevel = Literal["low", "medium", "high"]
 Workload = Literal["implementation", "debugging", "research", "mixed"]
 Protocol = Literal["a2a_lite", "transcript"]
 Degradation = Literal["none", "auto", "aggressive"]
@@ -18,12 +19,27 @@ ALIASES: Mapping[str, Topology] = {"lead": "lead_subagent", "star": "star_team",
 
 
 class TopologyProfile(NamedTuple):
-    """A shape of team; without a number of participants it has as many as the budget has workers, at most five."""
+    """A shape of team; without a number of participants it has as many as the budget has workers, at most five.
+
+    In a round each worker has `worker_messages` with its lead and `peer_messages` with each other worker.
+    `messages` and `summary` say how many times the model's number of messages and tokens of a message there are. A fit
+    to runs of one's own takes the place of any of these numbers.
+    """
 
     participants: int | None
     execution: float
     pass_rate: float
     cache: float
+    worker_messages: int
+    peer_messages: int
+    messages: float = 1.0
+    summary: float = 1.0
+    seconds_per_task: float = 6.0
+    seconds_per_message: float = 0.02
+
+
+TopologyProfiles = Mapping[Topology, TopologyProfile]
+"""The numbers of every topology: those built in, or those of a calibration."""
 
 
 class BudgetProfile(NamedTuple):
@@ -73,11 +89,11 @@ class Weights(NamedTuple):
     latency: float
 
 
-TOPOLOGIES: Mapping[Topology, TopologyProfile] = {
-    "single": TopologyProfile(1, 1.00, 0.78, 0.05),
-    "lead_subagent": TopologyProfile(2, 0.95, 0.84, 0.08),
-    "star_team": TopologyProfile(None, 0.92, 0.88, 0.10),
-    "mesh_team": TopologyProfile(None, 0.97, 0.82, 0.10),
+TOPOLOGIES: TopologyProfiles = {
+    "single": TopologyProfile(1, 1.00, 0.78, 0.05, 0, 0),
+    "lead_subagent": TopologyProfile(2, 0.95, 0.84, 0.08, 2, 0),
+    "star_team": TopologyProfile(None, 0.92, 0.88, 0.10, 3, 0),
+    "mesh_team": TopologyProfile(None, 0.97, 0.82, 0.10, 2, 1),
 }
 BUDGETS: Mapping[BudgetLevel, BudgetProfile] = {
     "low": BudgetProfile(80, 3, 3, 10, -0.03),

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
+from teamwright.planning.formulas import Bounds, Work, figures, kept, score
 from teamwright.planning.planner import PlannerSettings
 from teamwright.planning.profiles import (
     ALIASES,
@@ -22,19 +23,21 @@ from teamwright.planning.profiles import (
     TOPOLOGIES,
     WORKLOADS,
     BudgetLevel,
+    BudgetProfile,
     Cutback,
     Degradation,
     ModelTier,
     Preference,
     Protocol,
     Topology,
+    TopologyProfile,
+    TopologyProfiles,
     Workload,
 )
 from teamwright.values.frozen import Record, Value
 from teamwright.values.plan import Plan
 
-MOST_PARTICIPANTS = 5
-SECONDS_PER_TASK, SECONDS_PER_MESSAGE, SECONDS_PER_DAY = 6.0, 0.02, 86_400
+MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
 
 TopologyName = Annotated[Topology, BeforeValidator(lambda name: ALIASES.get(name, name))]
 
@@ -42,17 +45,22 @@ TopologyName = Annotated[Topology, BeforeValidator(lambda name: ALIASES.get(name
 class Gates(Value):
     """What a topology has to keep to, beside the budget."""
 
-    max_coordination_ratio: float = Field(default=0.20, description="coordination tokens over all tokens")
-    min_pass_rate: float = Field(default=0.80, description="share of the tasks that pass")
-    max_p95_latency_s: float = Field(default=180.0, description="seconds")
+    max_coordination_ratio: float = Field(default=0.20, ge=0, le=1, description="coordination tokens over all tokens")
+    min_pass_rate: float = Field(default=0.80, ge=0, le=1, description="share of the tasks that pass")
+    max_p95_latency_s: float = Field(default=180.0, ge=0, allow_inf_nan=False, description="seconds")
+
+    @property
+    def bounds(self) -> Bounds:
+        """As the formulas take them."""
+        return Bounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
 
 
 class EvaluationSettings(Value):
-    """The work that topologies are evaluated for."""
+    """The work that topologies are evaluated for, within bounds that keep every amount exact as a floating number."""
 
-    tasks: int = Field(default=24, ge=1, description="how many tasks")
-    average_tokens: int = Field(default=1400, ge=0, description="execution tokens of a task")
-    rounds: int = Field(default=4, ge=0, description="rounds of coordination")
+    tasks: int = Field(default=24, ge=1, le=10_000_000, description="how many tasks")
+    average_tokens: int = Field(default=1400, ge=1, le=100_000_000, description="execution tokens of a task")
+    rounds: int = Field(default=4, ge=0, le=1_000_000, description="rounds of coordination")
     budget: BudgetLevel = "medium"
     workload: Workload = "mixed"
     protocol: Protocol = "a2a_lite"
@@ -139,31 +147,49 @@ class TopologyReport:
         }
 
 
-def evaluate(settings: EvaluationSettings) -> TopologyReport:
-    """Evaluate every topology that the settings name, and recommend one."""
-    evaluations = tuple(evaluate_topology(topology, settings) for topology in dict.fromkeys(settings.topologies))
+def evaluate(settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES) -> TopologyReport:
+    """Evaluate every topology that the settings name by these profiles, and recommend one."""
+    topologies = dict.fromkeys(settings.topologies)
+    evaluations = tuple(evaluate_topology(topology, settings, profiles) for topology in topologies)
     return TopologyReport(settings, evaluations, recommend(evaluations, settings.recommendation))
 
 
-def evaluate_topology(topology: Topology, settings: EvaluationSettings) -> Evaluation:
+def evaluate_topology(
+    topology: Topology, settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES
+) -> Evaluation:
     """The figures of one topology, degraded once where its ratio or its budget asks for it and the policy allows it.
 
     A degraded one may still fail its gates, which is told as it is.
     """
-    own = TOPOLOGIES[topology].participants
-    participants = min(MOST_PARTICIPANTS, BUDGETS[settings.budget].max_workers) if own is None else own
-    found = _evaluated(topology, participants, settings, DEGRADATIONS["none"])
+    profile = profiles[topology]
+    participants = participants_of(profile, BUDGETS[settings.budget])
+    found = _evaluated(topology, profile, participants, settings, DEGRADATIONS["none"])
     pressed = not (found.gates.coordination_ratio and found.gates.budget)
     if settings.degradation == "none" or topology == "single" or not pressed:
         return found
     cutback = DEGRADATIONS[settings.degradation]
-    fewer = max(2, participants - cutback.participants)
-    actions = (
+    fewer = fewer_participants(participants, cutback)
+    eased = _evaluated(topology, profile, fewer, settings, cutback)
+    return eased.changed(actions=actions_of(participants, fewer, cutback))
+
+
+def participants_of(profile: TopologyProfile, budget: BudgetProfile) -> int:
+    """How many take part, before anything is degraded."""
+    return min(MOST_PARTICIPANTS, budget.max_workers) if profile.participants is None else profile.participants
+
+
+def fewer_participants(participants: int, cutback: Cutback) -> int:
+    """How many are left of a team that is degraded."""
+    return max(LEAST_PARTICIPANTS, participants - cutback.participants)
+
+
+def actions_of(participants: int, fewer: int, cutback: Cutback) -> tuple[str, ...]:
+    """What was done to degrade a team."""
+    return (
         f"reduce_participants:{participants}->{fewer}",
         f"tighten_summary_scale:{cutback.summary_scale:g}",
         f"switch_model_tier:{cutback.model_tier}",
     )
-    return _evaluated(topology, fewer, settings, cutback).changed(actions=actions)
 
 
 def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Recommendation:
@@ -176,17 +202,19 @@ def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Reco
     scores = [
         Score(
             topology=one.topology,
-            score=round(
-                weights.quality * one.pass_rate
-                + weights.cost * (1 - one.total_tokens / most_tokens)
-                + weights.latency * (1 - one.p95_latency_s / slowest),
-                5,
+            score=score(
+                weights,
+                one.pass_rate,
+                one.total_tokens,
+                one.p95_latency_s,
+                most_tokens=most_tokens,
+                slowest=slowest,
             ),
             passed=one.passed,
         )
         for one in pool
     ]
-    scores.sort(key=lambda score: -score.score)
+    scores.sort(key=lambda one: -one.score)
     return Recommendation(
         preference=preference,
         topology=scores[0].topology,
@@ -205,71 +233,46 @@ def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> Pla
     )
 
 
-def _evaluated(topology: Topology, participants: int, settings: EvaluationSettings, cutback: Cutback) -> Evaluation:
-    budget, workload = BUDGETS[settings.budget], WORKLOADS[settings.workload]
-    profile, protocol = TOPOLOGIES[topology], PROTOCOLS[settings.protocol]
-    parallelism = 1 if topology == "single" else max(1, participants - 1)
-    messages = round(_base_messages(topology, participants, settings.rounds) * workload.sync)
-    execution = int(settings.tasks * settings.average_tokens * profile.execution * workload.execution)
-    coordination = _coordination(messages, settings, cutback)
-    savings = int(execution * _clamped(profile.cache + protocol.cache_bonus, 0.30))
-    total = max(1, execution + coordination - savings)
-    limit = settings.tasks * settings.average_tokens + settings.tasks * budget.message_budget
-    ratio = round(coordination / total, 4)
-    passes = _clamped(profile.pass_rate + budget.quality + workload.quality + protocol.quality + cutback.quality, 0.99)
-    working = settings.tasks / parallelism * SECONDS_PER_TASK * workload.latency
-    p95 = round(working + messages * (SECONDS_PER_MESSAGE + protocol.latency), 2)
+def work_of(settings: EvaluationSettings) -> Work:
+    """The work that the settings describe, as the formulas take it."""
+    return Work(
+        tasks=settings.tasks,
+        average_tokens=settings.average_tokens,
+        rounds=settings.rounds,
+        budget=BUDGETS[settings.budget],
+        workload=WORKLOADS[settings.workload],
+        protocol=PROTOCOLS[settings.protocol],
+    )
+
+
+def _evaluated(
+    topology: Topology, profile: TopologyProfile, participants: int, settings: EvaluationSettings, cutback: Cutback
+) -> Evaluation:
+    found = figures(profile, participants, work_of(settings), cutback)
+    keeps = kept(found, settings.gates.bounds)
     gates = GateResults(
-        coordination_ratio=ratio <= settings.gates.max_coordination_ratio,
-        pass_rate=round(passes, 4) >= settings.gates.min_pass_rate,
-        p95_latency_s=p95 <= settings.gates.max_p95_latency_s,
-        budget=total <= limit,
+        coordination_ratio=keeps.coordination_ratio,
+        pass_rate=keeps.pass_rate,
+        p95_latency_s=keeps.p95_latency_s,
+        budget=keeps.budget,
     )
     return Evaluation(
         topology=topology,
         participants=participants,
-        parallelism=parallelism,
         model_tier=cutback.model_tier,
-        messages=messages,
-        execution_tokens=execution,
-        coordination_tokens=coordination,
-        cache_savings=savings,
-        total_tokens=total,
-        coordination_ratio=ratio,
-        pass_rate=round(passes, 4),
-        defect_escape=round(1 - passes, 4),
-        p95_latency_s=p95,
-        throughput=round(settings.tasks / max(1, p95) * SECONDS_PER_DAY, 2),
-        budget_limit=limit,
-        budget_headroom=limit - total,
         gates=gates,
         passed=gates.passed,
+        parallelism=found.parallelism,
+        messages=found.messages,
+        execution_tokens=found.execution_tokens,
+        coordination_tokens=found.coordination_tokens,
+        cache_savings=found.cache_savings,
+        total_tokens=found.total_tokens,
+        coordination_ratio=found.coordination_ratio,
+        pass_rate=found.pass_rate,
+        defect_escape=found.defect_escape,
+        p95_latency_s=found.p95_latency_s,
+        throughput=found.throughput,
+        budget_limit=found.budget_limit,
+        budget_headroom=found.budget_headroom,
     )
-
-
-def _base_messages(topology: Topology, participants: int, rounds: int) -> int:
-    """Messages before the kind of work changes their number."""
-    workers = max(1, participants - 1)
-    match topology:
-        case "single":
-            return 0
-        case "lead_subagent":
-            return 2 * workers * rounds
-        case "star_team":
-            return 2 * workers * rounds + workers * rounds
-        case "mesh_team":
-            return 2 * workers * rounds + workers * max(0, workers - 1) * rounds
-
-
-def _coordination(messages: int, settings: EvaluationSettings, cutback: Cutback) -> int:
-    """Tokens of all messages, after compaction and with pointers in place of content."""
-    budget, workload, protocol = BUDGETS[settings.budget], WORKLOADS[settings.workload], PROTOCOLS[settings.protocol]
-    summary = min(budget.summary_cap, max(24, int(settings.average_tokens * 0.08)))
-    summary = int(summary * workload.summary * protocol.summary)
-    summary = max(16, int(summary * cutback.summary_scale))
-    discount = min(0.35, 0.10 * (settings.rounds // budget.compaction_interval))
-    return int(int(messages * summary * (1 - discount)) * (1 - protocol.artifact_discount))
-
-
-def _clamped(value: float, most: float) -> float:
-    return min(most, max(0.0, value))

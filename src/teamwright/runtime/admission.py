@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from teamwright.agents.protocol import Effect
-from teamwright.budget.ledger import Account, Refusal, Reservation, Wanted, prompt_tokens
+from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, Wanted, prompt_tokens
+from teamwright.budget.money import Rate
 from teamwright.runtime.limiter import Limiter, Slot
-from teamwright.values.events import BudgetRefused
+from teamwright.values.events import BudgetRefused, BudgetUnpriced
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
@@ -25,9 +26,9 @@ class Pass(NamedTuple):
     slot: Slot | None
 
     @property
-    def tokens(self) -> int:
-        """How many tokens are set aside."""
-        return self.reservation.tokens if self.reservation else 0
+    def cost(self) -> Cost:
+        """What is set aside."""
+        return self.reservation.cost if self.reservation else NO_COST
 
     def give_back(self) -> None:
         """The call never left."""
@@ -44,22 +45,28 @@ FREE = Pass(None, None)
 class Admission:
     """One attempt that is to leave."""
 
-    __slots__ = ("_context", "_effect", "_place")
+    __slots__ = ("_account", "_context", "_effect", "_place", "_wanted")
 
     def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
         self._context, self._place, self._effect = context, place, effect
+        self._account, self._wanted = context.account, Wanted()
+        if self._account is not None and effect.kind == "model":
+            self._account = self._account.for_message()
+            prompt = prompt_tokens(effect.prompt_bytes, effect.messages)
+            rate = self._rate(prompt) if self._account.priced else None
+            self._wanted = Wanted(prompt, effect.max_output, model=True, rate=rate, note=effect.note)
 
     async def granted(self) -> Pass:
         """Wait for both, in turn, until both are there at once.
 
         When it has to begin anew, another call was out that had what was missing, so the run always goes on.
         """
-        context, effect, run = self._context, self._effect, self._context.run
+        effect, run = self._effect, self._context.run
         limiter = run.limiters.of(effect) if effect.model else None
         while True:
             if run.pausing or run.closing:
                 await run.left()
-            reservation = await self._reserve(context.account) if context.account else None
+            reservation = await self._reserve(self._account) if self._account else None
             if limiter is None:
                 return Pass(reservation, None)
             if slot := limiter.take(effect.prompt_bytes, effect.max_output):
@@ -72,11 +79,13 @@ class Admission:
     async def _in_turn(self, limiter: Limiter) -> Pass | None:
         """Wait for the model; nothing if the budget has no room when its turn has come, or the run is being left."""
         context, effect, run = self._context, self._effect, self._context.run
-        run.ledger.elsewhere += 1
+        if self._account is not None:
+            self._account.wait(1)
         try:
             slot = await limiter.wait(context.lanes, effect.prompt_bytes, effect.max_output)
         finally:
-            run.ledger.elsewhere -= 1
+            if self._account is not None:
+                self._account.wait(-1)
         passed: Pass | None = None
         try:
             if not run.pausing and not run.closing:
@@ -88,11 +97,10 @@ class Admission:
 
     def _with(self, slot: Slot) -> Pass | None:
         """The slot and a reservation; nothing where that would have to wait."""
-        account = self._context.account
-        if account is None:
+        if self._account is None:
             return Pass(None, slot)
         try:
-            reservation = self._context.run.ledger.reserve_now(self._wanted(account))
+            reservation = self._account.reserve_now(self._wanted)
         except Refusal as refusal:
             self._note(refusal)
             raise
@@ -100,16 +108,21 @@ class Admission:
 
     async def _reserve(self, account: Account) -> Reservation:
         try:
-            return await self._context.run.ledger.reserve(self._wanted(account))
+            return await account.reserve(self._wanted)
         except Refusal as refusal:
             self._note(refusal)
             raise
 
-    def _wanted(self, account: Account) -> Wanted:
-        effect = self._effect
-        if effect.kind != "model":
-            return Wanted(account)
-        return Wanted(account, prompt_tokens(effect.prompt_bytes, effect.messages), effect.max_output, model=True)
+    def _rate(self, prompt: int) -> Rate | None:
+        """What the request costs at most. Where nobody knows, tokens are held and money is not, which is said once."""
+        effect, run = self._effect, self._context.run
+        rate = effect.rate(prompt) if effect.rate is not None else None
+        model = effect.model or effect.name
+        if rate is None and model not in run.unpriced:
+            fact = BudgetUnpriced(model=model)
+            run.unpriced[model] = fact
+            run.recorder.add("", "", fact)
+        return rate
 
     def _note(self, refusal: Refusal) -> None:
         self._context.run.recorder.add(

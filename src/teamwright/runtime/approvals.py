@@ -83,7 +83,7 @@ class Gate:
     def _edited(self, reply: Reply, text: str) -> Reply:
         """The reply with another text; whatever shape its data must have, the text has to have it."""
         *before, last = reply.messages or (Message(name=self._member.name, content=""),)
-        edited = reply.changed(messages=(*before, last.changed(content=text)), data=None)
+        edited = reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
         schema = getattr(getattr(self._member, "spec", None), "output_schema", None)
         if schema is not None:
             return with_data(edited, schema, "The edited reply")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
+from teamwright.agents.handoff import handed_over, handover_from
 from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     AgentError,
@@ -20,10 +23,12 @@ from teamwright.runtime.calls import being_cancelled
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.replay import RecordedAsk
 from teamwright.values.events import AgentAsked, AgentFailed, AgentReplied, Event
-from teamwright.values.limits import Limits
+from teamwright.values.frozen import JsonValue
+from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
 from teamwright.values.names import join_key, with_attempt
 from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.usage import Amounts
 
 if TYPE_CHECKING:
     from teamwright.runtime.approvals import Gate
@@ -62,9 +67,13 @@ class Ask:
         asked = recorded.asked if recorded else self._asked(child)
         child.began = recorded.number if recorded else run.recorder.add(context.path, place, asked).number
         child.announced = asked.called
+        if child.limits is not None:
+            run.bound(full, child.limits)
         inside = context.in_agent  # then the agent that asks is waiting, and only the one asked is at work
         run.agents_at_work -= inside
         try:
+            if asked.left is not None or asked.tier != "primary":
+                self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
             ending, event = await self._take_turn(child, place, recorded)
         finally:
             run.agents_at_work += inside
@@ -88,7 +97,7 @@ class Ask:
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member!r} there with the turn {digest[:8]}, after {len(self.turn.history)} messages",
             )
-            run.past.give_way(join_key(path, with_attempt(key, self.attempt)))
+            run.give_way(join_key(path, with_attempt(key, self.attempt)), self._context.account)
             self.attempt += 1
         return with_attempt(key, self.attempt), None
 
@@ -103,7 +112,24 @@ class Ask:
             digest=turn.digest,
             purpose=turn.purpose,
             called=child.account is None and self.gate is None and getattr(self._member, "one_call", False),
+            left=self._left(child),
+            tier="primary" if self._context.degradation is None else self._context.degradation.tier(self._member),
         )
+
+    def _left(self, child: RunContext) -> Amounts | None:
+        """What is left of the budgets around the turn as it begins; nothing where none bounds it."""
+        seconds = self._seconds(child)
+        if child.deadline is not None:
+            seconds = tighter(seconds, child.deadline.remaining)
+        if child.account is None:
+            return None if seconds is None else Amounts(seconds=seconds)
+        return child.account.left().changed(seconds=seconds)
+
+    def _seconds(self, child: RunContext) -> float | None:
+        """How long the turn may take; the run's own limit on time is that of its outermost team."""
+        own = child.limits.seconds if child.limits is not None else None
+        bounds = child.run.limits
+        return own if bounds is None or self._context.path else tighter(own, bounds.seconds)
 
     async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Ended:
         """Let the member answer and record the ending: exactly one, whatever happens."""
@@ -112,13 +138,13 @@ class Ask:
             run.agents_at_work += 1
             run.turnstile.enter_agent(context.lane, child.path)
         try:
-            limits: Limits | None = getattr(self._member, "limits", None)
+            seconds = self._seconds(child)
             if self.gate is not None and self.gate.refusal is not None:
                 ending = self.gate.refusal
-            elif limits is None or limits.seconds is None:
+            elif seconds is None:
                 ending = await self._respond(child)
             else:
-                ending = await self._in_time(child, recorded, limits.seconds)
+                ending = await self._in_time(child, recorded, seconds)
             if self.gate is not None and isinstance(ending, Reply):
                 ending = await self.gate.passed(ending, child)
         except asyncio.CancelledError:
@@ -169,9 +195,13 @@ class Ask:
             changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
         if reply.warnings:
             changes["warnings"] = tuple(map(redactor.text, reply.warnings))
+        if reply.handoff is not None:
+            changes["handoff"] = handover_from(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
         if not child.run.recorder.knows(reply.messages):  # what came from an effect is known, and clean
             changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
         reply = reply.changed(**changes) if changes else reply
+        if self.turn.handoff is not None:
+            reply = handed_over(reply, self.turn)
         if self._member.kind != "team" or not self._context.path:
             return reply
         return reply.changed(messages=self._as_said_by_member(reply.messages))
@@ -189,7 +219,9 @@ class Ask:
                 kind, message = error.kind, redact(str(error))
             case _:
                 kind, message = "crash", redact(f"{type(error).__name__}: {error}")
-        return Failure(member=self._member.name, error=kind, message=message, messages=said)
+        data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
+        data = None if data is None else child.run.redactor.value(data, child.run.recorder.texts)
+        return Failure(member=self._member.name, error=kind, message=message, messages=said, data=data)
 
     def _as_said_by_member(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """What a nested team says appears under the team's name; the whole run's messages keep their own."""
@@ -216,6 +248,7 @@ class Ask:
                 message=ending.message,
                 usage=child.usage,
                 messages=recorder.keep_messages(ending.messages),
+                data=None if ending.data is None else recorder.keep(ending.data),
                 tally=child.tally(),
             )
         return AgentReplied(
@@ -228,6 +261,7 @@ class Ask:
             warnings=ending.warnings,
             artifacts=ending.artifacts,
             tally=child.tally(),
+            handoff=ending.handoff,
         )
 
     def _hear(self, full: str, ending: Reply | Failure, event: Event | None) -> Reply | Failure:
@@ -253,5 +287,6 @@ class Ask:
             await asyncio.get_running_loop().create_future()
         finally:
             run.turnstile.unpark(context.lane)
-            context.said.extend(run.past.messages(recorded.ending.messages))
+            if self.turn.purpose == "work":
+                context.said.extend(run.past.messages(recorded.ending.messages))
             context.spend(recorded.ending.usage)

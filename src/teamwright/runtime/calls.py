@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.agents.protocol import Attempt, Effect, Returned
-from teamwright.budget.ledger import DEFAULT_OUTPUT, Reservation
+from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
+from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
@@ -22,7 +23,7 @@ from teamwright.values.events import (
     BudgetThrottled,
     Delta,
 )
-from teamwright.values.limits import USUAL, RetryPolicy
+from teamwright.values.limits import USUAL, RetryPolicy, tighter
 from teamwright.values.messages import digest
 from teamwright.values.names import join_key
 from teamwright.values.usage import NOTHING
@@ -108,9 +109,9 @@ class Calls:
             passed.give_back()
             raise
         try:
-            returned = await self._leave(max_output)
+            returned = await self._leave(max_output, cut=passed.reservation is not None and passed.reservation.cut)
         except asyncio.CancelledError:
-            self._tally(passed.tokens)
+            self._tally(passed.cost)
             if passed.reservation:
                 passed.reservation.forfeit()
             raise
@@ -135,13 +136,14 @@ class Calls:
             name=name,
             request=request,
             attempt=self._number,
-            reserved=passed.tokens,
+            reserved=passed.cost.tokens,
+            reserved_usd=dollars(passed.cost.usd),
             max_output=max_output,
             in_doubt=in_doubt,
             waited=round(passed.slot.waited, 3) if passed.slot is not None else 0.0,
         )
 
-    async def _leave(self, max_output: int | None) -> Returned:
+    async def _leave(self, max_output: int | None, *, cut: bool) -> Returned:
         attempt = Attempt(
             run_id=self._context.run.run_id,
             number=self._number,
@@ -149,11 +151,13 @@ class Calls:
             max_output=max_output,
             used=self._used,
             delta=self._show,
+            cut=cut,
         )
+        timeout = self._timeout
         try:
-            if self._effect.timeout is None:
+            if timeout is None:
                 return await self._effect.call(attempt)
-            with anyio.fail_after(self._effect.timeout):
+            with anyio.fail_after(timeout):
                 return await self._effect.call(attempt)
         except (AgentError, LimitReached, RunError, JournalError):
             raise
@@ -182,16 +186,23 @@ class Calls:
             )
             run.recorder.add(context.path, self._place, fact)
         context.spend(returned.usage)
-        spent = returned.usage.total_tokens
+        spent = charged(returned.usage, reservation.cost if reservation is not None else NO_COST)
         if reservation is not None:
-            spent = spent if returned.usage.requests else reservation.tokens
             self._settle(reservation, spent)
         self._tally(spent, returned.mark)
         return returned
 
-    def _settle(self, reservation: Reservation, spent: int) -> None:
-        if over := reservation.settle(spent):
-            fact = BudgetExceeded(level=reservation.account.name, reserved=reservation.tokens, spent=spent, over=over)
+    def _settle(self, reservation: Reservation, spent: Cost) -> None:
+        over, held, level = reservation.settle(spent), reservation.cost, reservation.account.name
+        found: list[BudgetExceeded] = []
+        if over.tokens:
+            found.append(
+                BudgetExceeded(level=level, reserved=held.tokens, spent=spent.tokens, over=over.tokens, what="tokens")
+            )
+        if over.usd and reservation.account.priced:
+            money = {"reserved": dollars(held.usd), "spent": dollars(spent.usd), "over": dollars(over.usd)}
+            found.append(BudgetExceeded(level=level, what="usd", **money))
+        for fact in found:
             self._context.run.recorder.add(self._context.path, self._place, fact)
 
     def _note(self, change: BudgetThrottled | BudgetEased | None) -> None:
@@ -223,7 +234,7 @@ class Calls:
             ),
         )
         self._note(throttled)
-        self._tally(passed.tokens if unknown_cost else 0, error.mark)
+        self._tally(passed.cost if unknown_cost else NO_COST, error.mark)
         return wait
 
     @property
@@ -236,12 +247,18 @@ class Calls:
         text = self._context.run.redactor.text(str(error))
         return error if text == str(error) else recorded_error(error.kind, text)
 
-    def _tally(self, tokens: int, mark: str | None = None) -> None:
+    @property
+    def _timeout(self) -> float | None:
+        """The effect's own; for a model request the limit on each message, where that is tighter."""
+        account = self._context.account
+        bounds = account.message if account is not None and self._effect.kind == "model" else None
+        return self._effect.timeout if bounds is None else tighter(self._effect.timeout, bounds.seconds)
+
+    def _tally(self, cost: Cost, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""
         run = self._context.run
         tally = run.tally(self._context.agent_scope)
-        tally.tokens += tokens
-        tally.calls += 1
+        tally.add(cost.tokens, cost.usd, 1)
         if mark is not None:
             tally.marks.append(mark)
             run.marks[self._context.member, mark] += 1

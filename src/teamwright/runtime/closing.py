@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from teamwright.budget.money import dollars
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.history import RunHistory
 from teamwright.values.events import (
@@ -56,6 +57,8 @@ class _Closing:
         fact = event.fact
         if event.kind == "agent.asked":
             self._places[event.key] = (event.scope, event.place)
+        elif self._past.gave_way(event.key):
+            return
         elif isinstance(fact, AgentReplied | AgentFailed):
             if self._past.asks[event.key].asked.purpose == "work":
                 self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
@@ -70,15 +73,16 @@ class _Closing:
         return self._places.get(key, ("", ""))
 
     def endings(self) -> Iterator[tuple[str, Fact]]:
-        """An ending for each ask that has none."""
+        """An ending for each ask that has none, but for those that a fork has asked anew."""
         for key, ask in reversed(self._past.asks.items()):
-            if ask.ending is not None:
+            if ask.ending is not None or self._past.gave_way(key):
                 continue
             scope, _ = self._places[key]
             said = tuple(self._heard[key])
             if ask.is_team and scope:
                 said = tuple(ref.changed(name=ask.asked.member) for ref in said)
-            self._heard[self._past.turn_of(scope)].extend(said)
+            if ask.asked.purpose == "work":
+                self._heard[self._past.turn_of(scope)].extend(said)
             spent = self._past.open.get(key)
             yield (
                 key,
@@ -88,7 +92,9 @@ class _Closing:
                     message=STOPPED,
                     usage=self._used[key],
                     messages=said,
-                    tally=Tally(calls=spent.calls, charged=spent.tokens) if spent else None,
+                    tally=Tally(calls=spent.calls, charged=spent.tokens, charged_usd=dollars(spent.usd))
+                    if spent
+                    else None,
                 ),
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ import anyio
 
 from teamwright.agents.protocol import Agent, Branches, Clock, Context, Effect, Returned
 from teamwright.budget.ledger import Account
+from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import (
     AgentTimeout,
     DuplicateKey,
@@ -21,6 +22,8 @@ from teamwright.runtime.branches import RunBranches
 from teamwright.runtime.calls import Calls
 from teamwright.runtime.clock import ScopeClock
 from teamwright.runtime.deadline import Deadline
+from teamwright.runtime.degradation import Degradation
+from teamwright.runtime.ownership import Holding
 from teamwright.runtime.questions import Inquiry
 from teamwright.runtime.recovering import Recovering
 from teamwright.runtime.state import RunState
@@ -38,7 +41,9 @@ from teamwright.values.events import (
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.messages import Message
 from teamwright.values.names import escape_place, join_key
+from teamwright.values.ownership import Owned
 from teamwright.values.people import Answer, Question
+from teamwright.values.posture import AT_EASE, Posture
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
 
@@ -63,12 +68,17 @@ class RunContext:
     ) -> None:
         self.run, self.path, self.lane = run, path, lane
         self.member, self.agent_scope, self.account = member, agent_scope, account
+        self.limits: Limits | None = None
+        self.deadline: Deadline | None = parent.deadline if parent else None
         self.usage: Usage = NOTHING
         self.said: list[Message] = []
         self.stopping = False
         self.recovery: Recovery | None = parent.recovery if parent else None
         self.fallback: Agent | None = parent.fallback if parent else None
         self.in_agent = parent.in_agent if parent else False
+        self.holding: Holding = parent.holding if parent else run.ownership.everything
+        self.degradation: Degradation | None = parent.degradation if parent else None
+        self.weighs = parent.weighs if parent else False
         self.heard_at = 0.0
         self._parent = parent
         self._claimed: set[str] = set()
@@ -104,10 +114,19 @@ class RunContext:
         if self.run.closing:
             await self.run.left()
         place = self.claim(key)
+        ladder = self.degradation if self.weighs else None
+        if ladder is not None:
+            await ladder.consider(self, place)
+        if self.degradation is not None:
+            turn = self.degradation.told(turn)
         ask = Ask(self, member, turn, place, gate=Gate.of(self, member, place))
-        ending = await ask.ending()
-        if isinstance(ending, Failure) and Recovering.may_help(ending):
-            ending = await Recovering(ask, self, member, place).ending(ending)
+        try:
+            ending = await ask.ending()
+            if isinstance(ending, Failure) and Recovering.may_help(ending):
+                ending = await Recovering(ask, self, member, place).ending(ending)
+        finally:
+            if ladder is not None:
+                ladder.ended(join_key(self.path, place))
         if isinstance(ending, Failure) and getattr(member, "optional", False):
             return ending.changed(optional=True)
         return ending
@@ -131,20 +150,51 @@ class RunContext:
             await self.run.left()
         return await Inquiry(self, place, question).answer()
 
+    @property
+    def posture(self) -> Posture:
+        """How freely the team may work now."""
+        return AT_EASE if self.degradation is None else self.degradation.posture
+
+    @property
+    def owned(self) -> Owned:
+        """What may be written from here."""
+        return self.holding.owned
+
     @asynccontextmanager
-    async def scope(self, name: str, limits: Limits | None = None) -> AsyncGenerator[Context]:
-        """A named part of the work, with limits of its own."""
+    async def scope(
+        self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
+    ) -> AsyncGenerator[Context]:
+        """A named part of the work, with limits and keys of its own; its time begins when it has its keys."""
         full = join_key(self.path, self.claim(name))
         account = self.run.account(full, limits, self.account)
         child = RunContext(
             self.run, full, self.lane, self, member=self.member, agent_scope=self.agent_scope, account=account
         )
         child.said = self.said
+        if limits is not None:
+            self.run.bound(full, limits)
+        if owns is None:
+            async with self._in_time(child, name, limits):
+                yield child
+            return
+        if self.run.closing:
+            await self.run.left()
+        held = await self.run.ownership.take(child, tuple(owns), priority)
+        child.holding = held.inside
+        try:
+            async with self._in_time(child, name, limits):
+                yield child
+        finally:
+            self.run.ownership.give_back(child, held)
+
+    @asynccontextmanager
+    async def _in_time(self, child: RunContext, name: str, limits: Limits | None) -> AsyncGenerator[None]:
+        """Stop what runs inside when its time is used up."""
         if limits is None or limits.seconds is None:
-            yield child
+            yield
             return
         with Deadline(child, limits.seconds, since=self.run.now) as deadline:
-            yield child
+            yield
         if deadline.expired:
             await self.run.turnstile.rejoin(self.lane)
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
@@ -211,9 +261,10 @@ class RunContext:
         if spending is None:
             return None
         charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
-        if charged is None and spending.calls == 1 and not spending.marks:
+        money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
+        if charged is None and money is None and spending.calls == 1 and not spending.marks:
             return ONE_CALL
-        return Tally(calls=spending.calls, charged=charged, marks=tuple(spending.marks))
+        return Tally(calls=spending.calls, charged=charged, charged_usd=money, marks=tuple(spending.marks))
 
     def child(self, path: str, member: Agent) -> RunContext:
         """The context of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""
@@ -228,7 +279,11 @@ class RunContext:
             agent_scope=self.agent_scope if team else path,
             account=self.run.account(path, limits, self.account),
         )
+        child.limits = limits
         child.in_agent = not team
+        child.weighs = False
+        if team and (ladder := Degradation.of(member, child)) is not None:
+            child.degradation, child.weighs = ladder, True
         if team and (recovery := getattr(member, "recovery", None)) is not None:
             child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
         return child

@@ -23,7 +23,8 @@ class Deadline:
     """
 
     __slots__ = (
-        "_cancel", "_context", "_key", "_left", "_seconds", "_since", "_stopped_at", "_timer", "_unwinding", "expired",
+        "_around", "_cancel", "_context", "_key", "_left", "_seconds", "_since", "_stopped_at", "_timer", "_unwinding",
+        "expired",
     )  # fmt: skip
 
     def __init__(self, context: RunContext, seconds: float, since: float | None = None) -> None:
@@ -35,6 +36,14 @@ class Deadline:
         self._left = 0.0
         self._stopped_at: float | None = None
         self._unwinding = False
+        self._around, context.deadline = context.deadline, self
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left here and in every scope around that has a deadline."""
+        own = self._left if self._timer is None else self._timer.when() - asyncio.get_running_loop().time()
+        own = max(0.0, own)
+        return own if self._around is None else min(own, self._around.remaining)
 
     def __enter__(self) -> Self:
         run = self._context.run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import JsonValue
@@ -34,6 +34,13 @@ class Ending:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
 
+    def warned(self, *warnings: str) -> Ending:
+        """The same with further warnings: with any, a run that came to its end is degraded."""
+        if not warnings:
+            return self
+        status = "degraded" if (self.status, self.stop_reason) == ("completed", "done") else self.status
+        return replace(self, status=status, warnings=(*self.warnings, *warnings))
+
     def result(self, run_id: str, started_at: float, seconds: float) -> RunResult:
         """The ending as the caller gets it."""
         return RunResult(
@@ -55,8 +62,10 @@ def judge(reply: Reply | Failure, usage: Usage) -> Ending:
     """The ending that a reply or failure of the whole team makes; what was said is kept either way."""
     if isinstance(reply, Reply):
         reason = cast("StopReason", reply.stop_reason or "done")
-        status: Status = "degraded" if reply.warnings and reason == "done" else "completed"
+        short = reason == "budget" or (reply.warnings and reason == "done")
+        status: Status = "degraded" if short else "completed"
         return Ending(status, reason, reply.messages, usage, reply.text, reply.data, reply.warnings)
     status, reason = STOPPED.get(reply.error, ("failed", "error"))
     output = reply.messages[-1].content if reply.messages else None
-    return Ending(status, reason, reply.messages, usage, output, warnings=(reply.message,), failure=reply)
+    failure = reply.changed(data=None)  # the result has it
+    return Ending(status, reason, reply.messages, usage, output, reply.data, (reply.message,), failure)

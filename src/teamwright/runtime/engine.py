@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -31,6 +32,7 @@ from teamwright.runtime.run import Beginning, Run
 from teamwright.teams.team import Team, require_team
 from teamwright.values.approvals import fitting
 from teamwright.values.events import Delta, Event, Origin, RunCheckpoint
+from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Answered, Cancel, Intervention, Mark, Pause
@@ -39,6 +41,7 @@ from teamwright.values.specs import Source
 
 LARGEST_TASK = 1024 * 1024
 WATCH_EVERY = 0.08
+NEW_SEED = partial(secrets.randbits, 48)
 
 
 class Engine:
@@ -47,12 +50,18 @@ class Engine:
     `journal` is `"memory"`, a path to a database, or a journal of one's own; by default the user's data folder.
     """
 
-    def __init__(self, journal: Journal | Path | str | None = None, *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        journal: Journal | Path | str | None = None,
+        *,
+        wall: Callable[[], float] = time.time,
+        seed: Callable[[], int] = NEW_SEED,
+    ) -> None:
         self.journal = _journal(journal)
         self.bus = Bus()
         self.models = Models()
         self._limiters = Limiters()
-        self._wall = wall
+        self._wall, self._seed = wall, seed
         self._live: dict[str, Run] = {}
         self._handles: dict[str, Handle] = {}
         self._stack = AsyncExitStack()
@@ -81,13 +90,17 @@ class Engine:
         run_id: str | None = None,
         history: Sequence[Message] = (),
         continues: str | None = None,
+        limits: Limits | None = None,
     ) -> RunResult:
         """Run a team on a task to its end. A run id that exists already is not started again."""
-        return await (await self.start(team, task, run_id=run_id, history=history, continues=continues)).result()
+        handle = await self.start(team, task, run_id=run_id, history=history, continues=continues, limits=limits)
+        return await handle.result()
 
-    async def stream(self, team: Agent, task: str, *, run_id: str | None = None) -> AsyncGenerator[Event | Delta]:
+    async def stream(
+        self, team: Agent, task: str, *, run_id: str | None = None, limits: Limits | None = None
+    ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they come."""
-        handle = await self.start(team, task, run_id=run_id)
+        handle = await self.start(team, task, run_id=run_id, limits=limits)
         async for event in self.follow(handle.run_id):
             yield event
         await handle.result()
@@ -100,8 +113,9 @@ class Engine:
         run_id: str | None = None,
         history: Sequence[Message] = (),
         continues: str | None = None,
+        limits: Limits | None = None,
     ) -> Handle:
-        """Start a run in the background."""
+        """Start a run in the background. `limits` bound the whole run, over all its drivers, as those of teams do."""
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
@@ -118,7 +132,7 @@ class Engine:
         if identity in self._handles:
             return self._handles[identity]
         run = Run(identity, require_team(team), self.journal, self.bus, self._wall, self._limiters)
-        return self._launch(run, Beginning(task, secrets.randbits(48), history, origin))
+        return self._launch(run, Beginning(task, self._seed(), history, origin, limits))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
@@ -151,14 +165,17 @@ class Engine:
         team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
+        limits: Limits | None = None,
     ) -> RunResult:
         """Run a new run from the record of another, up to `at`; what is unchanged is not paid again.
 
         `at` is a checkpoint, its name, a place whose last turn is meant, or the number of an event.
         `retry` goes back to just before the member that failed. Without `at`, a run that was stopped from outside (its
-        budget, its time, a cancel) is forked from just before that.
+        budget, its time, a cancel) is forked from just before that. `limits` take the place of the run's limits of the
+        same kind, and of those of its outermost team unless `team` is given.
         """
-        return await (await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id)).result()
+        handle = await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id, limits=limits)
+        return await handle.result()
 
     async def start_fork(
         self,
@@ -169,6 +186,7 @@ class Engine:
         team: Agent | None = None,
         task: str | None = None,
         new_id: str | None = None,
+        limits: Limits | None = None,
     ) -> Handle:
         """Start such a run in the background."""
         history = await self.history(run_id)
@@ -180,9 +198,9 @@ class Engine:
         identity = check_name("run", new_id) if new_id else new_run_id(self._wall())
         if new_id and await self.journal.find(new_id):
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
-        made = require_team(team) if team is not None else await self._team_of(await self._past(run_id))
+        made = require_team(team) if team is not None else await self._team_of(await self._past(run_id), limits)
         told = None if task is None else Redactor(made.secrets).text(task)
-        batch = history.fork(identity, self._wall(), cut, told, made, without)
+        batch = history.fork(identity, self._wall(), cut, told, made, without, limits)
         await self._append(batch)
         run = Run(identity, made, self.journal, self.bus, self._wall, self._limiters, await self._past(identity))
         return self._launch(run, None)
@@ -349,12 +367,14 @@ class Engine:
         past.bodies = await self.journal.bodies(past.needed_bodies())
         return past
 
-    async def _team_of(self, past: Past) -> Team:
+    async def _team_of(self, past: Past, limits: Limits | None = None) -> Team:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
-        from teamwright.teams.load import team_from  # with the manifests behind it, which most runs never need
+        from teamwright.teams.load import source_under, team_from  # with the manifests, which most runs never need
 
         assert past.started is not None
         source = Source.model_validate(past.value(past.started.manifest))
+        if limits is not None:
+            source = source_under(source, limits)
         return await anyio.to_thread.run_sync(team_from, source, self.models)
 
     async def _append(self, batch: Batch) -> None:
@@ -373,10 +393,9 @@ class Engine:
     async def _watch(self) -> None:
         """Bring in what others send to the runs that are driven here."""
         while True:
-            await anyio.sleep(WATCH_EVERY)
             with suppress(JournalError):  # a journal that is gone is told by whoever writes to it; here we look again
-                if self._live and await self.journal.changed():
-                    await self._bring_letters()
+                await self.journal.news(WATCH_EVERY)
+                await self._bring_letters()
 
     async def _bring_letters(self) -> None:
         for run_id, run in list(self._live.items()):
@@ -403,12 +422,17 @@ def _journal(journal: Journal | Path | str | None) -> Journal:
 
 
 def run_sync(
-    team: Agent, task: str, *, journal: Journal | Path | str | None = None, run_id: str | None = None
+    team: Agent,
+    task: str,
+    *,
+    journal: Journal | Path | str | None = None,
+    run_id: str | None = None,
+    limits: Limits | None = None,
 ) -> RunResult:
     """Run a team from code that is not async."""
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:
-            return await engine.run(team, task, run_id=run_id)
+            return await engine.run(team, task, run_id=run_id, limits=limits)
 
     return anyio.run(main)

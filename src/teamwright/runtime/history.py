@@ -20,7 +20,7 @@ from teamwright.runtime.checkpoints import (
     checkpoints_in,
     find_checkpoint,
 )
-from teamwright.runtime.endings import iso
+from teamwright.runtime.endings import STOPPED, iso
 from teamwright.runtime.redaction import without_keys
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.teams.team import Team
@@ -29,6 +29,7 @@ from teamwright.values.events import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+    BudgetOpened,
     BudgetRefused,
     Event,
     Fact,
@@ -46,13 +47,15 @@ from teamwright.values.events import (
     TeamEnded,
     TeamReopened,
 )
+from teamwright.values.limits import Limits
 from teamwright.values.messages import Message, digest
-from teamwright.values.names import SEPARATOR
+from teamwright.values.names import SEPARATOR, next_attempt
 from teamwright.values.people import Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.turns import Failure
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.usage import NOTHING, Bounds, Usage
 
+ENDINGS = ("agent.replied", "agent.failed")
 ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened, RunNotified, ScopeWaited)
 
 
@@ -135,13 +138,15 @@ class RunHistory:
 
     def _is_heard_by_the_team(self, event: Event) -> bool:
         turn = self.past.turn_of(event.scope)
-        return turn != "" and SEPARATOR not in turn and self.past.asks[event.key].asked.purpose == "work"
+        if turn == "" or SEPARATOR in turn or self.past.gave_way(event.key):
+            return False
+        return self.past.asks[event.key].asked.purpose == "work"
 
     def usage(self) -> Usage:
         """What all calls have cost so far."""
         total = NOTHING
         for event in self.events:
-            if isinstance(event.fact, AgentReturned):
+            if isinstance(event.fact, AgentReturned) and not self.past.gave_way(event.scope):
                 total = total + event.fact.usage
         return total
 
@@ -168,6 +173,7 @@ class RunHistory:
                     pass
         paused = self.past.paused
         waited_for = open_ if paused is None else paused.waiting_for
+        waited_for = [key for key in waited_for if next_attempt(key) not in open_ and not self.past.gave_way(key)]
         return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
 
     def _with_draft(self, asked: PersonAsked) -> Question:
@@ -177,31 +183,44 @@ class RunHistory:
         """The open question with this key."""
         asked = self.questions()
         if key not in asked:
-            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, 'no question is open')}")
+            otherwise = "" if asked else "no question is open"
+            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, otherwise)}")
         return asked[key]
 
     def before_failure(self) -> tuple[int, frozenset[str]]:
         """Where to go back to for another try: the last event that counts, and the calls up to there that do not.
 
         Whoever answered beside the member whose failure came last keeps their answer, and so does the member itself
-        for the calls that went well.
+        for the calls that went well. Where the team failed over something else, its last answer is asked for again.
         """
-        failed = [e for e in self.events if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
-        if not failed:
+        last = self._failed_over()
+        if last is None:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
-        last = failed[-1]
         if (said_no := self._rejection(last)) is not None:
             return said_no - 1, frozenset()
         calls = [e for e in self.events if e.kind in EFFECTS and self.past.turn_of(e.scope) == last.key]
         lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
         return last.number - 1, frozenset(lost or {e.key for e in calls})
 
-    def _rejection(self, failed: Event) -> int | None:
+    def _failed_over(self) -> Event | None:
+        """The ending of a turn that is to be tried again: the last failure, or an answer that the team failed over."""
+        ending = self.ending()
+        counts = [e for e in self.events if e.kind in ENDINGS and not self.past.gave_way(e.key)]
+        failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
+        last = failed[-1] if failed else None
+        if not isinstance(ending, AgentFailed) or ending.error in STOPPED:
+            return last
+        if last is not None and isinstance(last.fact, AgentFailed) and last.fact.error == ending.error:
+            return last
+        answers = (e for e in reversed(counts) if isinstance(e.fact, AgentReplied))
+        return next((e for e in answers if not self.past.asks[e.key].is_team), last)
+
+    def _rejection(self, ended: Event) -> int | None:
         """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
-        assert isinstance(failed.fact, AgentFailed)
-        asked = f"{failed.key}{SEPARATOR}approve-"
+        asked = f"{ended.key}{SEPARATOR}approve-"
         answers = [e.number for e in self.past.answers.values() if e.key.startswith(asked)]
-        return max(answers, default=None) if failed.fact.error == REJECTED else None
+        rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
+        return max(answers, default=None) if rejected else None
 
     def _is_a_failed_leaf(self, event: Event) -> bool:
         """Whether a member failed by itself, or a whole team because a person rejected what it said."""
@@ -238,8 +257,12 @@ class RunHistory:
         task: str | None,
         team: Team,
         without: Collection[str] = (),
+        limits: Limits | None = None,
     ) -> Batch:
-        """The first events of a new run that shares this one's past up to the event `at`, without some calls."""
+        """The first events of a new run that shares this one's past up to the event `at`, without some calls.
+
+        It keeps the limits of this run, but for those that are given.
+        """
         last = at if at is not None else self.number
         bodies: dict[str, str] = {}
 
@@ -256,6 +279,7 @@ class RunHistory:
             "manifest": keep(source),
             "strategies": team.strategies(),
             "team": team.name,
+            "limits": self._limits_with(limits),
         }
         begun = self.started.changed(**update)
         cancel, under_way = self._cancelled_at(), calls_beyond(self.events, last)
@@ -267,6 +291,12 @@ class RunHistory:
             facts.append(replace(event, run_id=run_id, number=number, fact=fact))
         return Batch(facts, bodies)
 
+    def _limits_with(self, given: Limits | None) -> Bounds | None:
+        known = self.started.limits
+        if given is None or known is None:
+            return known if given is None else given.bounds
+        return known.changed(**given.bounds.given)
+
     def _cancelled_at(self) -> float:
         """The number of the event by which the whole run was cancelled; what that stopped is open on a fork."""
         cancels = (
@@ -275,11 +305,11 @@ class RunHistory:
         return next(cancels, inf)
 
     def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
-        """Whether a fork leaves this out: who drove the run, how the whole team ended, and what a cancel stopped."""
+        """Whether a fork leaves this out: who drove the run, how it ended, what a cancel stopped, and the limits."""
         if isinstance(event.fact, AgentReplied | AgentFailed):
             ask = self.past.asks[event.key]
             return not event.scope or (ask.stopped and (ask.is_team or event.number > cancelled_at))
-        return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded))
+        return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded, BudgetOpened))
 
     def _ends_a_team(self, event: Event) -> bool:
         return isinstance(event.fact, AgentReplied | AgentFailed) and self.past.asks[event.key].is_team

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import perf_counter
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -17,7 +16,7 @@ from teamwright.values.events import Body, Event, Fact, MessageRef
 from teamwright.values.messages import Message, digest
 
 YIELD_EVERY = 0.001
-"""Where the journal makes nobody wait, how long a run may keep the event loop to itself."""
+"""Where the journal makes nobody wait, how long a run may keep the event loop to itself, by the loop's own clock."""
 
 
 class Recorder:
@@ -43,7 +42,7 @@ class Recorder:
         self.texts: dict[str, Body] = {}
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._shipping = False
-        self._yielded = perf_counter()
+        self._yielded = 0.0
         self._error: JournalError | None = None
         self.held = False
 
@@ -112,7 +111,7 @@ class Recorder:
 
     async def _let_others(self) -> None:
         """Give way to the rest of the program now and then, although there was nothing to wait for."""
-        if (now := perf_counter()) - self._yielded > YIELD_EVERY:
+        if (now := asyncio.get_running_loop().time()) - self._yielded > YIELD_EVERY:
             self._yielded = now
             await asyncio.sleep(0)
 

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.protocol import Returned
-from teamwright.budget.ledger import refusal_text
+from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
+from teamwright.budget.money import picodollars
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.recovery.retry import recorded_error
 from teamwright.values.bulk import collection_paused
@@ -27,7 +28,10 @@ from teamwright.values.events import (
     AgentReplied,
     AgentReturned,
     Body,
+    BudgetDegraded,
+    BudgetOpened,
     BudgetRefused,
+    BudgetUnpriced,
     Event,
     MessageRef,
     PersonAnswered,
@@ -46,7 +50,7 @@ from teamwright.values.events import (
     WorkspaceWritten,
 )
 from teamwright.values.messages import Message
-from teamwright.values.names import SEPARATOR
+from teamwright.values.names import SEPARATOR, next_attempt
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
@@ -86,20 +90,31 @@ class RecordedCall:
     attempts: int = 0
     failures: int = 0
     in_doubt: bool = False
-    reserved: int = 0
+    reserved: Cost = ONE_CALL
     retry_at: float | None = None
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
 
 
 class Spending:
-    """What was charged within a scope, and which marks its returns carried."""
+    """What was charged within a scope, money in picodollars, and which marks its returns carried."""
 
-    __slots__ = ("calls", "marks", "scopes", "tokens")
+    __slots__ = ("calls", "marks", "scopes", "tokens", "usd")
 
     def __init__(self) -> None:
-        self.tokens = self.calls = 0
+        self.tokens = self.usd = self.calls = 0
         self.marks: list[str] = []
-        self.scopes: dict[str, tuple[int, int]] = {}
+        self.scopes: dict[str, Spending] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """The sums so far."""
+        return Cost(self.tokens, self.usd, self.calls)
+
+    def add(self, tokens: int, usd: int, calls: int) -> None:
+        """Count something more, or take it back."""
+        self.tokens += tokens
+        self.usd += usd
+        self.calls += calls
 
 
 @dataclass(slots=True)
@@ -125,6 +140,9 @@ class Past:
     reopened: set[str] = field(default_factory=set[str])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    opened: set[str] = field(default_factory=set[str])
+    rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
+    unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     open: dict[str, Spending] = field(default_factory=dict[str, Spending])
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
     drives: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
@@ -196,19 +214,20 @@ class Past:
         call = self.calls.setdefault(event.key, RecordedCall(fact.request))
         if call.in_doubt:
             self._tally(event.scope, call.reserved)
-        call.attempts, call.in_doubt, call.reserved = fact.attempt, True, fact.reserved
+        call.attempts, call.in_doubt = fact.attempt, True
+        call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd))
         call.request = fact.request
 
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
-        self._tally(event.scope, fact.usage.total_tokens if fact.usage.requests else call.reserved, fact.mark)
+        self._tally(event.scope, charged(fact.usage, call.reserved), fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.attempts = fact.attempt
         call.failures, call.in_doubt = call.failures + 1, False
-        self._tally(event.scope, call.reserved if fact.charged else 0, fact.mark)
+        self._tally(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
         if fact.retry_in is None:
             call.outcome = fact
         else:
@@ -216,6 +235,15 @@ class Past:
 
     def _refused(self, event: Event, fact: BudgetRefused) -> None:
         self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
+
+    def _opened(self, event: Event, fact: BudgetOpened) -> None:
+        self.opened.add(event.scope)
+
+    def _degraded(self, event: Event, fact: BudgetDegraded) -> None:
+        self.rungs[event.key] = fact
+
+    def _unpriced(self, event: Event, fact: BudgetUnpriced) -> None:
+        self.unpriced[fact.model] = fact
 
     def _answered(self, event: Event, fact: PersonAnswered) -> None:
         self.answers[event.key] = event
@@ -270,7 +298,10 @@ class Past:
         AgentCalled: _called,
         AgentReturned: _returned,
         AgentCallFailed: _call_failed,
+        BudgetOpened: _opened,
         BudgetRefused: _refused,
+        BudgetUnpriced: _unpriced,
+        BudgetDegraded: _degraded,
         PersonAsked: _person_asked,
         PersonAnswered: _answered,
         ScopeWaited: _waited,
@@ -294,20 +325,29 @@ class Past:
         if ask.ending is None or ask.ending.tally is None:
             return
         usage, tally = ask.ending.usage, ask.ending.tally
-        charged = usage.total_tokens if tally.charged is None else tally.charged
-        self._charge(scope, times * charged, times * tally.calls)
+        tokens = usage.total_tokens if tally.charged is None else tally.charged
+        usd = picodollars(usage.usd if tally.charged_usd is None else tally.charged_usd)
+        self._charge(scope, times * tokens, times * usd, times * tally.calls)
         for mark in tally.marks:
             self.marks[ask.asked.member, mark] += times
 
-    def _tally(self, scope: str, tokens: int, mark: str | None = None) -> None:
+    def _tally(self, scope: str, cost: Cost, mark: str | None = None) -> None:
         """Count an effect with the turn that it belongs to, which is still open."""
         tally = self.open.setdefault(self.turn_of(scope), Spending())
-        tally.tokens += tokens
-        tally.calls += 1
-        before = tally.scopes.get(scope, (0, 0))
-        tally.scopes[scope] = (before[0] + tokens, before[1] + 1)
+        tally.add(*cost)
+        tally.scopes.setdefault(scope, Spending()).add(*cost)
         if mark:
             tally.marks.append(mark)
+
+    def gave_way(self, key: str) -> bool:
+        """Whether a fork has asked this anew, or something around it: what was said there counts no more."""
+        while self.taken_over and key:
+            ask = self.asks.get(key)
+            stands = ask is None or ask.number > self.taken_over or isinstance(ask.ending, AgentFailed)
+            if not stands and next_attempt(key) in self.asks:
+                return True
+            key = key.rpartition(SEPARATOR)[0]
+        return False
 
     def turn_of(self, scope: str) -> str:
         """The ask that a scope belongs to, or nothing for the run's own."""
@@ -315,11 +355,9 @@ class Past:
             scope = scope.rpartition(SEPARATOR)[0]
         return scope
 
-    def _charge(self, scope: str, tokens: int, calls: int) -> None:
+    def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
         while True:
-            spending = self.spent[scope]
-            spending.tokens += tokens
-            spending.calls += calls
+            self.spent[scope].add(tokens, usd, calls)
             if not scope:
                 return
             scope = scope.rpartition(SEPARATOR)[0]
@@ -351,8 +389,8 @@ class Past:
             if call.in_doubt:
                 self._tally(key.rpartition(SEPARATOR)[0], call.reserved)
         for scope, tally in self.open.items():
-            for inner, (tokens, calls) in tally.scopes.items():
-                self._charge(inner, tokens, calls)
+            for inner, spending in tally.scopes.items():
+                self._charge(inner, *spending.cost)
             for mark in tally.marks:
                 self.marks[self.asks[scope].asked.member, mark] += 1
 
@@ -376,7 +414,7 @@ class Past:
         for key, ask in self.asks.items():
             if ask.ending is not None and (ask.stopped or key in self._due):
                 found.update(ref.body for ref in ask.ending.messages)
-                if isinstance(ask.ending, AgentReplied) and ask.ending.data:
+                if ask.ending.data:
                     found.add(ask.ending.data)
         found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
         found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
@@ -423,6 +461,7 @@ class Past:
                     truncated=said.truncated,
                     warnings=said.warnings,
                     artifacts=said.artifacts,
+                    handoff=said.handoff,
                 )
             case AgentFailed() as failed:
                 return Failure(
@@ -430,6 +469,7 @@ class Past:
                     error=failed.error,
                     message=failed.message,
                     messages=self.messages(failed.messages, know),
+                    data=self.value(failed.data) if failed.data else None,
                 )
             case None:
                 raise AssertionError("only an ask that has ended has a reply")

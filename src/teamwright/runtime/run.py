@@ -36,6 +36,7 @@ from teamwright.values.events import (
     RunResumed,
     RunStarted,
 )
+from teamwright.values.limits import Limits
 from teamwright.values.messages import History, Message
 from teamwright.values.people import Answered, Cancel, Mark, Pause, Question, Reason
 from teamwright.values.results import RunResult, StopReason
@@ -55,6 +56,7 @@ class Beginning:
     seed: int
     history: Sequence[Message] = ()
     origin: Origin | None = None
+    limits: Limits | None = None
 
 
 class Run:
@@ -92,6 +94,7 @@ class Run:
             read_bodies=journal.bodies,
             limiters=limiters,
             store=self._past.shared(),
+            unpriced=self._past.unpriced,
             call_returned=self._call_returned,
         )
         state.turnstile.when_idle = self._idle
@@ -102,9 +105,11 @@ class Run:
         with self._journal.drive(self.run_id):
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
+            if state.limits is not None:
+                state.bound("", state.limits)
             lane = state.turnstile.open_lane()
             lane.clocks.append(self)
-            root = RunContext(state, "", lane)
+            root = RunContext(state, "", lane, account=state.account("", state.limits, None))
             await self._read_letters()
             ending: Ending | None = None
             with state.cancel_scope:
@@ -128,7 +133,8 @@ class Run:
                 ending = judge(cancelled, root.usage)
             if ending is None or state.closing:
                 return await self._left()
-            return await self._end(self._scripts_used_up(ending))
+            warnings = (fact.warning for fact in state.unpriced.values())
+            return await self._end(self._scripts_used_up(ending).warned(*warnings))
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
@@ -147,8 +153,10 @@ class Run:
                 strategies=team.strategies(),
                 origin=beginning.origin,
                 history=recorder.keep_messages(history),
+                limits=beginning.limits.bounds if beginning.limits else None,
             ),
         )
+        self._state.limits = beginning.limits
         # As recorded, so that a resumed run begins at the same instant.
         self._past.started_at = self._state.now = event.time
         self._state.task = task
@@ -168,6 +176,7 @@ class Run:
                 )
         state = self._state
         state.seed, state.now = started.seed, self._past.started_at
+        state.limits = Limits.of(started.limits) if started.limits else None
         self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
@@ -189,7 +198,7 @@ class Run:
     async def _end(self, ending: Ending) -> RunResult:
         seconds = self._seconds()
         recorder = self._state.recorder
-        self._over = True
+        self._over = self._state.closing = True  # also for a task that a strategy made by itself and left behind
         recorder.add(
             "",
             "",

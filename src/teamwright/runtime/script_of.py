@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from teamwright.agents.handoff import KEY, fields_of, written
 from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools import final_response
 from teamwright.journal.protocol import Journal
@@ -64,11 +65,17 @@ def _turn_rules(
         return
     messages = past.messages(ending.messages)
     text = messages[-1].content if messages else ""
+    handover = ending.handoff if ending.handoff and ending.handoff.own else None
+    if handover is not None:
+        text = written(text, handover)
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
-        yield Rule.model_validate({"agent": member, "json": past.value(ending.data), "times": 1})
+        data = past.value(ending.data)
+        if handover is not None and isinstance(data, dict):
+            data = {**data, KEY: fields_of(handover)}
+        yield Rule.model_validate({"agent": member, "json": data, "times": 1})
     else:
         yield Rule(agent=member, reply=text, times=1)
 

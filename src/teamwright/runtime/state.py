@@ -10,19 +10,22 @@ from typing import NamedTuple
 
 import anyio
 
-from teamwright.budget.ledger import Account, Ledger
+from teamwright.budget.ledger import Account
+from teamwright.budget.money import dollars
 from teamwright.bus import Bus
 from teamwright.errors import NonDeterminism, TeamwrightError
 from teamwright.runtime.limiter import Limiters
+from teamwright.runtime.ownership import Ownership
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EXPIRED, Past, Spending
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
-from teamwright.values.events import Body, Event, ScopeWaited
+from teamwright.values.events import Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
+from teamwright.values.usage import Amounts
 from teamwright.workspace.store import Store
 
 WORTH_NOTING = 0.01
@@ -50,7 +53,7 @@ class RunState:
     wall: Callable[[], float]
     read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
     limiters: Limiters = field(default_factory=Limiters)
-    ledger: Ledger = field(default_factory=Ledger)
+    limits: Limits | None = None
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None
     closing: bool = False
@@ -67,7 +70,12 @@ class RunState:
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
     tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
     questions: dict[str, Waiting] = field(default_factory=dict[str, "Waiting"])
+    unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     call_returned: Callable[[], None] = lambda: None
+    ownership: Ownership = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ownership = Ownership(self.turnstile)
 
     def arrived(self, event: Event) -> None:
         """Something has reached the run: from here on it is past, in time and in what can be seen."""
@@ -118,7 +126,22 @@ class RunState:
 
     def account(self, scope: str, limits: Limits | None, parent: Account | None) -> Account | None:
         """The account of a scope; a scope without limits uses the one around it."""
-        if limits is None or (limits.tokens is None and limits.calls is None):
+        if limits is None or not limits.counted:
             return parent
-        spent = self.past.spent[scope]
-        return Account(scope, limits, parent, spent.tokens, spent.calls)
+        return Account(scope, limits, parent, self.past.spent[scope].cost)
+
+    def bound(self, scope: str, limits: Limits) -> None:
+        """Write down, once, that these limits hold in a scope."""
+        if scope not in self.past.opened and limits.bounds.given:
+            self.past.opened.add(scope)
+            before = self.past.spent.get(scope)
+            spent = before and Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
+            self.recorder.add(scope, "", BudgetOpened(limits=limits.bounds, spent=spent))
+
+    def give_way(self, key: str, account: Account | None) -> None:
+        """A fork asks this anew: what had been spent on it is charged no longer, in no account around it."""
+        levels = [(level, self.past.spent[level.name]) for level in account.chain()] if account else []
+        before = [spent.cost for _, spent in levels]
+        self.past.give_way(key)
+        for (level, spent), once in zip(levels, before, strict=True):
+            level.correct(once, spent.cost)

@@ -47,13 +47,20 @@ class Turnstile:
         self._agents: set[str] = set()
         self._blocked: Counter[str] = Counter()
         self.when_idle: Callable[[], None] | None = None
+        self.when_unwound: Callable[[], None] | None = None
+        self.when_still: Callable[[], None] | None = None
         self.people_asked = 0
 
     def open_lane(self, around: Lane | None = None) -> Lane:
         """A new branch begins, at work."""
         self._lanes += 1
         self._opened += 1
-        return Lane(self._opened, around)
+        return Lane(self._opened, around, self.when_still)
+
+    @property
+    def opened(self) -> int:
+        """How many branches have begun so far; the number of the last of them."""
+        return self._opened
 
     def close_lane(self, lane: Lane) -> None:
         """A branch has ended."""
@@ -133,7 +140,14 @@ class Turnstile:
     def unwound(self) -> None:
         """It has stopped."""
         self._unwinding -= 1
+        if not self._unwinding and self.when_unwound is not None:
+            self.when_unwound()
         self._settle()
+
+    @property
+    def unwinding(self) -> bool:
+        """Whether anything is being stopped at this moment."""
+        return self._unwinding > 0
 
     def withdraw(self, key: str) -> None:
         """Nobody waits for this key any more; if something is on its way there, it is dropped."""
@@ -160,6 +174,18 @@ class Turnstile:
             self._rejoining = [one for one in self._rejoining if one[1] is not future]
             self.unpark(lane)
             raise
+
+    async def hold(self, lane: Lane, ready: asyncio.Future[None], agent: str) -> None:
+        """Wait for something inside the run; whoever brings it about unparks the branch in the same moment."""
+        self._blocked[agent] += 1
+        self.park(lane)
+        try:
+            await ready
+        except asyncio.CancelledError:
+            self.unpark(lane)
+            raise
+        finally:
+            self._blocked[agent] -= 1
 
     async def caught_up(self, lane: Lane, agent: str) -> None:
         """Wait until everything that was recorded before has been delivered."""

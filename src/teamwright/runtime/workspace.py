@@ -12,7 +12,7 @@ from teamwright.errors import MisplacedEffect, StaleWrite
 from teamwright.values.events import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.turns import Failure, Reply
-from teamwright.values.workspace import Artifact, Held
+from teamwright.values.workspace import POINTER, Artifact, Held
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
@@ -39,6 +39,11 @@ class RunWorkspace:
     def __init__(self, context: RunContext, horizon: Horizon) -> None:
         self._context, self.horizon = context, horizon
         self._writes = self._artifacts = 0
+
+    @property
+    def run_id(self) -> str:
+        """The run that it belongs to."""
+        return self._context.run.run_id
 
     @property
     def task(self) -> str:
@@ -146,7 +151,7 @@ class RunWorkspace:
         context, run = self._context, self._context.run
         if not context.agent_scope:
             raise MisplacedEffect(join_key(context.path, "open"))
-        body = artifact if isinstance(artifact, str) else artifact.hash
+        body = artifact.removeprefix(POINTER) if isinstance(artifact, str) else artifact.hash
         await run.recorder.durable()
         found: JsonValue = from_json((await run.read_bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)

@@ -41,7 +41,7 @@ class Briefing:
         self._task, self._members = task, members
         self._prompt = Template(prompt, ARK_FIELDS)
         self._shown = self._prompt.uses
-        self._whole = task.settings.share == "transcript"
+        self._whole = task.settings.share != "output"
         self._latest: tuple[Message, ...] = ()
         self._before = self._opening(task.history)
 

@@ -7,22 +7,25 @@ from itertools import islice
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import nearest
-from teamwright.planning.graph import MOST_SUGGESTIONS, Graph, faults
-from teamwright.strategies.conditions import Condition
-from teamwright.strategies.flow import KNOWN, Flow, Step, nodes_of
-from teamwright.strategies.parts import FailurePolicy
+from teamwright.planning.graph import MOST_SUGGESTIONS, Graph
+from teamwright.planning.planner import nodes_of
+from teamwright.strategies.flow import Flow, Part
+from teamwright.strategies.outlook import Outlook
+from teamwright.strategies.parts import part_turn
+from teamwright.strategies.planned import StepOptions, of_steps, plan_flaws, template_flaws
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Arrow, Node, Sketch, when
-from teamwright.strategies.templates import Template
+from teamwright.values.names import NAME
+from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
+from teamwright.values.turns import Turn
 
 
-class DagOptions(FailurePolicy):
+class DagOptions(StepOptions):
     """The steps, and how they are worked through."""
 
-    steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
     max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
     answer: str | None = Field(default=None, description="the step that gives the team's answer; else the last one")
 
@@ -35,7 +38,7 @@ class Dag:
     """
 
     name = "dag"
-    version = 1
+    version = 2
     options = DagOptions
     unused = ("max_turns", "on_max_turns")
 
@@ -43,15 +46,10 @@ class Dag:
         """Steps must make a graph without circles, and each must have somebody to work on it."""
         options = settings.read(DagOptions)
         found = [
-            Flaw(one.text, ("steps", one.step, "id") if one.need is None else ("steps", one.step, "needs", one.need))
-            for one in faults(nodes_of(options.steps))
+            *plan_flaws(options.steps),
+            *islice(_unassigned(options.steps, {member.name for member in members}), MOST_SUGGESTIONS),
+            *template_flaws(options.steps),
         ]
-        found += islice(_unassigned(options.steps, {member.name for member in members}), MOST_SUGGESTIONS)
-        for index, step in enumerate(options.steps):
-            if step.when is not None and (problem := Condition(step.when).problem(KNOWN)):
-                found.append(Flaw(problem, ("steps", index, "when")))
-            if step.task is not None and (problem := Template(step.task).problem(KNOWN)):
-                found.append(Flaw(problem, ("steps", index, "task")))
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
             found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
         return found
@@ -68,10 +66,14 @@ class Dag:
         arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
         return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
 
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """A turn for each step."""
+        return of_steps(settings.read(DagOptions).steps)
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the steps; what they said stands in topological order, the answer last."""
         options, talk = task.settings.read(DagOptions), Talk(task)
-        flow = Flow(task, options.steps, options, members)
+        flow = Flow(task, options.steps, options, ByName(task, members))
         await flow.run(options.max_parallel, ctx)
         replies, answer = flow.parts.replies, options.answer
         order = flow.graph.order
@@ -86,12 +88,35 @@ class Dag:
         return talk.ended("done").changed(data=flow.data(answer))
 
 
+class ByName:
+    """Each step is the work of whom it names, or of the member that is called like it, and nobody says more."""
+
+    def __init__(self, task: Task, members: Members) -> None:
+        self._task, self._members = task, members
+
+    def worker(self, step: Step, ctx: Context) -> Agent:
+        """Whom it names."""
+        return self._members.named(step.agent or step.id)
+
+    def turn(self, part: Part) -> Turn:
+        """What the steps it needs came to, and its task."""
+        return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
+
+    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
+        """Nothing."""
+        return True
+
+    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Nothing."""
+
+
 def _about(step: Step, answer: str | None) -> str:
-    return " · ".join(filter(None, (when(step.when), "gives the answer" if step.id == answer else "")))
+    owns = f"owns {', '.join(step.owns)}" if step.owns else ""
+    return " · ".join(filter(None, (when(step.when), owns, "gives the answer" if step.id == answer else "")))
 
 
 def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:
     for index, step in enumerate(steps):
-        if step.agent is None and step.id not in names:
+        if step.agent is None and step.id not in names and NAME.fullmatch(step.id):
             text = f"the step {step.id!r} names no agent, and no member is called like it; {nearest(step.id, names)}"
             yield Flaw(text, ("steps", index, "id"))

@@ -90,7 +90,7 @@ class Trail:
         for edge in edges:
             self._edges[edge.source].append(edge)
         self._turns = dict.fromkeys(self._edges, 0)
-        self._replies: dict[str, JsonValue] = {}
+        self._replies: dict[str, Reply] = {}
         self._heard = Reply()
         self.failure: Failure | None = None
         self.last: str | None = None
@@ -103,7 +103,7 @@ class Trail:
             self.failure, self._heard = reply, Reply()
         else:
             self.failure, self._heard = None, reply
-            self._replies[member] = {"text": reply.text, "data": reply.data}
+            self._replies[member] = reply
 
     def ways_on(self) -> Iterator[Edge]:
         """The edges that are open from the member that had its turn, in order.
@@ -125,14 +125,26 @@ class Trail:
         return bool(self._edges[member])
 
     def names(self) -> Names:
-        """The values that edges may read."""
+        """The values that conditions may read: what members said in full."""
+        replies: dict[str, JsonValue] = {name: _said(reply.full) for name, reply in self._replies.items()}
+        return self._names(self._heard.full, replies)
+
+    def told(self) -> Names:
+        """The values that may go on to the next member: what others are told."""
+        return self._names(self._heard, {name: _said(reply) for name, reply in self._replies.items()})
+
+    def _names(self, heard: Reply, replies: dict[str, JsonValue]) -> Names:
         turns = cast("dict[str, JsonValue]", self._turns)
         shared = {name: self._workspace.get(name) for name in self._workspace.names()}
         return {
-            "text": self._heard.text,
-            "data": self._heard.data,
+            "text": heard.text,
+            "data": heard.data,
             ERROR: self.failure.error if self.failure else None,
             "task": self._task.text,
-            "state": {"turn": sum(self._turns.values()), "turns": turns, "replies": self._replies},
+            "state": {"turn": sum(self._turns.values()), "turns": turns, "replies": replies},
             "workspace": {name: held.value for name, held in shared.items() if held is not None},
         }
+
+
+def _said(reply: Reply) -> JsonValue:
+    return {"text": reply.text, "data": reply.data}

@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.answers import Unreadable, read_answer
-from teamwright.strategies.parts import FailurePolicy, Parts, part_turn, result_of
+from teamwright.strategies.outlook import Outlook
+from teamwright.strategies.parts import BUDGET, FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Arrow, Node, Sketch, places
 from teamwright.strategies.templates import Template
@@ -98,6 +99,12 @@ class FanOut:
             arrows += [Arrow(source=worker.id, to=last.id) for worker in workers]
         return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
 
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """A turn for each chunk that is known, and one to put them together."""
+        options = settings.read(FanOutOptions)
+        chunks = dict.fromkeys(_names(options.chunks or ()), 0)
+        return chunks | {"aggregate": 0} if chunks and options.aggregator else chunks
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Split, work on all chunks under the limit, put together."""
         options, talk = task.settings.read(FanOutOptions), Talk(task)
@@ -110,11 +117,12 @@ class FanOut:
         job = Job(task, options, tuple(chunks or ()))
         parts = await job.work(_workers(members, options), ctx)
         if ended := parts.end(talk, job.names):
-            return ended
+            unpaid = ended.failure is not None and ended.failure.error == BUDGET
+            return ended.changed(data=job.results(parts, gaps=True)) if unpaid else ended
         if not job.chunks:
             talk.warnings.append(f"{options.splitter!r} made no chunks, so there was nothing to work on")
         if options.aggregator is None:
-            return talk.ended("done").changed(data=job.results(parts))
+            return talk.ended("done").changed(data=job.results(parts, gaps=options.on_failure == "collect"))
         turn = job.summary(parts)
         reply = await ctx.ask(members.named(options.aggregator), turn, key="aggregate")
         return talk.take(reply) or talk.ended("done")
@@ -157,7 +165,7 @@ class Job:
     @property
     def names(self) -> Sequence[str]:
         """The names of the chunks, in their order."""
-        return [f"chunk-{number}" for number in range(1, len(self.chunks) + 1)]
+        return _names(self.chunks)
 
     async def work(self, workers: Sequence[Agent], ctx: Context) -> Parts:
         """Let the workers work on all chunks; a failed one leaves the others alone unless the options say otherwise."""
@@ -168,13 +176,13 @@ class Job:
                 branches.start(name, partial(parts.work, name, worker, tell))
         return parts
 
-    def results(self, parts: Parts) -> list[JsonValue]:
-        """What came of the chunks, in their order; of a failed one nothing, or null where failures are collected."""
+    def results(self, parts: Parts, *, gaps: bool) -> list[JsonValue]:
+        """What came of the chunks, in their order; of a failed one nothing, or null with `gaps`."""
         found: list[JsonValue] = []
         for name in self.names:
             if reply := parts.replies.get(name):
                 found.append(result_of(reply))
-            elif self.options.on_failure == "collect":
+            elif gaps:
                 found.append(None)
         return found
 
@@ -218,3 +226,7 @@ class Job:
 
 def _message(name: str, chunk: JsonValue) -> Message:
     return Message(name=name, content=chunk if isinstance(chunk, str) else to_json(chunk).decode(), role="user")
+
+
+def _names(chunks: Sequence[JsonValue]) -> Sequence[str]:
+    return [f"chunk-{number}" for number in range(1, len(chunks) + 1)]

@@ -10,6 +10,7 @@ from pydantic import Field
 from teamwright.agents.protocol import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.edges import Edge, Trail, arrows_of, edge_flaws
+from teamwright.strategies.outlook import Outlook, in_turns
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Sketch, places
 from teamwright.strategies.stopping import out_of_turns
@@ -57,6 +58,10 @@ class Graph:
         """The members and the ways between them."""
         return Sketch(nodes=places(members), arrows=arrows_of(settings.read(GraphOptions).edges))
 
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """As many turns as there may be."""
+        return in_turns(settings)
+
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask, and go on."""
         talk, edges = Talk(task), task.settings.read(GraphOptions).edges
@@ -66,7 +71,7 @@ class Graph:
             if limit is not None and number > limit:
                 return out_of_turns(talk, task.settings, f"{limit} turns")
             try:
-                turn = edge.changed(talk.turn(number), trail.names) if edge else talk.turn(number)
+                turn = edge.changed(talk.turn(number), trail.told) if edge else talk.turn(number)
                 reply = await ctx.ask(member, turn, key=f"turn-{number}/{member.name}")
                 trail.take(member.name, reply)
                 ended = None if isinstance(reply, Failure) else talk.take(reply)

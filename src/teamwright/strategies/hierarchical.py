@@ -66,6 +66,10 @@ class Hierarchical:
             found.append(Flaw("'hierarchical' counts decisions: set max_iterations in its options, not max_turns"))
         return found
 
+    def lead(self, settings: Settings, members: Members) -> str:
+        """The orchestrator."""
+        return settings.read(HierarchicalOptions).orchestrator
+
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The orchestrator over the specialists, who answer to it."""
         options = settings.read(HierarchicalOptions)
@@ -141,7 +145,7 @@ class Office:
 
     async def delegate(self, decision: Delegate, number: int, ctx: Context) -> Outcome | None:
         """Let specialists work side by side, and take what they said in the order of delegation."""
-        history = self._said.history() if self._task.settings.share == "transcript" else EMPTY
+        history = EMPTY if self._task.settings.share == "output" else self._said.history()
         parts, who = Parts(self.options), dict[str, str]()
         async with ctx.branches(self.options.limit, until=lambda: parts.over) as branches:
             for place, one in enumerate(decision.delegations, start=1):
@@ -198,7 +202,10 @@ class Office:
             self._note(specialist, f"There is no answer from {specialist!r}.")
             return
         self._said.extend(reply.messages)
-        self._note(specialist, reply.text)
+        if reply.whole is None:
+            self._note(specialist, reply.text)
+        else:
+            self._minutes.extend(reply.messages)
 
     def _note(self, name: str, text: str, role: Role = "assistant") -> None:
         most = self.options.shown_characters

@@ -6,13 +6,16 @@ Manifests and teams made in Python are checked here, by the same rules, for ever
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
 from teamwright.values.frozen import Value
+from teamwright.values.names import suggest_name
 
 Path = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
@@ -27,19 +30,19 @@ class Named(NamedTuple):
 
 
 def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw]:
-    """Everything that is wrong with a team's settings."""
-    found = misfits(strategy, settings.options)
-    if found:
-        return found
-    known = {member.name for member in members}
+    """Everything that is wrong with a team's settings; nothing that only follows from something else."""
+    found, known = list[Flaw](), {member.name for member in members}
     for named in names_in(strategy, settings.options):
         if named.kind == "member" and named.name not in known:
             found.append(Flaw(f"{named.name!r} is not a member", named.at))
         elif named.name not in members.names:
             found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
-    if found:
-        return found
-    return [Flaw(one) if isinstance(one, str) else one for one in strategy.problems(settings, members)]
+    wrong = misfits(strategy, settings.options)
+    usable = as_far_as_it_fits(strategy, settings.options)
+    if found or usable is None:
+        return [*wrong, *found]
+    objections = strategy.problems(replace(settings, options=usable), members)
+    return [*wrong, *(Flaw(one) if isinstance(one, str) else one for one in objections)]
 
 
 def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
@@ -51,12 +54,31 @@ def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
         model.model_validate(options)
     except ValidationError as error:
         return [
-            Flaw(
-                f"{'.'.join(map(str, one['loc'])) or 'options'}: {one['msg'].removeprefix('Value error, ')}", one["loc"]
-            )
-            for one in error.errors(include_url=False, include_input=False)
+            Flaw(f"{'.'.join(map(str, one['loc'])) or 'options'}: {_words(one)}", one["loc"])
+            for one in error.errors(include_url=False)
+            if one["type"] != "too_short" or not one["input"]  # else items are missing that are wrong themselves
         ]
     return []
+
+
+def _words(error: ErrorDetails) -> str:
+    """What is wrong, for people; the patterns that there are in options are those of names."""
+    if error["type"] == "string_pattern_mismatch":
+        form = "use letters, digits, '.', '_' and '-', at most 64, starting with a letter or digit"
+        return f"{error['input']!r} is no name: {form}; for example {suggest_name(error['input'])!r}"
+    return error["msg"].removeprefix("Value error, ")
+
+
+def as_far_as_it_fits(strategy: Strategy, options: Mapping[str, JsonValue]) -> Mapping[str, JsonValue] | None:
+    """The options without fields that break their form; nothing where the strategy has no other value for them."""
+    model, wrong = options_of(strategy), {flaw.at[0] if flaw.at else "" for flaw in misfits(strategy, options)}
+    if model is None or not wrong:
+        return options
+    known = cast("Mapping[str, Schema]", schema_of(model).get("properties", {}))
+    if any(name == "" or (name in known and known[name].get("default") is None) for name in map(str, wrong)):
+        return None
+    kept = {name: value for name, value in options.items() if name not in wrong}
+    return None if misfits(strategy, kept) else kept
 
 
 def names_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Named]:
@@ -66,6 +88,15 @@ def names_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Named
         return []
     schema = schema_of(model)
     return list(_names(cast("JsonValue", options), schema, cast("Schema", schema.get("$defs", {})), ()))
+
+
+def rename(options: dict[str, JsonValue], at: Path, name: str) -> None:
+    """Put another name where one stands in these options; one that is a key stays."""
+    around = cast("dict[str | int, JsonValue]", options)
+    for step in at[:-1]:
+        around = cast("dict[str | int, JsonValue]", around[step])
+    if isinstance(around[at[-1]], str):
+        around[at[-1]] = name
 
 
 @cache

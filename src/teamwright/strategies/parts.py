@@ -19,6 +19,8 @@ from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Purpose, Reply, Turn
 
 MOST_NAMED = 5
+BUDGET = "budget"
+"""What a part fails with that its budget does not pay for."""
 WORK = "work"
 """The key of a part's one ask, within the branch that bears the part's name."""
 
@@ -68,7 +70,11 @@ class Parts:
         reply = await ctx.ask(member, turn, key=WORK)
         if isinstance(reply, Failure):
             self.fail(name, reply)
-            return
+        else:
+            self.take(name, reply)
+
+    def take(self, name: str, reply: Reply) -> None:
+        """Take in what came of the part of this name."""
         self.replies[name] = reply
         if reply.signal == "terminate" and self._last is None:
             self._last, self.over = name, True
@@ -89,18 +95,24 @@ class Parts:
         Whoever terminated the team has the last word; a failure that came before and fails the team still does. With
         `need_one`, no reply at all is nothing to go on with.
         """
-        failed: list[str] = []
-        for name in order:
+        failed, count = list[str](), 0
+        for count, name in enumerate(order, start=1):  # noqa: B007 - how many there are is needed below
             if name in self.failures:
                 failed.append(name)
             elif name in self.replies and name != self._last:
                 talk.add(self.replies[name])
         if self._last is not None:
             talk.add(self.replies[self._last])
-        fatal = [name for name in failed if self.is_fatal(name)]
+        unpaid = [name for name in failed if self.failures[name].error == BUDGET]
+        broken = [name for name in failed if name not in unpaid]
+        fatal = [name for name in (*broken, *unpaid) if self.is_fatal(name)]
         if fatal or (need_one and failed and not self.replies):
-            return talk.failed(self._failure(fatal or failed))
-        talk.warnings += [f"{name}: {self.failures[name].skipped}" for name in failed]
+            names = fatal or [*broken, *unpaid]
+            return talk.failed(self._unpaid(unpaid, count) if names == unpaid else self._failure(names))
+        talk.warnings += [f"{name}: {self.failures[name].skipped}" for name in broken]
+        if unpaid:
+            talk.short_of_budget = True
+            talk.warnings.append(self._unpaid(unpaid, count).message)
         return None if self._last is None else talk.ended("terminated")
 
     def _failure(self, names: list[str]) -> Failure:
@@ -108,14 +120,26 @@ class Parts:
         first, others = self.failures[names[0]], names[1:]
         where = names[0]
         if others:
-            more = ", …" if len(others) > MOST_NAMED else ""
-            where += f"; {len(others)} more failed: {', '.join(others[:MOST_NAMED])}{more}"
+            where += f"; {len(others)} more failed: {_listed(others)}"
         return first.changed(message=f"{first.message} ({where})", optional=False)
+
+    def _unpaid(self, names: list[str], count: int) -> Failure:
+        """That the budget did not pay for these parts, and why not for the first of them."""
+        first = self.failures[names[0]]
+        if len(names) == count == 1:
+            return first.changed(optional=False)
+        text = f"{len(names)} of {count} parts were not afforded ({_listed(names)}): {first.message}"
+        return Failure(member="", error=BUDGET, message=text, messages=first.messages)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def result_of(reply: Reply) -> JsonValue:
-    """What a part came to: its data, where it has some, or else its text."""
-    return reply.text if reply.data is None else reply.data
+    """What a part came to: its data, where it has some, or else its text; in full, for results."""
+    full = reply.full
+    return full.text if full.data is None else full.data
 
 
 def part_turn(

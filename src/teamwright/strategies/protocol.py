@@ -5,7 +5,7 @@ A strategy is deterministic: it reaches members, time and chance only through th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeVar, overload
 
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import UnknownName
+from teamwright.values.envelope import Handoff
 from teamwright.values.frozen import Value
 from teamwright.values.messages import EMPTY, Conversation, History, Message
 from teamwright.values.results import Outcome, StopReason
@@ -30,6 +31,7 @@ class Settings:
     max_turns: int | None = None
     on_max_turns: Literal["stop", "fail"] = "stop"
     options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    handoff: Handoff | None = None
 
     def read(self, model: type[V]) -> V:
         """The options as the strategy's own model; they were checked against it when the team was made."""
@@ -92,7 +94,8 @@ class Strategy(Protocol):
 
     A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any. Where it
     lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing. One that has a
-    `sketch` says how its team is drawn.
+    `sketch` says how its team is drawn, and `lead(settings, members)` is the name of the member or helper who leads it,
+    if any. `share` is how its members share where a team does not say.
     """
 
     @property
@@ -120,11 +123,22 @@ def options_of(strategy: Strategy) -> type[Value] | None:
     return getattr(strategy, "options", None)
 
 
+def share_of(strategy: Strategy) -> Share:
+    """How members share where their team does not say."""
+    return getattr(strategy, "share", "transcript")
+
+
+def lead_of(strategy: Strategy, settings: Settings, members: Members) -> str | None:
+    """The member or helper who leads a team, by name, if anybody does."""
+    lead: Callable[[Settings, Members], str | None] | None = getattr(strategy, "lead", None)
+    return lead(settings, members) if lead else None
+
+
 class Talk:
     """A team's conversation while it runs: what the next member is told, and what has been said.
 
     With `share: transcript` a member is told everything, the task last. With `share: output` it is told only what the
-    one before said, as its task.
+    one before said, as its task. With `share: a2a_lite` replies are envelopes already, and all of them are told.
     """
 
     def __init__(self, task: Task) -> None:
@@ -134,10 +148,11 @@ class Talk:
         self._start = len(self._said)
         self._last: Reply | None = None
         self.warnings: list[str] = []
+        self.short_of_budget = False
 
     def turn(self, number: int) -> Turn:
         """What the next member is told."""
-        if self._task.settings.share == "transcript":
+        if self._task.settings.share != "output":
             return Turn(self._task.text, self._said.history(), number)
         if self._last is None:
             return Turn(self._task.text, self._task.history, number)
@@ -149,6 +164,8 @@ class Talk:
         self._last = reply
         if reply.stop_reason != "max_turns":  # a nested team that has had its turns has ended well
             self.warnings.extend(reply.warnings)
+        if reply.stop_reason == "budget":
+            self.short_of_budget = True
 
     def take(self, reply: Reply | Failure) -> Outcome | None:
         """Take in what came of an ask; the outcome, if this ends the team."""
@@ -171,12 +188,17 @@ class Talk:
         return self._said.since(self._start)
 
     def ended(self, stop_reason: StopReason, *warnings: str) -> Outcome:
-        """The outcome when all went well: the last reply is the answer."""
+        """The outcome when all went well: the last reply is the answer.
+
+        Where the budget did not pay for all of the work, that is what stopped it.
+        """
         last = self._last
+        if self.short_of_budget and stop_reason == "done":
+            stop_reason = "budget"
         return Outcome(
             stop_reason=stop_reason,
             messages=self.messages,
-            data=last.data if last else None,
+            data=last.full.data if last else None,
             warnings=(*self.warnings, *warnings),
         )
 

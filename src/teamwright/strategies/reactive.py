@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple, cast
 
@@ -16,6 +17,7 @@ from teamwright.agents.protocol import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.answers import Unreadable
 from teamwright.strategies.conditions import Condition
+from teamwright.strategies.handoffs import briefly, policy_of
 from teamwright.strategies.parts import result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.reactions import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
@@ -134,7 +136,7 @@ class Network:
             if isinstance(reply, Failure):
                 return Done(work, replies, reply)
             replies.append(reply)
-            reaction = read_reaction(reply)
+            reaction = read_reaction(reply.full)
             if not isinstance(reaction, Unreadable):
                 return Done(work, replies, reaction)
             if reply.signal == "terminate":
@@ -183,7 +185,7 @@ class Network:
 
     def _following(self, work: Work, reaction: Reaction, reply: Reply) -> Iterator[TeamEvent]:
         """The events that follow from a reply: those it names, then those that are declared."""
-        names: dict[str, JsonValue] = {"data": reply.data, "text": reply.text, "state": self._state}
+        names: dict[str, JsonValue] = {"data": reply.full.data, "text": reply.full.text, "state": self._state}
         named = [(one.type, one.data) for one in reaction.events]
         declared = [
             (one.type, result_of(reply))
@@ -240,9 +242,13 @@ class Network:
 
     def _told(self, work: Work) -> Told:
         """What the member of a reaction is told, as things stand when it begins."""
-        if self._task.settings.share == "transcript":
-            wants_form = not work.subscription.emits
+        settings, wants_form = self._task.settings, not work.subscription.emits
+        if settings.share == "transcript":
             return Told(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
+        if settings.share == "a2a_lite":
+            most = policy_of(settings.handoff).max_summary_chars
+            event, state = replace(work.event, data=briefly(work.event.data, most)), briefly(self._state, most)
+            return Told(event, cast("dict[str, JsonValue]", state), self.talk.history, self._task.text, wants_form)
         return Told(work.event, dict(self._state), EMPTY if work.event.cause else self._task.history)
 
     def _outcome(self) -> Outcome:

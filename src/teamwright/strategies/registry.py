@@ -19,6 +19,10 @@ OWN = {
     "dag": "teamwright.strategies.dag:Dag",
     "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
     "reactive": "teamwright.strategies.reactive:Reactive",
+    "single": "teamwright.strategies.single:Single",
+    "lead_subagent": "teamwright.strategies.lead_subagent:LeadSubagent",
+    "star_team": "teamwright.strategies.star_team:StarTeam",
+    "mesh_team": "teamwright.strategies.mesh_team:MeshTeam",
 }
 
 

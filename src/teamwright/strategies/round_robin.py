@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from teamwright.agents.protocol import Context
+from teamwright.strategies.outlook import Outlook
 from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
 from teamwright.strategies.sketch import Arrow, Sketch, in_line, places
 from teamwright.strategies.stopping import can_terminate, out_of_turns
@@ -32,6 +33,11 @@ class RoundRobin:
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
         return Sketch(nodes=nodes, arrows=(*in_line(nodes), again))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """As many rounds as there may be."""
+        rounds = range(1, (settings.max_turns or 0) + 1)
+        return {f"round-{round_}/{member.name}": 0 for round_ in rounds for member in members}
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Go round; the warning at the end names the limit that was reached."""

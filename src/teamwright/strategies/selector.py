@@ -11,6 +11,7 @@ from teamwright.agents.protocol import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.briefing import PROMPT, Briefing, prompt_problem
 from teamwright.strategies.edges import Edge, Trail, arrows_of, edge_flaws
+from teamwright.strategies.outlook import Outlook, in_turns
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.selection import Chosen, read_selection
 from teamwright.strategies.sketch import Arrow, Node, Sketch, places
@@ -66,6 +67,10 @@ class Selector:
                 found.append(Flaw(text, ("edges", index)))
         return found
 
+    def lead(self, settings: Settings, members: Members) -> str | None:
+        """Whoever chooses."""
+        return settings.read(SelectorOptions).agent
+
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Whoever chooses before those who are chosen, and the ways between these."""
         options = settings.read(SelectorOptions)
@@ -75,6 +80,10 @@ class Selector:
         chooser = Node(id="select", agent=options.agent, about="chooses who speaks next")
         chosen = (Arrow(source=chooser.id, to=node.id, label="chooses") for node in nodes)
         return Sketch(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """As many turns as there may be."""
+        return in_turns(settings)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Choose, ask, and so on."""
@@ -140,7 +149,7 @@ class Chair:
     def turn(self, number: int, edge: Edge | None) -> Turn:
         """What the one who was chosen is told."""
         turn = self.talk.turn(number)
-        return edge.changed(turn, self._trail.names) if edge else turn
+        return edge.changed(turn, self._trail.told) if edge else turn
 
     def take(self, member: str, reply: Reply | Failure) -> Outcome | None:
         """Take in what came of a turn; the outcome, if this ends the team."""

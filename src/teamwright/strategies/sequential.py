@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from teamwright.agents.protocol import Context
+from teamwright.strategies.outlook import Outlook
 from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
 from teamwright.strategies.sketch import Sketch, in_line, places
 from teamwright.values.results import Outcome
@@ -24,6 +25,10 @@ class Sequential:
         """A line."""
         nodes = places(members)
         return Sketch(nodes=nodes, arrows=in_line(nodes))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """Everybody once."""
+        return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask everyone in turn; a failure ends the team, and so does a member that terminates."""

@@ -17,13 +17,14 @@ from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName,
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.limits import Pace
 from teamwright.values.specs import (
     HIDDEN,
     TERMINATE,
     AgentSpec,
     AnyModel,
     FallbackModel,
+    FilesSpec,
+    FilesTool,
     Manifest,
     NamedModel,
     ServerModel,
@@ -31,6 +32,8 @@ from teamwright.values.specs import (
 )
 
 SCRIPTED = "scripted:"
+ECONOMY = "economy"
+"""The name of the model that agents fall to when their team cuts back, where they have no other."""
 
 
 @dataclass(slots=True)
@@ -92,6 +95,8 @@ class Builder:
                 strategy=spec.strategy,
                 description=spec.description,
                 share=spec.share,
+                handoff=spec.handoff,
+                degradation=spec.degradation,
                 max_turns=spec.max_turns,
                 on_max_turns=spec.on_max_turns,
                 limits=spec.limits,
@@ -126,13 +131,12 @@ class Builder:
                 isolate=spec.isolate,
                 can_terminate=TERMINATE in spec.tools,
             )
-        model = self._model(spec)
+        model = self._model(spec.model)
         if spec.scripted is not None:
             return self._scripted(name, spec, spec.scripted)
         written = model.model if isinstance(model, NamedModel) else model
         if isinstance(written, str) and written.startswith(SCRIPTED):
-            pace = model if isinstance(model, NamedModel) else None
-            return self._scripted(name, spec, written.removeprefix(SCRIPTED), pace)
+            return self._scripted(name, spec, written.removeprefix(SCRIPTED), _named(model))
         if model is None:
             raise NotResumable(
                 f"The agent {name!r} was made in Python and can't be made again from the record; pass the team."
@@ -148,6 +152,8 @@ class Builder:
             output_schema=spec.output_schema,
             temperature=spec.temperature,
             max_tokens=spec.max_tokens,
+            economy=self._economy(spec, model),
+            priority=spec.priority,
             timeout=spec.timeout,
             retry=spec.retry,
             too_long=spec.too_long,
@@ -158,10 +164,15 @@ class Builder:
             models=self.models,
         )
 
-    def _model(self, spec: AgentSpec) -> AnyModel | None:
-        """The agent's model; a name from `models` stands for what is declared there."""
+    def _economy(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
+        """The cheaper model of an agent, unless that is what it has anyway."""
+        cheaper = self._model(spec.economy or (ECONOMY if ECONOMY in self.manifest.models else None))
+        return None if cheaper == model else cheaper
+
+    def _model(self, written: AnyModel | None) -> AnyModel | None:
+        """A model; a name from `models` stands for what is declared there."""
         declared = self.manifest.models
-        model = declared.get(spec.model, spec.model) if isinstance(spec.model, str) else spec.model
+        model = declared.get(written, written) if isinstance(written, str) else written
         if isinstance(model, ServerModel) and model.api_key == HIDDEN:
             raise NotResumable(
                 f"The key of {model.url} was written in the manifest, and no record keeps it: write ${{NAME}} there and"
@@ -169,7 +180,7 @@ class Builder:
             )
         return model
 
-    def _scripted(self, name: str, spec: AgentSpec, file: str, pace: Pace | None = None) -> ScriptedAgent:
+    def _scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()
         script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
         return ScriptedAgent(
@@ -189,7 +200,8 @@ class Builder:
             approve=spec.approve,
             optional=spec.optional,
             critical=spec.critical,
-            pace=pace,
+            pace=model,
+            price=model.price if model else None,
             source=str(path),
         )
 
@@ -197,8 +209,21 @@ class Builder:
         found: list[ToolLike] = []
         for tool in spec.tools:
             declared = self.manifest.tools.get(tool) if isinstance(tool, str) else None
-            found.append((str(tool), declared) if declared is not None else tool)
+            given = tool if declared is None else declared
+            if isinstance(given, FilesSpec):
+                found.append(self._files(given))
+            else:
+                found.append(tool if declared is None else (str(tool), declared))
         return found
+
+    def _files(self, spec: FilesSpec) -> FilesSpec:
+        """File tools with their folder seen from anywhere."""
+        root = spec.files.root
+        return spec if root is None else FilesSpec(files=FilesTool(root=str((self.base / root).resolve())))
+
+
+def _named(model: AnyModel | None) -> NamedModel | None:
+    return model if isinstance(model, NamedModel) else None
 
 
 def _helpers(team: TeamSpec) -> Iterable[str]:

@@ -9,6 +9,7 @@ from teamwright.agents.model import Models
 from teamwright.teams.build import SCRIPTED, Builder, replace_models
 from teamwright.teams.manifest import Loaded, load, resolve_secrets
 from teamwright.teams.team import Team
+from teamwright.values.limits import Limits
 from teamwright.values.specs import Source
 
 
@@ -40,6 +41,19 @@ def source_of(loaded: Loaded, *, team: str | None = None, model: str | None = No
 def source_with(source: Source, *, model: str) -> Source:
     """The source with this model in place of every one."""
     return source.model_copy(update={"manifest": replace_models(source.manifest, anchored(model))})
+
+
+def source_under(source: Source, limits: Limits) -> Source:
+    """The source for a run with these limits: the outermost team has none of the same kinds, which would hold too."""
+    teams, agents = source.manifest.teams, source.manifest.agents
+    owner = teams.get(source.team) or agents.get(source.team)
+    if owner is None or owner.limits is None:
+        return source
+    lifted = dict.fromkeys(limits.bounds.given)
+    updated = owner.model_copy(update={"limits": owner.limits.model_copy(update=lifted)})
+    field, declared = ("teams", teams) if source.team in teams else ("agents", agents)
+    manifest = source.manifest.model_copy(update={field: {**declared, source.team: updated}})
+    return source.model_copy(update={"manifest": manifest})
 
 
 def team_from(source: Source, models: Models | None = None) -> Team:

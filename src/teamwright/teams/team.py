@@ -11,14 +11,17 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.agents.schema import with_data, with_welcome_data
 from teamwright.agents.standing import check_standing
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
+from teamwright.strategies.handoffs import run_handing_over
 from teamwright.strategies.options import flaws
-from teamwright.strategies.protocol import Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify
+from teamwright.values.envelope import Handoff
 from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.names import check_name
+from teamwright.values.posture import Degradation
 from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns import Reply, Turn
 
@@ -39,7 +42,9 @@ class Team:
         helpers: Sequence[Agent] = (),
         strategy: str | Strategy = "sequential",
         description: str = "",
-        share: Share = "transcript",
+        share: Share | None = None,
+        handoff: Handoff | None = None,
+        degradation: Degradation = "none",
         max_turns: int | None = None,
         on_max_turns: Literal["stop", "fail"] = "stop",
         limits: Limits | None = None,
@@ -57,14 +62,16 @@ class Team:
         self.description, self.limits, self.output_schema = description, limits, output_schema
         self.recovery, self.optional, self.critical = recovery, optional, critical
         self.approve, self.notify = approve, notify
+        self.degradation: Degradation = degradation
         check_standing(name, optional=optional, critical=critical)
         if approve is not None and approve.tools:
             raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
-        self.settings = Settings(share, max_turns, on_max_turns, options or {})
+        self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, handoff)
         self.secrets: frozenset[str] = frozenset()
         self.declared: Source | None = None
+        self.bundle: dict[str, JsonValue] | None = None
         self.warnings: tuple[Problem, ...] = ()
         self._check()
 
@@ -93,16 +100,22 @@ class Team:
             )
         )
         members = Members(self.members, self.helpers)
-        outcome = await self.strategy.run(Task(turn.task, turn.history, self.settings), members, ctx)
+        task, handover = Task(turn.task, turn.history, self.settings), None
+        if self.settings.share == "a2a_lite":
+            above = turn.handoff is not None
+            outcome, handover = await run_handing_over(self.strategy, task, members, ctx, above=above)
+        else:
+            outcome = await self.strategy.run(task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
             said = f"{failure.member!r} failed: {failure.message}" if failure.member else failure.message
-            raise MemberFailed(failure.error, said, (*outcome.messages, *failure.messages))
+            raise MemberFailed(failure.error, said, (*outcome.messages, *failure.messages), outcome.data)
         reply = Reply(
             messages=outcome.messages,
             data=outcome.data,
             stop_reason=outcome.stop_reason,
             warnings=tuple(f"{self.name}: {text}" for text in outcome.warnings),
+            handoff=handover,
         )
         if self.output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
@@ -144,6 +157,8 @@ class Team:
             strategy=self.strategy.name,
             members=tuple(member.name for member in self.members),
             share=self.settings.share,
+            handoff=self.settings.handoff,
+            degradation=self.degradation,
             max_turns=self.settings.max_turns,
             on_max_turns=self.settings.on_max_turns,
             limits=self.limits,
@@ -159,7 +174,9 @@ class Team:
     @property
     def source(self) -> Source:
         """Everything here as a declaration, from which it can be made again."""
-        return self.declared or Source(manifest=self._manifest(), team=self.name)
+        if self.declared is not None or self.bundle is None:
+            return self.declared or Source(manifest=self._manifest(), team=self.name)
+        return Source(manifest=self._manifest(), team=self.name, bundle=self.bundle)
 
     def _manifest(self) -> Manifest:
         teams: dict[str, TeamSpec] = {}

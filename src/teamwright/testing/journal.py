@@ -224,6 +224,17 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
+    def test_whoever_listens_is_told_that_something_was_sent(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            await journal.changed()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(journal.news, 0.01)
+                await anyio.sleep(0.05)
+                await journal.send("run", Pause())
+            assert await journal.letters("run")
+
+        self.check(tmp_path, check)
+
     def test_a_run_has_one_driver_at_a_time(self, tmp_path: Path) -> None:
         async def drive(journal: Journal) -> None:
             with journal.drive("run"):

@@ -175,6 +175,7 @@ class Rehearsal:
             helpers=self.helpers(plot),
             strategy=Watched(self.make()),
             share=settings.share,
+            handoff=settings.handoff,
             max_turns=settings.max_turns,
             on_max_turns=settings.on_max_turns,
             options=dict(settings.options),

@@ -13,6 +13,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import cast
 
@@ -20,6 +22,7 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.handoffs import policy_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
 from teamwright.testing.rehearsal import (
@@ -52,6 +55,8 @@ INSTEAD = {
     "time": "ctx.clock.now() and ctx.clock.sleep()", "datetime": "ctx.clock.now()", "asyncio": "ctx.branches()",
     "threading": "ctx.branches()", "concurrent": "ctx.branches()", "multiprocessing": "ctx.branches()",
 }  # fmt: skip
+
+AT_LENGTH = "the-end-of-a-long-answer"
 
 Check = Callable[[Rehearsal], Awaitable[None]]
 
@@ -228,6 +233,27 @@ async def check_terminate(trial: Rehearsal) -> None:
     _check_kept(plot.said[:1], result, "when it terminated")
 
 
+async def check_handoffs(trial: Rehearsal) -> None:
+    """With `share: a2a_lite` nobody is told what another said at length, and the result still holds all of it."""
+    settings, plot = replace(trial.settings, share="a2a_lite"), Plot()
+    lines = partial(_at_length, trial.lines, policy_of(settings.handoff).max_summary_chars)
+    result, _ = await _run(replace(trial, settings=settings, lines=lines), plot, "runs with share: a2a_lite")
+    for name, turn in plot.asked:
+        assert AT_LENGTH not in turn.prompt, (
+            f"{name!r} was told what another member said at length, with share: a2a_lite: pass on `reply.messages` and"
+            " `reply.text`, which are envelopes then, and use `reply.full` for decisions and results alone."
+        )
+    _check_kept(plot.said, result, "with share: a2a_lite")
+
+
+def _at_length(lines: Lines | None, most: int, member: str, turn: Turn) -> str | None:
+    """What a member says anyhow, or else more than an envelope holds."""
+    said = lines(member, turn) if lines else None
+    if said is not None or turn.purpose != "work":
+        return said
+    return f"{member} answers {turn.digest[:12]} at length: {'and so on ' * (most // 8)}{AT_LENGTH}"
+
+
 async def check_nesting(trial: Rehearsal) -> None:
     """A team may be a member, and the strategy's own team may be one; usage rolls up and names stay apart."""
     plot = Plot()
@@ -266,6 +292,7 @@ CHECKS: tuple[Check, ...] = (
     check_failures,
     check_cancellation,
     check_terminate,
+    check_handoffs,
     check_nesting,
 )
 
@@ -329,6 +356,9 @@ class StrategyConformance:
 
     def test_a_member_can_terminate(self) -> None:
         self.check(check_terminate)
+
+    def test_with_envelopes_nobody_is_told_a_transcript(self) -> None:
+        self.check(check_handoffs)
 
     def test_teams_nest_both_ways(self) -> None:
         self.check(check_nesting)

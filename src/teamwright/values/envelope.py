@@ -11,12 +11,19 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
-from teamwright.values.frozen import Value
+from teamwright.values.frozen import Record, Value
+from teamwright.values.messages import Message
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
+BudgetLevel = Literal["low", "medium", "high"]
+Escalate = Literal["lead", "person", "off"]
 
 ELLIPSIS = "…"
+CONTINUE = "continue"
+"""What is next where nobody said anything about it; it goes without saying."""
+ENVELOPE_TOKENS = 8
+CHARACTERS_PER_TOKEN = 4
 
 
 def _percent(value: object) -> object:
@@ -60,6 +67,36 @@ class Envelope(Value):
     next_action: Text = Field(description="what is to be done next")
 
 
+class EnvelopeMessage(Message, frozen=True, kw_only=True):
+    """What others are told of a reply: its envelope, as text. `whole` is what was said, which reaches results alone."""
+
+    envelope: Envelope
+    whole: tuple[Message, ...]
+
+    @classmethod
+    def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...]) -> EnvelopeMessage:
+        """The envelope as it is told under a name."""
+        return cls(name=name, content=envelope_text(envelope), envelope=envelope, whole=whole)
+
+
+class Handover(Record, frozen=True):
+    """What an author says of its reply for others: the part of an envelope that only it can write.
+
+    `own` says that the author wrote it, and not only its reply; `tokens` estimates how much of the turn went into
+    envelopes, those that it was told and its own.
+    """
+
+    summary: str = ""
+    status: EnvelopeStatus = "done"
+    confidence: int = 50
+    risk_level: RiskLevel = "low"
+    artifacts: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    next_action: str = CONTINUE
+    own: bool = True
+    tokens: int = 0
+
+
 class HandoffPolicy(Value):
     """How long an envelope may be."""
 
@@ -100,13 +137,49 @@ class HandoffPolicy(Value):
         """
         cut: dict[str, object] = {}
         if len(envelope.summary) > self.max_summary_chars:
-            # No blank is trimmed before the ellipsis: a summary of blanks would come out shorter than it may be.
-            cut["summary"] = envelope.summary[: self.max_summary_chars - 1] + ELLIPSIS
+            cut["summary"] = self.cut(envelope.summary)
         if len(envelope.artifacts) > self.max_artifacts:
             cut["artifacts"] = envelope.artifacts[: self.max_artifacts]
         if len(envelope.needs) > self.max_needs:
             cut["needs"] = envelope.needs[: self.max_needs]
         return envelope.model_copy(update=cut) if cut else envelope
+
+    def cut(self, text: str) -> str:
+        """A text that is no longer than a summary may be, with an ellipsis where it was."""
+        # No blank is trimmed before the ellipsis: a summary of blanks would come out shorter than it may be.
+        most = self.max_summary_chars
+        return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+
+
+class Handoff(HandoffPolicy):
+    """How the members of a team hand over to each other, with `share: a2a_lite`."""
+
+    budget: BudgetLevel = Field(
+        default="medium", description="the budget profile, which bounds summaries too: 80, 120 or 180 tokens"
+    )
+    escalate: Escalate = Field(
+        default="lead",
+        description="who rules on a reply of high or critical risk: the team's lead, or a person where it has none;"
+        " always a person; or nobody",
+    )
+
+
+def envelope_text(envelope: Envelope) -> str:
+    """An envelope as members are told it, under the name of its sender."""
+    lines = [
+        f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
+        f"summary: {envelope.summary}",
+        f"artifacts: {', '.join(envelope.artifacts)}" if envelope.artifacts else "",
+        f"needs: {', '.join(envelope.needs)}" if envelope.needs else "",
+        f"next_action: {envelope.next_action}" if envelope.next_action != CONTINUE else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def envelope_tokens(envelope: Envelope | Handover) -> int:
+    """About how many tokens an envelope takes."""
+    texts = (envelope.summary, envelope.next_action, *envelope.artifacts, *envelope.needs)
+    return ENVELOPE_TOKENS + sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
 
 
 def envelope_schema() -> dict[str, JsonValue]:

@@ -9,12 +9,22 @@ from typing import ClassVar, Literal, cast
 
 from msgspec import Struct
 
+from teamwright.values.budgets import (
+    BudgetDegraded,
+    BudgetEased,
+    BudgetExceeded,
+    BudgetOpened,
+    BudgetRefused,
+    BudgetThrottled,
+    BudgetUnpriced,
+)
+from teamwright.values.envelope import Handover, RiskLevel
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.names import join_key
 from teamwright.values.people import Answer, Intervention, Question
 from teamwright.values.results import Status, StopReason
-from teamwright.values.turns import Purpose, Signal
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.turns import Purpose, Signal, Tier
+from teamwright.values.usage import NOTHING, Amounts, Bounds, Usage
 from teamwright.values.workspace import Artifact
 
 SCHEMA_VERSION = 1
@@ -51,6 +61,7 @@ class RunStarted(Record, frozen=True):
     strategies: dict[str, int] = {}
     origin: Origin | None = None
     history: tuple[MessageRef, ...] = ()
+    limits: Bounds | None = None
 
 
 class RunResumed(Record, frozen=True):
@@ -173,6 +184,63 @@ class TeamToldBack(Record, frozen=True):
     problem: str
 
 
+class TeamEscalated(Record, frozen=True):
+    """A member's reply is of high or critical risk, so it counts only if `to` lets it pass; nobody named is a person.
+
+    `reason` says why it is a person's matter although the team has a lead.
+    """
+
+    kind: ClassVar = "team.escalated"
+    member: str
+    task_id: str
+    risk_level: RiskLevel
+    to: str = ""
+    reason: str = ""
+
+
+class TeamPlanned(Record, frozen=True):
+    """How a team is going to work through its plan, and why in this shape where that was chosen for it."""
+
+    kind: ClassVar = "team.planned"
+    topology: str
+    steps: int
+    rounds: int
+    width: int
+    lead: str = ""
+    workers: tuple[str, ...] = ()
+    tokens: int = 0
+    reason: str = ""
+
+
+class TeamTold(Record, frozen=True):
+    """Somebody tells others something in a round of a plan: `count` messages to each of them."""
+
+    kind: ClassVar = "team.told"
+    by: str
+    to: tuple[str, ...]
+    round: int
+    count: int = 1
+
+
+class TeamChannelOpened(Record, frozen=True):
+    """Two workers may talk with each other, since one is stopped at its step by what the other does."""
+
+    kind: ClassVar = "team.channel_opened"
+    step: str
+    between: tuple[str, ...]
+    reason: str
+
+
+class TeamChannelClosed(Record, frozen=True):
+    """Two workers have talked for as long as they may, or until one said that the matter is settled."""
+
+    kind: ClassVar = "team.channel_closed"
+    step: str
+    between: tuple[str, ...]
+    messages: int
+    settled: bool
+
+
 class TeamEmitted(Record, frozen=True):
     """An event within a reactive team: `event` is its id there, `cause` the one it follows from, `to` who reacts."""
 
@@ -217,6 +285,18 @@ class StepSkipped(Record, frozen=True):
     because: tuple[str, ...] = ()
 
 
+class StepHeldUp(Record, frozen=True):
+    """A step has to wait for keys that others own, or are to own before it; `by` are the first of those.
+
+    Without `step` it is the scope of this event that waits, and `by` are scopes.
+    """
+
+    kind: ClassVar = "step.held_up"
+    keys: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    step: str = ""
+
+
 class TeamGoalReached(Record, frozen=True):
     """A reply brought a reactive team to its goal; what waited was dropped, and who was at work was stopped."""
 
@@ -229,7 +309,8 @@ class TeamGoalReached(Record, frozen=True):
 class AgentAsked(Record, frozen=True):
     """An ask began. `length` and `digest` say what the member was told, without a copy.
 
-    `called` says that the turn is a single call: it leaves with this event, and the ending is its return.
+    `called` says that the turn is a single call: it leaves with this event, and the ending is its return. `left` is
+    what was left of the budget around the turn, and `tier` which of the member's models was to answer.
     """
 
     kind: ClassVar = "agent.asked"
@@ -241,16 +322,20 @@ class AgentAsked(Record, frozen=True):
     digest: str
     purpose: Purpose = "work"
     called: bool = False
+    left: Amounts | None = None
+    tier: Tier = "primary"
 
 
 class Tally(Record, frozen=True):
     """What the effects inside one agent's turn came to, so that its ending stands for them all.
 
-    `charged` is what the budget was charged where that differs from the tokens used.
+    `charged` is what the budget was charged where that differs from the tokens used, and `charged_usd` where it
+    differs from the money.
     """
 
     calls: int = 0
     charged: int | None = None
+    charged_usd: float | None = None
     marks: tuple[str, ...] = ()
 
 
@@ -265,6 +350,7 @@ class AgentReplied(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
+    handoff: Handover | None = None
 
 
 class AgentFailed(Record, frozen=True):
@@ -276,6 +362,7 @@ class AgentFailed(Record, frozen=True):
     message: str
     usage: Usage = NOTHING
     messages: tuple[MessageRef, ...] = ()
+    data: Body | None = None
     tally: Tally | None = None
 
 
@@ -296,6 +383,7 @@ class AgentCalled(Record, frozen=True):
     request: str
     attempt: int = 1
     reserved: int = 0
+    reserved_usd: float = 0.0
     max_output: int | None = None
     in_doubt: bool = False
     waited: float = 0.0
@@ -385,48 +473,6 @@ class WorkspaceKept(Record, frozen=True):
     by: str
 
 
-class BudgetRefused(Record, frozen=True):
-    """A call did not fit what is left at `level`."""
-
-    kind: ClassVar = "budget.refused"
-    level: str
-    what: Literal["tokens", "calls"]
-    needed: int
-    left: int
-    limit: int
-
-
-class BudgetExceeded(Record, frozen=True):
-    """A provider reported more than was reserved."""
-
-    kind: ClassVar = "budget.exceeded"
-    level: str
-    reserved: int
-    spent: int
-    over: int
-
-
-class BudgetThrottled(Record, frozen=True):
-    """A provider asked to slow down: nobody calls the model for `seconds`, and then at most `after` calls at once.
-
-    It holds for all runs of the engine, and stands in the record of the one that was told.
-    """
-
-    kind: ClassVar = "budget.throttled"
-    model: str
-    before: int
-    after: int
-    seconds: float = 0.0
-
-
-class BudgetEased(Record, frozen=True):
-    """A model that was slowed down takes as many calls at once as before."""
-
-    kind: ClassVar = "budget.eased"
-    model: str
-    concurrency: int
-
-
 class PersonAsked(Record, frozen=True):
     """A person is asked; what the question has as its draft stands in a body."""
 
@@ -454,11 +500,12 @@ Fact = (
     | ScopeWaited | RunNotified
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
-    | TeamGoalReached
-    | StepSkipped
+    | TeamGoalReached | TeamEscalated
+    | TeamPlanned | TeamTold | TeamChannelOpened | TeamChannelClosed
+    | StepSkipped | StepHeldUp
     | AgentAsked | AgentReplied | AgentFailed | AgentAbandoned | AgentCalled | AgentReturned | AgentCallFailed
     | AgentRecovered
-    | BudgetRefused | BudgetExceeded | BudgetThrottled | BudgetEased
+    | BudgetOpened | BudgetRefused | BudgetExceeded | BudgetUnpriced | BudgetDegraded | BudgetThrottled | BudgetEased
     | PersonAsked | PersonAnswered
     | RunLogged | RunMeasured | RunCheckpoint
     | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept

@@ -41,6 +41,17 @@ def with_attempt(key: str, attempt: int) -> str:
     return key if attempt == 1 else f"{key}#{attempt}"
 
 
+def next_attempt(key: str) -> str:
+    """The key of the attempt after this one."""
+    before, mark, number = key.rpartition("#")
+    return with_attempt(before, int(number) + 1) if mark and SEPARATOR not in number else with_attempt(key, 2)
+
+
+SHORT_NAMES = {"lead": "lead_subagent", "star": "star_team", "mesh": "mesh_team"}
+"""Topologies as people call them."""
+
+
 def plain_strategy_name(name: str) -> str:
-    """Strategy names are accepted with `-` or `_`."""
-    return name.strip().replace("-", "_")
+    """Strategy names are accepted with `-` or `_`, and those of topologies without what they end in."""
+    plain = name.strip().replace("-", "_")
+    return SHORT_NAMES.get(plain, plain)

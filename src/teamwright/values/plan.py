@@ -5,11 +5,12 @@ from __future__ import annotations
 from pydantic import AliasChoices, Field
 
 from teamwright.values.frozen import Value
+from teamwright.values.limits import Limits
 from teamwright.values.specs import MemberName
 
 
 class Step(Value):
-    """One step: who does what, after what, on what, and for about how much.
+    """One step: who does what, after what, on what, when at all, and for about how much.
 
     Names, needs and circles are checked where all steps of a plan are seen together.
     """
@@ -18,11 +19,19 @@ class Step(Value):
     agent: MemberName | None = Field(default=None, description="who works on it; else the member named like the step")
     needs: tuple[str, ...] = Field(default=(), description="ids of the steps whose output it works on")
     owns: tuple[str, ...] = Field(
-        default=(), description="keys, such as paths, that no other step may own at the same time"
+        default=(), description="keys, such as paths, that no other step may own at the same time; wildcards allowed"
     )
     execution_tokens: int = Field(default=0, ge=0, description="what the work is expected to take")
     coordination_tokens: int = Field(default=0, ge=0, description="what talk about it is expected to take")
-    task: str | None = Field(default=None, description="what to do; else the task of the team")
+    task: str | None = Field(default=None, description="what to do, as a template; else the task of the team")
+    when: str | None = Field(default=None, description="a condition; where it does not hold, the step is skipped")
+    limits: Limits | None = Field(default=None, description="what it may spend at most")
+    priority: int = Field(
+        default=0,
+        ge=-1000,
+        le=1000,
+        description="of steps that could begin, the highest goes first; else the longest way",
+    )
 
 
 class Plan(Value):

@@ -7,8 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, StringConstraints
 
 from teamwright.values.approvals import Approve, Notify
+from teamwright.values.envelope import Handoff
 from teamwright.values.frozen import Value
-from teamwright.values.limits import USUAL, Limits, Pace, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits import USUAL, Limits, Pace, Price, Recovery, RetryPolicy, TooLong
+from teamwright.values.posture import Degradation
+from teamwright.values.simulation import Simulation
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
@@ -26,18 +29,25 @@ TERMINATE = "terminate"
 WORKSPACE = "workspace"
 """The built-in tools by which a member reads and writes what the run shares."""
 
+FILES = "files"
+"""The built-in tools by which a member reads and writes files below one folder."""
+
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
 APPROVE = "where a person has to agree before it goes on"
 
-Share = Literal["transcript", "output"]
+Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
 
 
+PRICE = "US dollars for a million tokens; else what is publicly known of the model"
+
+
 class NamedModel(Pace):
-    """A model by its name, and how fast it may be called."""
+    """A model by its name, how fast it may be called and what it costs."""
 
     model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
+    price: Price | None = Field(default=None, description=PRICE)
 
 
 class ServerModel(Pace):
@@ -49,6 +59,7 @@ class ServerModel(Pace):
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
         default="max_completion_tokens", description="how the server spells the output cap"
     )
+    price: Price | None = Field(default=None, description=PRICE)
 
 
 AnyModel = str | NamedModel | ServerModel
@@ -89,6 +100,18 @@ class McpSpec(Value):
     mcp: McpTool
 
 
+class FilesTool(Value):
+    """Files below one folder; without a root it is the current folder of whoever drives the run."""
+
+    root: str | None = Field(default=None, description="the folder, as seen from the manifest's own")
+
+
+class FilesSpec(Value):
+    """The tool form `{files: {...}}`."""
+
+    files: FilesTool
+
+
 class FallbackModel(Value):
     """Another model for the same agent."""
 
@@ -103,14 +126,20 @@ class AgentSpec(Value):
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
-    tools: tuple[str | FunctionTool | McpSpec, ...] = Field(
-        default=(), description="names from `tools`, `terminate`, `workspace`, or tools written here"
+    tools: tuple[str | FunctionTool | McpSpec | FilesSpec, ...] = Field(
+        default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
     capabilities: tuple[str, ...] = ()
     input_schema: JsonSchema | None = None
     output_schema: JsonSchema | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
+    economy: AnyModel | None = Field(
+        default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
+    )
+    priority: int = Field(
+        default=0, description="members below the highest of their team are the first to get the cheaper model"
+    )
     timeout: float | None = Field(default=None, gt=0, description="seconds for one call; limits.seconds bounds a turn")
     retry: RetryPolicy = USUAL
     fallback: AgentName | FallbackModel | None = Field(
@@ -124,6 +153,7 @@ class AgentSpec(Value):
     approve: Approve | None = Field(default=None, description=APPROVE)
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
+    simulation: Simulation | None = Field(default=None, description="how it behaves in  teamwright lab simulate")
 
 
 class TeamSpec(Value):
@@ -132,7 +162,15 @@ class TeamSpec(Value):
     description: str = ""
     strategy: str = "sequential"
     members: tuple[str, ...] = Field(description="names of agents and teams")
-    share: Share = "transcript"
+    share: Share | None = Field(
+        default=None,
+        description="what members get of each other; `transcript`, unless the strategy has another usual way",
+    )
+    handoff: Handoff | None = Field(default=None, description="with share: a2a_lite, how members hand over")
+    degradation: Degradation = Field(
+        default="none",
+        description="what is cut back when the budget will not last: nothing; auto; aggressive; or ask a person first",
+    )
     max_turns: int | None = Field(default=None, ge=1)
     on_max_turns: Literal["stop", "fail"] = "stop"
     limits: Limits | None = None
@@ -145,6 +183,9 @@ class TeamSpec(Value):
     notify: Notify | None = Field(default=None, description="who is told that a run of this team waits for a person")
     optional: bool = Field(default=False, description=OPTIONAL)
     critical: bool = Field(default=False, description=CRITICAL)
+    simulation: Simulation | None = Field(
+        default=None, description="how members behave there that say nothing about it themselves"
+    )
 
 
 class Manifest(Value):
@@ -153,7 +194,7 @@ class Manifest(Value):
     agents: dict[Name, AgentSpec] = {}
     teams: dict[Name, TeamSpec] = {}
     models: dict[Name, AnyModel] = {}
-    tools: dict[Name, FunctionTool | McpSpec] = {}
+    tools: dict[Name, FunctionTool | McpSpec | FilesSpec] = {}
 
 
 class Source(Value):
@@ -162,3 +203,6 @@ class Source(Value):
     manifest: Manifest
     team: str
     base: str = ""
+    bundle: dict[str, JsonValue] | None = Field(
+        default=None, description="how the team's shape was chosen, and the schedule that follows, where it was"
+    )

@@ -7,14 +7,17 @@ from typing import Literal, cast
 
 from msgspec import Struct
 from pydantic_core import to_json
+from typing_extensions import override
 
+from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
-from teamwright.values.usage import NOTHING, Usage
-from teamwright.values.workspace import Artifact
+from teamwright.values.usage import NOTHING, Amounts, Usage
+from teamwright.values.workspace import POINTER, Artifact
 
 Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
+Tier = Literal["primary", "economy"]
 
 
 class Turn(Struct, frozen=True, dict=True):
@@ -29,10 +32,16 @@ class Turn(Struct, frozen=True, dict=True):
     output_schema: Mapping[str, JsonValue] | None = None
     """The shape that the asker would like the reply's data to have. The agent's own schema comes first, and a reply
     that does not fit is no failure: it comes without data."""
+    left: Amounts | None = None
+    """What is left of the budget around the turn as it begins, where there is one. The engine sets it."""
+    tier: Tier = "primary"
+    """Which of its models is to answer, for a member that has a cheaper one. The engine sets it."""
+    handoff: HandoffPolicy | None = None
+    """The policy that holds when the ask begins, where others will be told an envelope in place of the reply."""
 
     @property
     def digest(self) -> str:
-        """By this a turn is recognised on replay: all that the member is told, but not the turn's number."""
+        """By this a turn is recognised on replay: all that the asker tells, but not the turn's number."""
         kept = cast("dict[str, str]", self.__dict__)
         known = kept.get("digest")
         if known is None:  # kept by hand: a cached_property takes a lock, which costs more than the hash
@@ -51,6 +60,18 @@ class Turn(Struct, frozen=True, dict=True):
         told = "\n\n".join(f"# {message.name}:\n{message.content}" for message in self.history)
         return f"{told}\n\n{self.task}"
 
+    @property
+    def envelopes(self) -> tuple[Envelope, ...]:
+        """The envelopes among what the member is told, in order."""
+        return tuple(message.envelope for message in self.history if isinstance(message, EnvelopeMessage))
+
+    @property
+    def points(self) -> bool:
+        """Whether it points at something that is kept, so that there is something to open."""
+        return POINTER in self.task or any(
+            isinstance(message, EnvelopeMessage) and POINTER in message.content for message in reversed(self.history)
+        )
+
 
 class Failure(Record, frozen=True):
     """Why a member gave no answer. Its text is for people and records, never for another member."""
@@ -59,7 +80,13 @@ class Failure(Record, frozen=True):
     error: str
     message: str
     messages: tuple[Message, ...] = ()
+    data: JsonValue = None
     optional: bool = False
+
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields but the data, which stands in the result."""
+        return {name: value for name, value in super().to_json().items() if name != "data"}
 
     @property
     def skipped(self) -> str:
@@ -71,7 +98,9 @@ class Reply(Record, frozen=True):
     """What a member said.
 
     `context_updates` are values for the workspace. One that others have changed since the turn began is not taken
-    over, which the record and the result tell.
+    over, which the record and the result tell. `handoff` is what the author says of it for others.
+
+    With `share: a2a_lite` a strategy gets replies that hold what may be told of them, and the real one as `whole`.
     """
 
     messages: tuple[Message, ...] = ()
@@ -83,11 +112,18 @@ class Reply(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     context_updates: dict[str, JsonValue] = {}
+    handoff: Handover | None = None
+    whole: Reply | None = None
 
     @property
     def text(self) -> str:
         """The last thing said, which is the answer."""
         return self.messages[-1].content if self.messages else ""
+
+    @property
+    def full(self) -> Reply:
+        """The reply as the member gave it: for decisions and results, never to be passed on to another member."""
+        return self if self.whole is None else self.whole
 
     @property
     def well_formed(self) -> bool:

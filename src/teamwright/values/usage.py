@@ -1,6 +1,8 @@
-"""What work has cost."""
+"""What work has cost, and what it may cost or has left, as records."""
 
 from __future__ import annotations
+
+from typing import cast
 
 from typing_extensions import override
 
@@ -48,8 +50,36 @@ class Usage(Record, frozen=True):
             cached_tokens=self.cached_tokens + other.cached_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             tool_calls=self.tool_calls + other.tool_calls,
-            usd=other.usd if self.usd is None else self.usd if other.usd is None else self.usd + other.usd,
+            usd=added(self.usd, other.usd),
         )
 
 
 NOTHING = Usage()
+
+
+def added(one: float | None, other: float | None) -> float | None:
+    """The sum of two amounts of money, to the picodollar, so that sums of floats don't drift; nothing is unknown."""
+    if one is None or other is None:
+        return other if one is None else one
+    return round(one + other, 12)
+
+
+class Amounts(Record, frozen=True):
+    """Tokens, money in US dollars, calls and seconds; `None` where nothing bounds them."""
+
+    tokens: int | None = None
+    usd: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+
+class Bounds(Amounts, frozen=True):
+    """Limits as they stand in a record; `message` bounds each single model request."""
+
+    message: Amounts | None = None
+
+    @property
+    def given(self) -> dict[str, int | float | Amounts]:
+        """The bounds that there are, by name."""
+        found = {name: cast("int | float | Amounts | None", getattr(self, name)) for name in self.__struct_fields__}
+        return {name: bound for name, bound in found.items() if bound is not None}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from teamwright.values.frozen import JsonValue, Record
 
+POINTER = "artifact://"
+
 
 class Held(Record, frozen=True):
     """A shared value as somebody left it."""
@@ -20,3 +22,8 @@ class Artifact(Record, frozen=True):
     name: str
     media_type: str = "text/plain"
     size: int = 0
+
+    @property
+    def pointer(self) -> str:
+        """How envelopes and texts point at it."""
+        return POINTER + self.hash

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal, _Kept
-from teamwright.runtime import engine as engine_module
 from teamwright.runtime.engine import Engine
 from teamwright.values.people import Intervention
 from teamwright.values.results import FINAL, RunResult
@@ -82,14 +81,13 @@ def drive(
     locked: bool = True,
 ) -> dict[str, Any]:
     """Run or resume a scenario; whoever is asked answers. Returns its result, if the child lives to tell it."""
-    # The seed decides what the clock draws, so every run of a scenario has the same.
-    engine_module.secrets.randbits = lambda _: SEED  # pyright: ignore[reportAttributeAccessIssue]
     return asyncio.run(_drive(scenario, url, KillingJournal(journal, write, when, locked=locked), resume=resume))
 
 
 async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
     team = scenarios.SCENARIOS[scenario].team(url)
-    async with Engine(journal) as engine:
+    # The seed decides what the clock draws, so every run of a scenario has the same.
+    async with Engine(journal, seed=lambda: SEED) as engine:
         if not resume:
             result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
         elif (recorded := await engine.result(RUN_ID)).status in FINAL:

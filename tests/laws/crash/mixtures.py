@@ -43,6 +43,21 @@ def decision(request: ChatRequest, times: int) -> str:
     return json.dumps(DECISIONS[place] if place < len(DECISIONS) else last)
 
 
+def owners(url: str) -> Team:
+    """Steps that share files, one of them a team whose own steps do; whoever has the longest way goes first."""
+    inner: list[JsonValue] = [{"id": "c", "owns": ["src/one"]}, {"id": "d", "owns": ["src/**"]}]
+    pair = Team("pair", members=callers(url, "c d"), strategy="dag", options={"steps": inner})
+    steps: list[JsonValue] = [
+        {"id": "a", "owns": ["docs", "src/two"]},
+        {"id": "b", "owns": ["docs"], "execution_tokens": 9},
+        {"id": "pair", "owns": ["src"]},
+        {"id": "e", "owns": ["tests"]},
+        {"id": "z", "needs": ["a", "b", "pair", "e"], "owns": ["docs"]},
+    ]
+    members = [*callers(url, "a b e z"), pair]
+    return Team("owners", members=members, strategy="dag", options={"steps": steps, "max_parallel": 2})
+
+
 def reactive(url: str) -> Team:
     """One who fails and one who hears of it, beside one who would go on for ever if nothing bounded it."""
     subscriptions: list[JsonValue] = [
@@ -104,6 +119,39 @@ def mixed(url: str) -> Team:
     plan = Team("plan", members=[one, two, caller(url, "d")], strategy="dag", options={"steps": steps})
     edges: list[JsonValue] = [{"from": "plan", "to": "z", "transform": "Judge {{ text }}"}]
     return Team("mixed", members=[plan, caller(url, "z")], strategy="graph", options={"edges": edges})
+
+
+def a2a_lite(url: str) -> Team:
+    """Two who say much at once, one of them too risky to go on without the lead, and a team beside them."""
+    pair = Team("pair", members=callers(url, "c d"), share="a2a_lite")
+    options: dict[str, JsonValue] = {"orchestrator": "chief", "max_iterations": 5}
+    return Team(
+        "lite", members=[*callers(url, "a b"), pair], helpers=callers(url, "chief"), strategy="hierarchical",
+        options=options, share="a2a_lite",
+    )  # fmt: skip
+
+
+def _chief(request: ChatRequest, times: int) -> str:
+    told = _told(request)
+    if "reports high risk" in told:
+        return json.dumps({"decision": "approve", "note": f"as {request.digest} says"})
+    work = [{"specialist": name, "task": f"do {name}"} for name in ("a", "b", "pair")]
+    if "This is decision 1" in told:
+        return json.dumps({"action": "delegate", "delegations": work})
+    return json.dumps({"action": "synthesize", "synthesis": f"from {request.digest}"})
+
+
+def _at_length(risk: str) -> Says:
+    def says(request: ChatRequest, times: int) -> str:
+        handoff = {"status": "done", "risk_level": risk, "summary": f"In short it is {request.digest}"}
+        return f"{request.digest} at length {'and so on ' * 40}\n```handoff\n{json.dumps(handoff)}\n```"
+
+    return says
+
+
+HANDING: Mapping[str, Says] = {
+    "chief": _chief, "a": _at_length("high"), "b": _at_length("low"), "c": _at_length("low"),
+}  # fmt: skip
 
 
 def _told(request: ChatRequest) -> str:

@@ -171,6 +171,23 @@ def _dag(url: str) -> Team:
     return Team("steps", members=callers(url, "a b c z"), strategy="dag", options={"steps": steps})
 
 
+def _star_team(url: str) -> Team:
+    """Two rounds; one of the first is slow, so that the second is handed out before it has ended."""
+    steps: list[JsonValue] = [
+        {"id": "one", "owns": ["it"]},
+        {"id": "two"},
+        {"id": "three", "needs": ["two"], "owns": ["it"]},
+        {"id": "four", "needs": ["one", "three"]},
+    ]
+    return Team("star", members=callers(url, "lead a b"), strategy="star_team", options={"steps": steps})
+
+
+def _mesh_team(url: str) -> Team:
+    """Two rounds, after each of which both hear each other."""
+    steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "three", "needs": ["two"]}]
+    return Team("mesh", members=callers(url, "lead a b"), strategy="mesh_team", options={"steps": steps})
+
+
 SCENARIOS: dict[str, Scenario] = {
     "sequential": Scenario(_sequential),
     "round_robin": Scenario(_round_robin),
@@ -184,10 +201,14 @@ SCENARIOS: dict[str, Scenario] = {
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
     "dag": Scenario(_dag, after={"c": "b", "a": "c"}),
+    "owners": Scenario(mixtures.owners, after={"e": "a"}),
     "hierarchical": Scenario(mixtures.hierarchical, after={"a": "b"}, says={"boss": mixtures.decision}),
     "reactive": Scenario(mixtures.reactive, after={"b": "d"}, says={"bad": mixtures.refusal}),
     "recovery": Scenario(mixtures.recovery, says=mixtures.TROUBLES),
     "workspace": Scenario(mixtures.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixtures.mixed, after={"a": "b", "c": "a"}),
     "approvals": Scenario(agreeing.approvals),
+    "star_team": Scenario(_star_team, after={"a": "b"}),
+    "mesh_team": Scenario(_mesh_team, after={"a": "b"}),
+    "a2a_lite": Scenario(mixtures.a2a_lite, after={"a": "b"}, says=mixtures.HANDING),
 }

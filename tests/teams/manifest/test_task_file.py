@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import InvalidName, ManifestError
+from teamwright.teams.load import load_team
 from teamwright.teams.manifest.task_file import read_plan
+from teamwright.values.limits import Limits
 from teamwright.values.plan import Step
 
-KNOWN = "known are agent, coordination_tokens, execution_tokens, id, needs, owns, task"
+KNOWN = "known are agent, coordination_tokens, execution_tokens, id, limits, needs, owns, priority, task, when"
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -88,6 +90,42 @@ task: 3
 def test_what_is_no_file_of_tasks_is_told(tmp_path: Path, text: str, expected: str) -> None:
     (problem,) = told(tmp_path, text)
     assert expected in problem
+
+
+AGENTS = "agents: {ann: {model: local}, bob: {model: local}}\n"
+
+
+def test_tasks_and_agents_make_a_team_that_works_through_them(tmp_path: Path) -> None:  # Z-09
+    tasks, agents = tmp_path / "my tasks.yaml", tmp_path / "agents.yaml"
+    tasks.write_text("tasks: [{id: a, agent: ann, owns: [x]}, {id: bob, needs: [a]}, {id: c, agent: ann}]\n")
+    agents.write_text(AGENTS)
+    team = load_team(tasks, agents)
+    assert (team.name, team.strategy.name, [one.name for one in team.members]) == ("my-tasks", "dag", ["ann", "bob"])
+    assert team.settings.options["steps"] == [
+        {"id": "a", "agent": "ann", "owns": ["x"]}, {"id": "bob", "needs": ["a"]}, {"id": "c", "agent": "ann"},
+    ]  # fmt: skip
+    assert load_team(tmp_path).spec == team.spec
+
+
+def test_one_file_may_hold_tasks_and_agents(tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text(AGENTS + "tasks: [{id: ann}, {id: bob, limits: {tokens: 500}}]\n")
+    assert load_team(file).name == "work"
+    plan = read_plan(file)
+    assert plan is not None
+    assert plan.steps[1].limits == Limits(tokens=500)
+
+
+def test_mistakes_in_tasks_are_told_at_their_place_when_they_are_to_run(tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text(
+        AGENTS + "tasks:\n  - {id: ann, needs: [nobody]}\n  - {id: x, agent: carl}\n  - {id: bob, own: [x]}\n"
+    )
+    with pytest.raises(ManifestError) as error:
+        load_team(file)
+    found = [(problem.line, problem.message) for problem in error.value.problems]
+    assert any(line == 4 and "'carl'" in text for line, text in found)
+    assert any(line == 5 and "own" in text for line, text in found)
 
 
 def test_a_manifest_is_left_to_others() -> None:

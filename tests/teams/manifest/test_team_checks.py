@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from teamwright.strategies.registry import strategy_names
+from teamwright.teams.build import Builder
+from teamwright.values.envelope import Handoff
 from tests.teams.manifest.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"
@@ -160,6 +162,51 @@ def test_every_mistake_of_a_team_is_told_at_once(tmp_path: Path) -> None:  # R-1
     ]
 
 
+def test_mistakes_in_form_names_and_meaning_are_told_at_once(tmp_path: Path) -> None:  # R-11
+    text = f"""{AGENTS}teams:
+  t:
+    strategy: selector
+    members: [a, b]
+    selector:
+      agent: c
+      allow_repeat: maybe
+      prompt: "{{{{.Foo}}}}"
+      edges:
+        - {{from: a, to: z}}
+  u:
+    strategy: dag
+    members: [a, b]
+    dag:
+      max_parallel: 0
+      steps:
+        - {{id: one, agent: a, needs: [two]}}
+        - {{id: ü, agent: b}}
+"""
+    found = [(one.line, one.message) for one in problems(tmp_path, text)]
+    assert [line for line, _ in found] == [4, 8, 9, 11, 16, 18, 19]
+    assert "needs max_turns" in found[0][1]
+    assert found[3][1] == "'z' is not a member of team 't'"
+    assert "'ü' can't name a step" in found[6][1]
+
+
+def test_a_slip_in_a_members_name_brings_no_further_complaints(tmp_path: Path) -> None:  # R-11
+    text = """agents: {reader: {model: local}, writer: {model: local}, checker: {model: local}}
+teams:
+  t:
+    strategy: graph
+    members: [reader, writer, checker]
+    graph:
+      edges:
+        - {from: reader, to: writter}
+        - {from: writer, to: checker}
+        - {from: checker, to: reader}
+"""
+    assert [one.message for one in problems(tmp_path, text)] == [
+        "team 't': 'graph' needs max_turns, since its edges lead back: reader → writer → checker → reader",
+        "'writter' is not a member of team 't'",
+    ]
+
+
 @pytest.mark.usefixtures("third_parties")
 @pytest.mark.parametrize(
     ("starter", "kind"),
@@ -194,3 +241,24 @@ def test_many_teams_with_options_stay_quick(tmp_path: Path) -> None:
     block = "strategy: relay-race, relay-race: {{legs: [{{from: a{0}, to: a{1}}}]}}"
     teams = "".join(f"  t{n}: {{members: [a{n}, a{n + 1}], {block.format(n, n + 1)}}}\n" for n in range(3000))
     assert len(loaded(tmp_path, f"agents:\n{agents}teams:\n{teams}").manifest.teams) == 3000
+
+
+def test_a_manifest_says_how_members_hand_over(tmp_path: Path) -> None:  # Z-03
+    text = (
+        "teams: {t: {members: [a, b], share: a2a_lite, handoff: {max_summary_chars: 600, budget: high, escalate: off}}}"
+    )
+    found = loaded(tmp_path, AGENTS + text)
+    assert found.manifest.teams["t"].handoff == Handoff(max_summary_chars=600, budget="high", escalate="off")
+    assert not found.warnings
+    assert Builder(found.manifest).team("t").settings.handoff == found.manifest.teams["t"].handoff
+    problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, handoff: {escalate: boss}}}")
+    assert "'escalate' is 'lead' or 'person' or 'off'" in problem.message
+    problem = only_problem(
+        tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, handoff: {max_summary_chars: 8}}}"
+    )
+    assert "max_summary_chars (8) is below min_summary_chars (16)" in problem.message
+
+
+def test_a_handoff_that_changes_nothing_is_told(tmp_path: Path) -> None:
+    (warning,) = loaded(tmp_path, AGENTS + "teams: {t: {members: [a], handoff: {budget: low}}}").warnings
+    assert warning.message == "team 't': 'handoff' changes nothing without  share: a2a_lite"

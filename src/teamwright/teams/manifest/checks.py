@@ -7,19 +7,22 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.file_tools import NAMES as FILE_TOOLS
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.teams.manifest.team_checks import check_reference, check_teams
-from teamwright.values.specs import TERMINATE, WORKSPACE
+from teamwright.values.specs import FILES, TERMINATE, WORKSPACE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
 WEB_ADDRESS = re.compile(r"https?://\S+")
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
-BUILT_IN = (TERMINATE, WORKSPACE)
+BUILT_IN = (TERMINATE, WORKSPACE, FILES)
+GROUPS = {WORKSPACE: WORKSPACE_TOOLS, FILES: FILE_TOOLS}
+"""Names that stand for several tools."""
 
 
 def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
@@ -98,8 +101,10 @@ def _tool_names(agent: Declaration, declared: Declared) -> list[str] | None:
         fields = one.fields if one else item
         if isinstance(fields, Fields) and fields.has("mcp"):
             return None
-        if isinstance(item, Scalar):
-            names += [WORKSPACE, *WORKSPACE_TOOLS] if item.value == WORKSPACE else [str(item.value)]
+        if isinstance(fields, Fields) and fields.has(FILES):
+            names += [FILES, *FILE_TOOLS]
+        elif isinstance(item, Scalar):
+            names += [str(item.value), *(GROUPS.get(str(item.value), ()) if one is None else ())]
         elif isinstance(item, Fields) and (path := item.text("function")):
             names.append(str(path.value).rpartition(":")[2].rpartition(".")[2])
     return names

@@ -17,6 +17,7 @@ from teamwright.teams.manifest.native import read_native
 from teamwright.teams.manifest.nodes import Fields, Node, Place, described, plain
 from teamwright.teams.manifest.reader import read_file
 from teamwright.teams.manifest.report import Report, in_order
+from teamwright.teams.manifest.task_file import TASKS, team_of_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs import Manifest
 
@@ -89,6 +90,7 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report) -> Declared:
     """Native documents are taken in first, since they may supply the tools of ARK's."""
     declared = Declared()
     foreign: list[tuple[Fields, Path]] = []
+    planned: list[tuple[Fields, Path]] = []
     for file, in_folder in files:
         for document in read_file(file, report):
             root = _root(document, report, in_folder=in_folder)
@@ -96,10 +98,14 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report) -> Declared:
                 continue
             if is_kubernetes(root):
                 foreign.append((root, file.parent))
-            else:
-                read_native(root, file.parent, declared, report)
+                continue
+            if TASKS in root.entries:
+                planned.append((root, file))
+            read_native(root.without(TASKS), file.parent, declared, report)
     for root, folder in foreign:
         read_ark(root, folder, declared, report)
+    for root, file in planned:
+        declared.add(team_of_tasks(root, file, declared), report)
     return declared
 
 
@@ -149,6 +155,10 @@ def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
                 value[name] = _moved_model(value[name], one.folder, base)
         if isinstance(script := value.get("scripted"), str):
             value["scripted"] = _moved(script, one.folder, base)
+        if isinstance(tools := value.get("tools"), list):
+            value["tools"] = [_moved_files(tool, one.folder, base) for tool in tools]
+    if one.kind == "tool":
+        return _moved_files(value, one.folder, base)
     if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
         value["strategy"] = plain_strategy_name(strategy)
     return value
@@ -162,6 +172,15 @@ def _moved_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
         if isinstance(model, str) and model.startswith(prefix):
             return prefix + _moved(model.removeprefix(prefix), folder, base)
     return model
+
+
+def _moved_files(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """File tools whose folder is seen from `base`."""
+    match tool:
+        case {"files": {"root": str() as root}}:
+            return {"files": {"root": _moved(root, folder, base)}}
+        case _:
+            return tool
 
 
 def _moved(file: str, folder: Path, base: Path) -> str:

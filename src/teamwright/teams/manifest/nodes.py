@@ -84,6 +84,10 @@ class Fields:
         """Where `key` stands, or else the mapping itself."""
         return self.entries[key].place if key in self.entries else self.place
 
+    def without(self, key: str) -> Fields:
+        """This mapping with one value less, where it has it."""
+        return Fields({name: entry for name, entry in self.entries.items() if name != key}, self.place)
+
     def with_value(self, key: str, node: Node) -> Fields:
         """This mapping with one more or one other value."""
         entry = self.entries.get(key)

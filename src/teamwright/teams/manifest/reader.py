@@ -44,7 +44,7 @@ class _Unreadable(Exception):
 def read_file(path: Path, report: Report, room: Room = MANIFEST) -> list[Node]:
     """The documents of one file; empty ones are left out."""
     file = Place(str(path))
-    text = _text_of(path, file, report, room)
+    text = text_of(path, report, room)
     if text is None:
         report.incomplete = True
         return []
@@ -55,7 +55,9 @@ def read_file(path: Path, report: Report, room: Room = MANIFEST) -> list[Node]:
     return documents
 
 
-def _text_of(path: Path, file: Place, report: Report, room: Room) -> str | None:
+def text_of(path: Path, report: Report, room: Room) -> str | None:
+    """The text of a file, or None with a problem."""
+    file = Place(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             report.problem(file, "This is not a regular file", "give a YAML file or a folder of them")
@@ -105,7 +107,7 @@ def _documents(text: str, file: Place, report: Report, room: Room) -> list[Node]
 
     composer = _Composer(file.file, report, room)
     try:
-        for event in _events(text):
+        for event in events_of(text):
             composer.take(event)
     except _Unreadable:
         report.incomplete = True
@@ -118,7 +120,8 @@ def _documents(text: str, file: Place, report: Report, room: Room) -> list[Node]
     return composer.documents
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
+def events_of(text: str) -> Iterator[yaml.Event]:
+    """What the parser finds in a text, one by one."""
     import yaml
 
     # The C parser is six times as fast; not every build of PyYAML has it.

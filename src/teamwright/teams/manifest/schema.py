@@ -13,6 +13,7 @@ from teamwright.errors import UsageError
 from teamwright.strategies.options import schema_of
 from teamwright.strategies.protocol import options_of
 from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.values.plan import Step
 from teamwright.values.specs import JsonSchema, Manifest
 
 AGENT, MODEL = "agent", "model"
@@ -25,6 +26,8 @@ SECTION_WORDS = {
     " `model` with how fast it may be called, or a server.",
     "tools": "Tools by name: `module:function`, or a server that speaks the Model Context Protocol.",
 }
+
+TASKS_WORDS = "A plan: the team that works through these is called like the file."
 
 
 def manifest_schema() -> JsonSchema:
@@ -69,6 +72,7 @@ def part(schema: Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]
 @cache
 def _schema() -> JsonSchema:
     schema = cast("JsonSchema", Manifest.model_json_schema())
+    _add_tasks(schema)
     _drop_titles(schema)
     _describe_sections(schema)
     _tell_rules(schema)
@@ -79,6 +83,14 @@ def _schema() -> JsonSchema:
         # Editors accept blocks that only hold anchors; the loader does too.
         "patternProperties": {"^x-": {}},
     }
+
+
+def _add_tasks(schema: JsonSchema) -> None:
+    """A manifest may hold a plan, of the same form as a file of tasks."""
+    step = cast("JsonSchema", Step.model_json_schema())
+    cast("JsonSchema", schema["$defs"]).update(cast("JsonSchema", step.pop("$defs", {})))
+    tasks: JsonSchema = {"type": "array", "minItems": 1, "items": step, "description": TASKS_WORDS}
+    cast("JsonSchema", schema["properties"])["tasks"] = tasks
 
 
 def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:

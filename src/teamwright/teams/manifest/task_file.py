@@ -1,4 +1,4 @@
-"""Reads a file of tasks into a plan, with every mistake told at its place."""
+"""Reads a file of tasks into a plan, or into a team that works through it, with every mistake told at its place."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import cast
 
 from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
 
 from teamwright.errors import ManifestError
 from teamwright.planning.graph import Fault
 from teamwright.planning.planner import plan_faults
+from teamwright.strategies.dag import Dag
+from teamwright.strategies.single import Single
+from teamwright.strategies.star_team import StarTeam
+from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.native import SECTIONS
-from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, described, plain, shown
-from teamwright.teams.manifest.reader import Room, read_file
+from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, plain, shown
+from teamwright.teams.manifest.quick import read_quickly
+from teamwright.teams.manifest.reader import Room, read_file, text_of
 from teamwright.teams.manifest.report import Report, in_order
 from teamwright.teams.manifest.shape import Shape
+from teamwright.values.bulk import collection_paused
+from teamwright.values.names import suggest_name
 from teamwright.values.plan import Plan, Step
 
 TASKS = "tasks"
@@ -30,6 +38,25 @@ def read_plan(path: Path) -> Plan | None:
 
     Raises `ManifestError` with every problem.
     """
+    with collection_paused():
+        return _read_quickly(path) or _read_carefully(path)
+
+
+def _read_quickly(path: Path) -> Plan | None:
+    """The plan of a file with nothing wrong and nothing unusual in it."""
+    text = text_of(path, Report(), ROOM)
+    found = None if text is None else read_quickly(text, ROOM)
+    if not isinstance(found, dict) or found.keys() != {TASKS}:
+        return None
+    try:
+        plan = Plan.model_validate_json(to_json(found), strict=True)
+    except ValueError:
+        return None
+    return None if plan_faults(plan.steps) else plan
+
+
+def _read_carefully(path: Path) -> Plan | None:
+    """The same with a place for everything, so that mistakes can be told."""
     report = Report()
     documents = read_file(path, report, ROOM)
     holders = [one for one in documents if isinstance(one, Fields) and TASKS in one.entries]
@@ -47,9 +74,38 @@ def read_plan(path: Path) -> Plan | None:
     return plan
 
 
+def team_of_tasks(root: Fields, file: Path, declared: Declared) -> Declaration:
+    """The team that works through the tasks of a document, called like its file; its members are who the tasks name.
+
+    Where some name nobody, all agents that are declared work on them, with the first of them in the middle.
+    """
+    tasks = root.entries[TASKS]
+    place, strategy = tasks.place, Dag.name
+    members: dict[str, Node] = {}
+    open_to_all = False
+    for item in tasks.node.items if isinstance(tasks.node, Items) else ():
+        named = (item.text("agent") or item.text("id")) if isinstance(item, Fields) else None
+        if named is None or not isinstance(item, Fields):
+            continue
+        members.setdefault(str(named.value), named)
+        open_to_all |= not (item.has("agent") or named.value in declared.agents or named.value in declared.teams)
+    if open_to_all and declared.agents:
+        strategy = StarTeam.name if len(declared.agents) > 1 else Single.name
+        members = {name: node for name, node in members.items() if name in declared.teams}
+        members = {name: Scalar(name, place) for name in declared.agents} | members
+    steps = Fields({"steps": Entry(TASKS, place, tasks.node)}, place)
+    parts: dict[str, Node] = {
+        "strategy": Scalar(strategy, place),
+        "members": Items(tuple(members.values()), place),
+        "options": steps,
+    }
+    fields = Fields({key: Entry(key, place, node) for key, node in parts.items()}, place)
+    return Declaration("team", suggest_name(file.stem), place, fields, file.parent)
+
+
 def _check(root: Fields, report: Report) -> None:
     for name, entry in root.entries.items():
-        if name != TASKS and not name.startswith("x-"):
+        if name != TASKS and name not in SECTIONS and not name.startswith("x-"):
             hint = report.near(name, [TASKS])
             report.problem(entry.place, f"{shown(name)} is not a part of a file of tasks", hint)
     tasks = root.entries[TASKS].node
@@ -58,7 +114,7 @@ def _check(root: Fields, report: Report) -> None:
         report.problem(tasks.place, f"'tasks' expects a list of tasks, found {found}", HINT)
         return
     for number, item in enumerate(tasks.items, start=1):
-        Shape(_words(item, number), report, {}).check(item, _schema())
+        Shape(_words(item, number), report, _definitions()).check(item, _schema())
     _check_graph(tasks, report)
 
 
@@ -103,3 +159,7 @@ def _words(item: Node, number: int) -> str:
 @cache
 def _schema() -> Mapping[str, JsonValue]:
     return cast("Mapping[str, JsonValue]", Step.model_json_schema())
+
+
+def _definitions() -> Mapping[str, JsonValue]:
+    return cast("Mapping[str, JsonValue]", _schema().get("$defs", {}))

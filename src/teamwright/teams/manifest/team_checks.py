@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import cast
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import cast, get_args
 
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import UsageError, a
-from teamwright.strategies.options import Named, flaws, misfits, names_in, schema_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.nodes import Fields, Place, Scalar, place_at, plain, shown
-from teamwright.teams.manifest.report import Report
+from teamwright.teams.manifest.report import COMPARISONS, Report
 from teamwright.teams.manifest.shape import Shape
 from teamwright.values.specs import TERMINATE, Share
 from teamwright.values.turns import Reply, Turn
@@ -87,15 +89,15 @@ class _Checks:
         if strategy is None or not isinstance(options, Fields):
             return
         self._note_unused(team, strategy)
-        if not self._fits(team, strategy, options):
-            return
+        self._check_form(team, strategy, options)
         values = cast("Mapping[str, JsonValue]", plain(options))
         named = names_in(strategy, values)
         known = dict(members)
         self._check_names(team, named, known, options)
         asked += [(one.name, place_at(options, one.at, one.name)) for one in named if one.name not in known]
-        if members and not team.settled:
-            self._check_flaws(team, strategy, self._settings(team.fields, values), named)
+        usable = as_far_as_it_fits(strategy, values)
+        if members and not team.settled and usable is not None:
+            self._check_flaws(team, strategy, self._settings(team.fields, usable), named)
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)
@@ -123,12 +125,16 @@ class _Checks:
                 entry = team.fields.entries[name]
                 message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
                 self.report.warning(entry.place, message)
+        share = team.fields.text("share")
+        if team.fields.has("handoff") and (share.value if share else share_of(strategy)) != "a2a_lite":
+            message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
+            self.report.warning(team.fields.entries["handoff"].place, message)
 
-    def _fits(self, team: Declaration, strategy: Strategy, options: Fields) -> bool:
-        """Whether the options have the form that the strategy gives them; what breaks it is told."""
+    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields) -> None:
+        """Hold the options against the form that the strategy gives them."""
         model, before = options_of(strategy), len(self.report.problems)
         if model is None:
-            return True
+            return
         schema = schema_of(model)
         block = team.fields.entries.get(OPTIONS)
         if block is None and schema.get("required"):
@@ -140,11 +146,11 @@ class _Checks:
         else:
             definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
             Shape(team.words, self.report, definitions).check(options, schema, block.key if block else "")
-        if len(self.report.problems) == before:
-            for flaw in misfits(strategy, cast("Mapping[str, JsonValue]", plain(options))):
-                message = f"{team.words}: {flaw.text.removeprefix('options: ')}"
-                self.report.problem(place_at(options, flaw.at), message)
-        return len(self.report.problems) == before
+        told = {(one.file, one.line) for one in self.report.problems[before:]}
+        for flaw in misfits(strategy, cast("Mapping[str, JsonValue]", plain(options))):
+            place = place_at(options, flaw.at)
+            if (place.file, place.line) not in told:
+                self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
 
     def _check_names(
         self, team: Declaration, named: list[Named], members: Mapping[str, Place], options: Fields
@@ -164,15 +170,15 @@ class _Checks:
         most = 1 if fields.has("max_turns") else None
         if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
             most = int(turns.value)
-        sharing = cast("Share", share.value if share and share.value == "output" else "transcript")
+        sharing = cast("Share", share.value if share and share.value in get_args(Share) else "transcript")
         return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
 
     def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[Named]) -> None:
-        """Ask the strategy, unless its options name somebody who is no member: what follows from that helps nobody."""
+        """Ask the strategy what else is wrong; what only follows from a name that no member has helps nobody."""
         members = [name for name, _ in team.fields.texts("members")]
+        if any(one.kind == "member" and one.name not in members for one in named):
+            settings = self._as_meant(settings, named, members)
         once = dict.fromkeys(members)
-        if any(one.kind == "member" and one.name not in once for one in named):
-            return
         helpers = self._standing_in(one.name for one in named)
         found = flaws(strategy, settings, Members(self._standing_in(members), helpers))
         alone = found
@@ -183,6 +189,19 @@ class _Checks:
                 self._note(team, flaw)
             else:
                 self._note_twice(team, flaw)
+
+    def _as_meant(self, settings: Settings, named: list[Named], members: list[str]) -> Settings:
+        """The settings with the nearest member for each name that none has; who comes near to nobody joins them."""
+        options = deepcopy(dict(settings.options))
+        for one in named:
+            if one.kind == "agent" or one.name in members:
+                continue
+            few = self.report.compared <= COMPARISONS
+            if near := get_close_matches(one.name, members, n=1) if few else []:
+                rename(options, one.at, near[0])
+            else:
+                members.append(one.name)
+        return replace(settings, options=options)
 
     def _note(self, team: Declaration, flaw: Flaw) -> None:
         fields, text = team.fields, flaw.text

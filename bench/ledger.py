@@ -1,0 +1,44 @@
+"""How long the ledger takes for one reservation, from asking for it to settling it, with many who spend at once."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from bench.workload import WrongAnswer
+from teamwright.budget.ledger import Account, Cost, Reservation, Wanted
+from teamwright.values.limits import Limits
+
+RESERVATIONS = 20_000
+PROMPT, CAP, USED = 100, 100, 50
+"""What each reserves is twice what it and its prompt come to in the end."""
+ROOM: Mapping[str, int | None] = {"room for all": None, "room for ten": 10}
+
+
+async def microseconds(room: str, spenders: int) -> float:
+    """The time for each reservation of a member in a team in a run, all with limits, where so many spend at once."""
+    run = Account("", Limits(tokens=_limit(room, spenders), usd=1.0), None)
+    team = Account("team", Limits(tokens=10**12), run)
+    members = [Account(f"team/{number}", Limits(calls=RESERVATIONS), team) for number in range(spenders)]
+    each = max(1, RESERVATIONS // spenders)
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for member in members:
+            group.create_task(_spend(member, each))
+    elapsed = time.perf_counter() - started
+    if run.spent != [each * spenders * USED, 0, each * spenders] or any(run.held):
+        raise WrongAnswer(f"the ledger says {run.spent} was spent and {run.held} is held")
+    return elapsed / (each * spenders) * 1e6
+
+
+def _limit(room: str, spenders: int) -> int:
+    """Enough for all that is spent, and beside that for as many reservations as there is room for."""
+    at_once = ROOM[room] or spenders
+    return max(1, RESERVATIONS // spenders) * spenders * USED + at_once * (PROMPT + CAP)
+
+
+async def _spend(account: Account, times: int) -> None:
+    wanted = Wanted(PROMPT, CAP, model=True)
+    for _ in range(times):
+        reservation: Reservation = await account.reserve(wanted)
+        await asyncio.sleep(0)
+        reservation.settle(Cost(USED))

@@ -1,0 +1,199 @@
+"""What an author hands over beside its reply: how a model is asked for it, and how it is read out of what anybody said.
+
+What can't be read is made from the reply itself, so asking never costs a second request and never fails a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, cast, get_args
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from teamwright.values.envelope import CONTINUE, EnvelopeStatus, HandoffPolicy, Handover, RiskLevel, envelope_tokens
+from teamwright.values.specs import JsonSchema
+from teamwright.values.turns import Reply, Turn
+
+KEY = "handoff"
+FENCE = "```"
+FIELDS = frozenset(("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"))
+NEEDED = frozenset(("summary", "status"))
+STATUSES: Mapping[str, EnvelopeStatus] = {one: one for one in get_args(EnvelopeStatus)}
+RISKS: Mapping[str, RiskLevel] = {one: one for one in get_args(RiskLevel)}
+ALL = "The whole answer: "
+"""What stands before an answer that is shorter than a summary may be."""
+
+ASK = """\
+Your team sees a short handoff in place of your answer. Write it below the answer:
+```handoff
+{{"status": "done, blocked or failed", "confidence": 0 to 100, "risk_level": "low, medium, high or critical", \
+"summary": "what the others must know, at most {most} characters", "needs": [], "next_action": ""}}
+```"""
+
+
+def asked_for(policy: HandoffPolicy) -> str:
+    """What a model is told that it hands over."""
+    return ASK.format(most=policy.max_summary_chars)
+
+
+def with_handoff(schema: JsonSchema, policy: HandoffPolicy) -> JsonSchema:
+    """A form of answers in which the handoff is one more field; what is no object stays as it is."""
+    if schema.get("type") != "object":
+        return schema
+    text: JsonValue = {"type": "string"}
+    summary: JsonValue = {"type": "string", "description": f"at most {policy.max_summary_chars} characters"}
+    handoff: JsonValue = {
+        "type": "object",
+        "description": "what the others in your team are told in place of your answer",
+        "properties": {
+            "status": {"type": "string", "description": "done, blocked or failed"},
+            "confidence": {"type": "number", "description": "0 to 100"},
+            "risk_level": {"type": "string", "description": "low, medium, high or critical"},
+            "summary": summary,
+            "needs": {"type": "array", "items": text},
+            "next_action": text,
+        },
+    }
+    properties = cast("Mapping[str, JsonValue]", schema.get("properties", {}))
+    return {**schema, "properties": {**properties, KEY: handoff}}
+
+
+def written(text: str, handover: Handover) -> str:
+    """A text with the handoff below it, as an author writes it."""
+    return f"{text}\n\n{FENCE}{KEY}\n{to_json(fields_of(handover)).decode()}\n{FENCE}"
+
+
+def fields_of(handover: Handover) -> dict[str, JsonValue]:
+    """What an author writes as its handoff."""
+    return {name: value for name, value in handover.to_json().items() if name in FIELDS}
+
+
+def handed_over(reply: Reply, turn: Turn) -> Reply:
+    """The reply without the handoff in it, and with one beside it that keeps to the turn's policy."""
+    if turn.handoff is None or not reply.messages:
+        return reply
+    read = _read(reply)
+    handover = bounded(read.handover, read.reply.text, turn.handoff)
+    written = envelope_tokens(handover) if handover.own else 0
+    tokens = min(reply.usage.total_tokens, written + sum(map(envelope_tokens, turn.envelopes)))
+    return read.reply.changed(handoff=handover.changed(tokens=tokens))
+
+
+def bounded(said: Handover | None, text: str, policy: HandoffPolicy) -> Handover:
+    """What an author said, cut to the policy.
+
+    The text takes the place of a summary that is missing, that says too little, or that is no shorter than the text.
+    """
+    handover, least = said or Handover(), policy.min_summary_chars
+    summary = handover.summary
+    if len(summary) < max(1, least) or least <= len(text) <= len(summary):
+        summary = text if len(text) >= least else ALL + text
+    return handover.changed(
+        summary=policy.cut(summary),
+        artifacts=tuple(map(policy.cut, handover.artifacts[: policy.max_artifacts])),
+        needs=tuple(map(policy.cut, handover.needs[: policy.max_needs])),
+        next_action=policy.cut(handover.next_action),
+        own=said is not None,
+    )
+
+
+class _Read(NamedTuple):
+    reply: Reply
+    handover: Handover | None
+
+
+def _read(reply: Reply) -> _Read:
+    """Look beside the reply, in its data and in its text, in this order."""
+    if reply.handoff is not None:
+        return _Read(reply, handover_from(cast("Mapping[str, object]", reply.handoff.to_json())))
+    match reply.data:
+        case {"handoff": dict() as fields, **rest} if "summary" in fields:
+            text = to_json(rest).decode() if _is_json(reply.text, reply.data) else reply.text
+            return _Read(_saying(reply, text).changed(data=rest), handover_from(fields))
+        case _:
+            found = _block(reply.text)
+    if found is None:
+        return _Read(reply, None)
+    handover = handover_from(found.fields)
+    return _Read(_saying(reply, found.content or handover.summary), handover)
+
+
+def _saying(reply: Reply, text: str) -> Reply:
+    *before, last = reply.messages
+    return reply.changed(messages=(*before, last.changed(content=text)))
+
+
+class _Block(NamedTuple):
+    content: str
+    fields: Mapping[str, object]
+
+
+def _block(text: str) -> _Block | None:
+    """The block that is marked as a handoff, the last one; else a JSON block at the end that can be nothing else."""
+    start = text.rfind(FENCE + KEY)
+    if start >= 0:
+        begun = start + len(FENCE + KEY)
+        end = text.find(FENCE, begun)
+        inner, rest = (text[begun:], "") if end < 0 else (text[begun:end], text[end + len(FENCE) :])
+        return _Block(f"{text[:start].rstrip()}\n{rest.strip()}".strip(), _object(inner) or {})
+    ended = text.rstrip()
+    start = ended.rfind(FENCE, 0, -len(FENCE)) if ended.endswith(FENCE) else -1
+    fields = _object(ended[start + len(FENCE) : -len(FENCE)].strip().removeprefix("json")) if start >= 0 else None
+    return (
+        _Block(text[:start].strip(), fields) if fields and fields.keys() <= FIELDS and fields.keys() >= NEEDED else None
+    )
+
+
+def _object(text: str) -> Mapping[str, object] | None:
+    """The JSON object that a text holds, as far as it goes: a reply may be cut in the middle of it."""
+    try:
+        found = cast("object", from_json(text.strip(), allow_partial="trailing-strings"))
+    except ValueError:
+        return None
+    return cast("Mapping[str, object]", found) if isinstance(found, dict) else None
+
+
+def _is_json(text: str, data: JsonValue) -> bool:
+    try:
+        return cast("JsonValue", from_json(text)) == data
+    except ValueError:
+        return False
+
+
+def handover_from(fields: Mapping[str, object]) -> Handover:
+    """What somebody wrote as a handoff, each field for itself: what can't be read is as if it were not there.
+
+    A risk in words of the author's own is at least medium.
+    """
+    risk = _word(fields.get("risk_level"))
+    return Handover(
+        summary=_text(fields.get("summary")),
+        status=STATUSES.get(_word(fields.get("status")), "done"),
+        confidence=_percent(fields.get("confidence")),
+        risk_level=RISKS.get(risk, "medium") if risk else "low",
+        artifacts=_texts(fields.get("artifacts")),
+        needs=_texts(fields.get("needs")),
+        next_action=_text(fields.get("next_action")) or CONTINUE,
+    )
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _word(value: object) -> str:
+    return _text(value).lower()
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    listed = cast("list[object]", value) if isinstance(value, list | tuple) else [value]
+    return tuple(text for text in map(_text, listed) if text)
+
+
+def _percent(value: object) -> int:
+    """How sure somebody is; a share strictly between 0 and 1 is read as one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
+        return Handover().confidence
+    share = round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
+    return round(min(100, max(0, share)))

@@ -1,0 +1,72 @@
+"""What models cost: what the manifest declares, else what genai-prices knows from the data that it brings along.
+
+Imported at the first use, and never asks anybody over the network. A model that runs here costs nothing.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+
+from teamwright.budget.money import PICODOLLARS, Rate
+from teamwright.values.limits import Price
+from teamwright.values.specs import AnyModel, NamedModel, ServerModel
+from teamwright.values.usage import Usage
+
+MILLION = 1_000_000
+OWN = ("local", "scripted")
+"""Models that run on the user's machine: they cost no money, though they report none."""
+
+
+def declared_price(model: AnyModel) -> Price | None:
+    """The price that the manifest gives a model."""
+    return None if isinstance(model, str) else model.price
+
+
+def rate_of(model: AnyModel, prompt: int) -> Rate | None:
+    """The most that a request with a prompt of so many tokens costs; nothing where nobody knows."""
+    if price := declared_price(model):
+        dear = max(price.input, price.cached or 0.0)
+        return Rate(_for_one_token(Decimal(str(dear))), _for_one_token(Decimal(str(price.output))))
+    name = model.model if isinstance(model, NamedModel) else model
+    if isinstance(name, str) and name.partition(":")[0] in OWN:
+        return Rate(0, 0)
+    return _known_rate(model, prompt)
+
+
+def cost_of(model: AnyModel, usage: Usage) -> float | None:
+    """What a request has cost by its usage; nothing where nobody knows, or where no usage was reported."""
+    if not usage.total_tokens:
+        return None
+    if price := declared_price(model):
+        return price.cost(usage)
+    total = _known_cost(model, usage.input_tokens, usage.output_tokens, cache_read_tokens=usage.cached_tokens)
+    return None if total is None else round(float(total), 12)
+
+
+def _known_rate(model: AnyModel, prompt: int) -> Rate | None:
+    """Prices may depend on the size of the prompt, and what a provider stores for later may be dearer than the rest."""
+    plain, output = _known_cost(model, prompt, 0), _known_cost(model, prompt, MILLION)
+    if plain is None or output is None:
+        return None
+    stored = _known_cost(model, prompt, 0, cache_write_tokens=prompt) or plain
+    return Rate(_for_one_token(max(plain, stored) / max(1, prompt) * MILLION), _for_one_token(output - plain))
+
+
+def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached: int) -> Decimal | None:
+    try:
+        from genai_prices import Usage as Priced
+        from genai_prices import calc_price
+    except ImportError:
+        return None
+    usage = Priced(input_tokens=input_tokens, output_tokens=output_tokens, **cached)
+    try:
+        if isinstance(model, ServerModel):
+            return calc_price(usage, model.name, provider_api_url=model.url).total_price
+        provider, _, name = (model.model if isinstance(model, NamedModel) else model).partition(":")
+        return calc_price(usage, name, provider_id=provider.rpartition("/")[2]).total_price if name else None
+    except (LookupError, ValueError):
+        return None
+
+
+def _for_one_token(usd_for_a_million: Decimal) -> int:
+    return int((usd_for_a_million * PICODOLLARS / MILLION).to_integral_value(ROUND_CEILING))

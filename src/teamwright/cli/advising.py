@@ -1,0 +1,82 @@
+"""`teamwright lab advise`: which shape to use for some work, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from teamwright.cli.calibrating import Budget, Workload
+from teamwright.cli.options import ManifestPath, Profile, TeamName, With
+from teamwright.cli.output import Json, Out, check_out, result, result_json
+from teamwright.cli.simulating import read_team
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teamwright.lab.advice import Advice
+
+
+def advise(
+    manifest: ManifestPath,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")],
+    *,
+    profile: Profile = None,
+    divisible: Annotated[
+        float | None,
+        typer.Option("--divisible", min=0, max=1, metavar="SHARE", help="How much of the work can be divided, 0 to 1."),
+    ] = None,
+    workload: Workload = "mixed",
+    budget: Budget = "medium",
+    recommend: Annotated[
+        Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What counts most.")
+    ] = "balanced",
+    team: TeamName = None,
+    more: With = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Say which shape to use for a team's work, which may be one agent.
+
+    The numbers it rests on and how sure it is are told; runs of your own outweigh published findings as they add up.
+    """
+    from teamwright.cli.run import read_task
+    from teamwright.lab.advice import advise as advice
+    from teamwright.lab.profile import read_profile
+
+    check_out(out)
+    found = advice(
+        read_team(manifest, team, more),
+        read_task(task, None) or "",
+        profile=read_profile(profile) if profile is not None else None,
+        divisible=divisible,
+        budget=budget,
+        workload=workload,
+        recommend=recommend,
+    )
+    if json:
+        result_json(found.to_json(), out)
+    else:
+        result(described(found), out)
+    return 0
+
+
+def described(advice: Advice) -> str:
+    """The advice, what speaks for it, the shapes side by side, and the findings that it rests on."""
+    from teamwright.cli.listing import columns
+
+    rows: list[Sequence[str]] = [("SHAPE", "SCORE", "PASS RATE", "TOKENS", "TIME", "OWN RUNS")]
+    rows += [
+        (
+            one.topology,
+            f"{one.score:.4f}",
+            f"{one.pass_rate:.4f}",
+            str(one.total_tokens),
+            f"{one.seconds:g} s",
+            f"{one.own_runs} (weight {one.weight:.2f})",
+        )
+        for one in advice.shapes
+    ]
+    reasons = [f"- {reason}" for reason in advice.reasons]
+    findings = [f"- {one.finding} ({one.source}): {one.here}" for one in advice.priors]
+    return "\n".join([advice.sentence, "", *reasons, "", columns(rows), "", "Published findings:", *findings])

@@ -1,0 +1,95 @@
+"""`teamwright run --auto`: a team gets the shape that suits its plan, and the user is told which and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+
+from teamwright.cli.output import say
+
+if TYPE_CHECKING:
+    from teamwright.planning.topology import EvaluationSettings
+    from teamwright.values.limits import Limits
+    from teamwright.values.plan import Plan
+    from teamwright.values.specs import Source, TeamSpec
+
+Auto = Annotated[
+    bool, typer.Option("--auto", help="Choose the shape of the team for its plan: single, lead, star or mesh.")
+]
+TopologyName = Annotated[
+    str | None,
+    typer.Option("--topology", metavar="NAME", help="Like --auto, in this shape: single, lead, star, mesh."),
+]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="LEVEL", help="The budget to choose for: low, medium or high.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user says about the shape of the team."""
+
+    topology: str | None = None
+    budget: str | None = None
+
+
+def wished(topology: str | None, budget: str | None, *, auto: bool) -> Wish | None:
+    """What the user says about the shape; nothing, if the team is to run as it is."""
+    from teamwright.errors import UnknownName, UsageError
+    from teamwright.planning.profiles import ALIASES, TOPOLOGIES
+    from teamwright.values.envelope import BudgetLevel
+    from teamwright.values.names import plain_strategy_name
+
+    if not auto and topology is None:
+        if budget is not None:
+            raise UsageError("--budget says for which budget a shape is chosen; it goes with --auto.")
+        return None
+    if budget is not None and budget not in get_args(BudgetLevel):
+        raise UnknownName("budget", budget, get_args(BudgetLevel))
+    if topology is not None and plain_strategy_name(topology) not in TOPOLOGIES:
+        raise UnknownName("topology", topology, [*TOPOLOGIES, *ALIASES])
+    return Wish(None if topology is None else plain_strategy_name(topology), budget)
+
+
+def shaped(source: Source, wish: Wish, limits: Limits | None) -> Source:
+    """The source with its team in another shape, and a word about the choice."""
+    from teamwright.planning.planner import PlannerSettings
+    from teamwright.teams.auto import auto_source, plan_of
+
+    spec = source.manifest.teams.get(source.team)
+    plan = None if spec is None else plan_of(spec)
+    settings = None if spec is None or plan is None else _settings(spec, plan, wish)
+    tokens = limits.tokens if limits else None
+    planner = PlannerSettings() if tokens is None else PlannerSettings(run_budget=tokens)
+    made, chosen = auto_source(source, settings, planner=planner)
+    say(f"{chosen.topology}: {chosen.reason}")
+    return made
+
+
+def plan_says_it_all(source: Source) -> bool:
+    """Whether every step of the team's plan says itself what to do, so that the team needs no task beside it."""
+    from teamwright.teams.auto import plan_of
+
+    spec = source.manifest.teams.get(source.team)
+    plan = None if spec is None else plan_of(spec)
+    return plan is not None and all(step.task for step in plan.steps)
+
+
+def _settings(spec: TeamSpec, plan: Plan, wish: Wish) -> EvaluationSettings:
+    """The usual settings for a plan, for the budget of the user or the team and the way in which it shares."""
+    from teamwright.planning.orchestrate import settings_for
+    from teamwright.planning.profiles import Protocol, Topology
+    from teamwright.values.envelope import BudgetLevel
+
+    update: dict[str, object] = {}
+    budget = wish.budget or (spec.handoff.budget if spec.handoff else None)
+    if budget is not None:
+        update["budget"] = cast("BudgetLevel", budget)
+    if spec.share in ("transcript", "output"):
+        protocol: Protocol = "transcript"
+        update["protocol"] = protocol
+    if wish.topology is not None:
+        update["topologies"] = (cast("Topology", wish.topology),)
+    return settings_for(plan).model_copy(update=update)

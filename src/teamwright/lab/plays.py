@@ -1,0 +1,104 @@
+"""One team in one shape, run again and again by the real engine with simulated members, each run by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab.members import RIGHT, Cast
+from teamwright.lab.paths import PathStep, critical_path
+from teamwright.lab.virtual_time import run_virtually, virtual_now
+from teamwright.runtime.engine import Engine
+from teamwright.runtime.kpis import ATTEMPT, Kpis, TurnFigures, kpis_of, turns_of
+from teamwright.teams.build import Builder
+from teamwright.teams.team import Team
+from teamwright.values.events import Event, RunEnded, TeamPlanned, TeamTold
+from teamwright.values.frozen import Record
+from teamwright.values.limits import Limits
+from teamwright.values.specs import Source
+
+OWN = "as declared"
+"""The name of the team's own shape beside the topologies."""
+
+
+def declared_team(source: Source) -> Team:
+    """The team of a source as it is written: nobody is called, so no key has to be there."""
+    team = Builder(source.manifest, Path(source.base)).team(source.team)
+    team.declared = source
+    return team
+
+
+class SimulatedRun(Record, frozen=True):
+    """What one simulated run came to; `right` is how many of its steps are done and right.
+
+    `problem` is why it did not complete, as the run tells it.
+    """
+
+    kpis: Kpis
+    right: int
+    messages: int
+    path: tuple[PathStep, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A team in one shape that is run again and again."""
+
+    team: Team
+    task: str
+    seed: int
+    cast: Cast
+    limits: Limits | None = None
+
+    def runs(self, numbers: Iterable[int]) -> Iterable[SimulatedRun]:
+        """The runs of these numbers, each by itself: what one does never depends on another."""
+        team = self.cast.team(self.team)
+        for number in numbers:
+            yield measured(self.events(team, number))
+
+    def events(self, team: Team, number: int) -> list[Event]:
+        """The record of one run of a team with simulated members."""
+        run_id, seed = f"simulated-{number}", seed_of(self.seed, number)
+
+        async def main() -> list[Event]:
+            journal = MemoryJournal()
+            async with Engine(journal, wall=virtual_now, seed=lambda: seed) as engine:
+                await engine.run(team, self.task, run_id=run_id, limits=self.limits)
+            return await journal.read(run_id)
+
+        return run_virtually(main)
+
+
+def seed_of(seed: int, number: int) -> int:
+    """The seed of one of many runs."""
+    return int.from_bytes(blake2b(f"{seed}/{number}".encode(), digest_size=6).digest())
+
+
+def measured(events: Sequence[Event]) -> SimulatedRun:
+    """What a simulated run came to, by its record."""
+    turns = turns_of(events)
+    return SimulatedRun(
+        kpis=kpis_of(events),
+        right=_right(turns),
+        messages=messages_in(events, turns),
+        path=critical_path(turns),
+        problem=next((fact.message or "" for one in reversed(events) if isinstance(fact := one.fact, RunEnded)), ""),
+    )
+
+
+def messages_in(events: Iterable[Event], turns: Iterable[TurnFigures]) -> int:
+    """What members told each other: as the strategies of topologies count it, else the turns in which they did."""
+    facts = [event.fact for event in events]
+    if any(isinstance(fact, TeamPlanned) for fact in facts):
+        return sum(fact.count * len(fact.to) for fact in facts if isinstance(fact, TeamTold))
+    return sum(turn.purpose == "coordinate" for turn in turns)
+
+
+def _right(turns: Iterable[TurnFigures]) -> int:
+    """How many places of work ended well and right; of several attempts at a place the last one counts."""
+    places = {ATTEMPT.sub("", turn.key): turn for turn in turns if turn.purpose == "work"}
+    return sum(turn.came == "passed" and RIGHT in turn.marks for turn in places.values())

@@ -1,0 +1,54 @@
+"""Tables of results, as text for a terminal and as HTML for a notebook. Pure: values in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows of cells; the columns of the places in `words` stand left, all others right."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Sequence[int] = (0,)
+
+    def text(self) -> str:
+        """In columns."""
+        lines = [self.heads, *self.rows]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        return "\n".join("  ".join(self._aligned(line, widths)).rstrip() for line in lines)
+
+    def html(self) -> str:
+        """As a table of a page."""
+        heads = "".join(self._cell("th", place, head) for place, head in enumerate(self.heads))
+        rows = ("".join(self._cell("td", place, cell) for place, cell in enumerate(row)) for row in self.rows)
+        body = "\n".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        pairs = enumerate(zip(line, widths, strict=True))
+        return [cell.ljust(width) if place in self.words else cell.rjust(width) for place, (cell, width) in pairs]
+
+    def _cell(self, kind: str, place: int, text: str) -> str:
+        side = "left" if place in self.words else "right"
+        return f'<{kind} style="text-align: {side}">{escape(text)}</{kind}>'
+
+
+def number(value: float) -> str:
+    """A whole number with gaps for thousands."""
+    return f"{value:,.0f}".replace(",", " ")
+
+
+def counted(count: int, word: str) -> str:
+    """A number with its noun."""
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

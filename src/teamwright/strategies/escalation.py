@@ -1,0 +1,128 @@
+"""What becomes of a reply of high or critical risk: it counts only once the team's lead or a person lets it pass.
+
+It waits in the branch where it came up and nowhere else: others go on, and nobody hears of it before it has passed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, TypeAdapter
+
+from teamwright.agents.approval import decided
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import AgentError
+from teamwright.strategies.answers import Unreadable, read_answer
+from teamwright.values.approvals import approval
+from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
+from teamwright.values.events import TeamEscalated
+from teamwright.values.messages import History, digest
+from teamwright.values.people import Answer, Question
+from teamwright.values.specs import JsonSchema
+from teamwright.values.turns import Failure, Reply, Turn
+
+RISKY: frozenset[RiskLevel] = frozenset(("high", "critical"))
+LEVELS: tuple[RiskLevel, ...] = get_args(RiskLevel)
+
+ASK = """\
+{member!r} reports {risk} risk with the result above. Nobody else has heard of it, and the team goes on with it only \
+if you let it pass. Answer with one JSON object: \
+{{"decision": "approve" or "reject", "note": "what is to be done about it"}}
+
+The task of the team:
+{task}"""
+
+WANTED: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "decision": {"type": "string", "enum": ["approve", "reject"]},
+        "note": {"type": "string", "description": "what is to be done about it"},
+    },
+    "required": ["decision"],
+}
+
+
+class Ruling(NamedTuple):
+    """Whether a reply may stand, with another text in its place if a person edited it, and what else was said."""
+
+    passed: bool
+    note: str = ""
+    edited: str | None = None
+
+
+class Escalation:
+    """To whom the risks of one team go; with `above`, those that nobody rules on go to the team around it."""
+
+    def __init__(self, how: Escalate, lead: Agent | None, task: str, *, above: bool) -> None:
+        self._how, self._lead, self._task, self._above = how, lead, task, above
+        self.unruled: RiskLevel = "low"
+        """The highest risk that went on without a ruling."""
+
+    async def ruling(self, told: EnvelopeMessage, reply: Reply, member: Agent, ctx: Context, key: str) -> Ruling | None:
+        """What becomes of this reply; none, where it just goes on."""
+        risk = told.envelope.risk_level
+        if risk not in RISKY:
+            return None
+        lead = self._lead if self._how == "lead" and self._lead is not member else None
+        if self._how == "off" or (self._how == "lead" and lead is None and self._above):
+            self.unruled = max((self.unruled, risk), key=LEVELS.index)
+            return None
+        fact = TeamEscalated(member=member.name, task_id=told.envelope.task_id, risk_level=risk)
+        if lead is not None:
+            await ctx.emit(fact.changed(to=lead.name))
+            ruling = await self._ask_lead(lead, told, member, ctx, key)
+            if isinstance(ruling, Ruling):
+                return ruling
+            fact = fact.changed(reason=ruling.problem)
+        await ctx.emit(fact)
+        return await _ask_person(told, reply, ctx, key)
+
+    async def _ask_lead(
+        self, lead: Agent, told: EnvelopeMessage, member: Agent, ctx: Context, key: str
+    ) -> Ruling | Unreadable:
+        """What the lead rules; a lead that fails or says neither yes nor no has ruled nothing."""
+        text = ASK.format(member=member.name, risk=told.envelope.risk_level, task=self._task)
+        turn = Turn(text, History.of((told,)), purpose="coordinate", output_schema=WANTED)
+        reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
+        if isinstance(reply, Failure):
+            return Unreadable(f"{lead.name!r} failed ({reply.error})")
+        found = read_answer(reply, _answer())
+        if isinstance(found, Unreadable):
+            return Unreadable(f"the answer of {lead.name!r} is no ruling: {found.problem}")
+        note = f"{lead.name}: {found.note}" if found.note else ""
+        return Ruling(found.decision == "approve", note or f"{lead.name} said no")
+
+
+async def _ask_person(told: EnvelopeMessage, reply: Reply, ctx: Context, key: str) -> Ruling:
+    async def ask(question: Question, place: str) -> Answer:
+        return await ctx.ask_person(question, key=place)
+
+    envelope = told.envelope
+    words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
+    question = approval(words, reply.text, about=digest(envelope.task_id, reply.text))
+    decision = await decided(ask, question, f"{key}/approve-risk", _as_text)
+    return Ruling(decision.agreed, decision.reason, decision.edited)
+
+
+def _as_text(data: JsonValue) -> str:
+    if not isinstance(data, str):
+        raise AgentError("an edit must be a text")
+    return data
+
+
+class _Answer(BaseModel):
+    """The form in which a lead rules."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    decision: Annotated[
+        Literal["approve", "reject"],
+        BeforeValidator(lambda said: said.strip().lower() if isinstance(said, str) else said),
+    ]
+    note: str = ""
+
+
+@cache
+def _answer() -> TypeAdapter[_Answer]:
+    return TypeAdapter(_Answer)

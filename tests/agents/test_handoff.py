@@ -1,0 +1,194 @@
+"""Handoffs beside replies: how they are asked for, read out of what anybody said, made where none is, and cut."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
+from teamwright.values.envelope import ELLIPSIS, Envelope, EnvelopeMessage, HandoffPolicy, Handover
+from teamwright.values.messages import History, Message
+from teamwright.values.turns import Reply, Turn
+from teamwright.values.usage import Usage
+
+POLICY = HandoffPolicy()
+SUMMARY = "All three paths were tried and hold."
+FIELDS: dict[str, Any] = {
+    "status": "blocked", "confidence": 0.91, "risk_level": "medium", "summary": SUMMARY, "needs": ["a review"],
+    "next_action": "hand over",
+}  # fmt: skip
+
+
+def read(text: str, policy: HandoffPolicy = POLICY, **more: object) -> tuple[str, Handover]:
+    """What is left of a text, and the handoff beside it."""
+    reply = handed_over(Reply.of("a", text, **more), Turn("go", handoff=policy))
+    assert reply.handoff is not None
+    return reply.text, reply.handoff
+
+
+def fenced(label: str = "handoff", **changes: object) -> str:
+    return f"```{label}\n{json.dumps(FIELDS | changes)}\n```"
+
+
+AS_WRITTEN = Handover(
+    summary=SUMMARY, status="blocked", confidence=91, risk_level="medium", needs=("a review",), next_action="hand over"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The answer.\n\n{fenced()}",
+        f"The answer.\n{fenced()}\n\n",
+        f"{fenced()}\nThe answer.",
+        f"The answer.\n{fenced('json')}",
+        f"The answer.\n{fenced('')}",
+        f"The answer.\n```handoff\n{json.dumps(FIELDS, indent=2)}",
+    ],
+)
+def test_the_block_of_an_author_is_read_and_taken_out_of_its_reply(text: str) -> None:  # Z-03
+    assert read(text) == ("The answer.", AS_WRITTEN)
+
+
+def test_what_is_written_is_read_again() -> None:
+    assert read(written("The answer.", AS_WRITTEN)) == ("The answer.", AS_WRITTEN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The answer.\n```json\n{"summary": "no status, so this belongs to the answer"}\n```',
+        f"Like this:\n{fenced('json')}\nThat is all.",
+        f"The answer.\n```json\n{json.dumps(FIELDS | {'price': 3})}\n```",
+        "The answer.\n```python\nprint(1)\n```",
+    ],
+)
+def test_what_may_be_part_of_the_answer_stays_there(text: str) -> None:
+    content, handover = read(text)
+    assert content == text
+    assert not handover.own
+
+
+def test_a_block_that_is_cut_off_is_read_as_far_as_it_goes() -> None:
+    content, handover = read(f'The answer.\n```handoff\n{{"status": "blocked", "summary": "{SUMMARY}')
+    assert (content, handover.status, handover.summary) == ("The answer.", "blocked", SUMMARY)
+    content, handover = read("The answer, which is long enough.\n```handoff\nno JSON at all\n```")
+    assert content == handover.summary == "The answer, which is long enough."
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "taken"),
+    [
+        ("status", "finished", "done"),
+        ("status", "FAILED", "failed"),
+        ("confidence", 70, 70),
+        ("confidence", 1.0, 1),
+        ("confidence", 250, 100),
+        ("confidence", -3, 0),
+        ("confidence", "sure", 50),
+        ("confidence", True, 50),
+        ("risk_level", "High ", "high"),
+        ("risk_level", "severe", "medium"),
+        ("risk_level", None, "low"),
+        ("needs", "one thing", ("one thing",)),
+        ("needs", ["", 3, "two"], ("two",)),
+        ("needs", None, ()),
+        ("next_action", "  ", "continue"),
+        ("artifacts", ["docs/plan.md"], ("docs/plan.md",)),
+    ],
+)
+def test_each_field_is_read_for_itself(field: str, given: object, taken: object) -> None:
+    block = fenced("handoff", **{field: given})
+    _, handover = read(f"The answer.\n{block}")
+    assert handover == AS_WRITTEN.changed(**{field: taken})
+
+
+def test_a_reply_without_a_handoff_is_its_own_summary() -> None:  # Z-03
+    text = "The tide turns at nine in the evening."
+    assert read(text) == (text, Handover(summary=text, own=False))
+    assert read("x" * 400)[1].summary == "x" * 319 + ELLIPSIS
+    assert read("42")[1].summary == "The whole answer: 42"
+
+
+def test_a_summary_that_says_too_little_is_made_from_the_reply() -> None:  # Z-02
+    content, handover = read(f"The whole story of the tides.\n{fenced(summary='done')}")
+    assert handover.summary == content == "The whole story of the tides."
+    assert (handover.own, handover.status) == (True, "blocked")
+
+
+def test_an_answer_that_is_no_longer_than_its_summary_is_told_itself() -> None:
+    content, handover = read(f"It all holds, path by path.\n{fenced()}")
+    assert handover.summary == content == "It all holds, path by path."
+    assert handover.changed(summary=SUMMARY) == AS_WRITTEN
+
+
+def test_an_author_that_writes_nothing_but_the_handoff_has_said_its_summary() -> None:
+    assert read(fenced()) == (SUMMARY, AS_WRITTEN)
+
+
+def test_a_handoff_in_data_is_taken_out_of_it() -> None:
+    data = {"events": [], "handoff": FIELDS}
+    reply = handed_over(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
+    assert (reply.data, json.loads(reply.text), reply.handoff) == ({"events": []}, {"events": []}, AS_WRITTEN)
+    reply = handed_over(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
+    assert (reply.data, reply.text) == ({"events": []}, "In words.")
+
+
+def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> None:
+    given = Handover(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
+    _, handover = read("The answer.", handoff=given)
+    assert (len(handover.summary), len(handover.needs), len(handover.next_action)) == (320, 6, 320)
+    assert handover.risk_level == "high"
+
+
+def test_a_turn_that_asks_for_no_handoff_leaves_the_reply_alone() -> None:
+    reply = Reply.of("a", f"The answer.\n{fenced()}")
+    assert handed_over(reply, Turn("go")) is reply
+
+
+@given(st.text(max_size=700), st.integers(16, 400), st.integers(1, 9))
+def test_whatever_is_said_the_handoff_keeps_to_the_policy(text: str, most: int, needs: int) -> None:  # Z-02, Z-03
+    policy = HandoffPolicy(max_summary_chars=most, max_needs=needs)
+    _, handover = read(text, policy)
+    envelope = Envelope(
+        run_id="r", task_id="t", sender="a", recipient="team", status=handover.status, confidence=handover.confidence,
+        risk_level=handover.risk_level, summary=handover.summary, artifacts=handover.artifacts, needs=handover.needs,
+        next_action=handover.next_action,
+    )  # fmt: skip
+    assert policy.check(envelope) == []
+
+
+def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() -> None:
+    envelope = Envelope(
+        run_id="r", task_id="t", sender="a", recipient="team", status="done", confidence=50, risk_level="low",
+        summary="x" * 40, artifacts=(), needs=(), next_action="continue",
+    )  # fmt: skip
+    history = History.of([EnvelopeMessage.of(envelope, "a", ())])
+    turn = Turn("go", history, handoff=POLICY)
+    usage = Usage(input_tokens=100, output_tokens=50)
+
+    def tokens(text: str, used: Usage) -> int:
+        reply = handed_over(Reply.of("b", text, usage=used), turn)
+        return reply.handoff.tokens if reply.handoff else -1
+
+    told, own = 8 + 10 + 2, 8 + 9 + 3 + 2
+    assert tokens("Plain words.", usage) == told
+    assert tokens(f"Words.\n{fenced()}", usage) == told + own
+    assert tokens(f"Words.\n{fenced()}", Usage(input_tokens=5)) == 5
+
+
+def test_a_model_is_told_how_long_its_summary_may_be() -> None:
+    assert "at most 320 characters" in asked_for(POLICY)
+    assert asked_for(POLICY).endswith("```")
+    wanted = with_handoff({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY)
+    assert wanted["required"] == ["n"]
+    assert list(wanted["properties"]) == ["n", "handoff"]  # pyright: ignore[reportArgumentType]
+    assert with_handoff({"type": "array"}, POLICY) == {"type": "array"}
+
+
+def test_only_envelopes_are_envelopes() -> None:
+    assert Turn("go", History.of([Message(name="a", content="status: done")])).envelopes == ()

@@ -1,0 +1,33 @@
+"""Members whose answers cost a known number of tokens."""
+
+from __future__ import annotations
+
+import json
+
+from teamwright import Reply, Turn
+from teamwright.errors import Refused
+from teamwright.values.usage import Usage
+
+
+def write(turn: Turn) -> Reply:
+    """Write for 80 tokens."""
+    return _paid("writer", "A B-tree keeps its keys sorted.", 60, 20)
+
+
+def criticise(turn: Turn) -> Reply:
+    """Judge for 100 tokens, or fail where that is asked for."""
+    if "fail" in turn.task:
+        raise Refused("it would rather not")
+    return _paid("critic", "Right.", 90, 10)
+
+
+def lead(turn: Turn) -> Reply:
+    """Delegate once, and answer then, for 10 tokens each."""
+    decision = {"action": "delegate", "delegations": [{"specialist": "writer", "task": "Write."}]}
+    if turn.number > 1:
+        decision = {"action": "synthesize", "synthesis": "Sorted."}
+    return _paid("lead", json.dumps(decision), 8, 2)
+
+
+def _paid(name: str, text: str, told: int, said: int) -> Reply:
+    return Reply.of(name, text, usage=Usage(requests=1, input_tokens=told, output_tokens=said))

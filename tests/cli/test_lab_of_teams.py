@@ -1,0 +1,107 @@
+"""`teamwright lab simulate`, `calibrate` and `advise`: what they print, keep and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.lab.troupes import PLAN
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    file = tmp_path / "plan.yaml"
+    file.write_text(PLAN, encoding="utf-8")
+    return file
+
+
+def test_a_simulation_tells_shapes_side_by_side(call: Call, manifest: Path) -> None:
+    done = call("lab", "simulate", manifest, "build it", "--runs", 5, "--seed", 7, "--topologies", "single,star")
+    assert done.code == 0
+    for word in ("as declared", "single", "star_team", "tokens p50 / p90", "pass rate", "bottleneck", "critical path"):
+        assert word in done.out
+
+
+def test_a_simulation_is_the_same_again_and_fits_the_agreed_form(call: Call, manifest: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    first = call("lab", "simulate", manifest, "-", "--runs", 4, "--topologies", "", "--json", stdin="build it")
+    second = call("lab", "simulate", manifest, "build it", "--runs", 4, "--topologies", "", "--json", "--out", out)
+    assert (first.code, first.err, second.out) == (0, "", "")
+    assert json.loads(out.read_text(encoding="utf-8")) == first.json
+    assert list(first.json) == ["team", "task", "runs", "seed", "shapes", "missing", "notes"]
+    [shape] = first.json["shapes"]
+    assert list(shape) == [
+        "shape", "strategy", "runs", "completed", "statuses", "problems", "pass_rate", "total_tokens",
+        "coordination_tokens", "coordination_ratio", "messages", "usd", "seconds", "steps", "bottleneck", "critical_path",
+    ]  # fmt: skip
+    assert list(shape["seconds"]) == ["p50", "p90", "mean"]
+
+
+def test_no_key_is_needed_to_simulate(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "team.yaml"
+    file.write_text(
+        "agents: {a: {model: {url: 'http://localhost:1/v1', name: m, api_key: '${NOBODY_HAS_IT}'}}}\n"
+        "teams: {t: {members: [a]}}\n",
+        encoding="utf-8",
+    )
+    assert call("lab", "simulate", file, "go", "--runs", 2).code == 0
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs(call: Call, manifest: Path, tmp_path: Path) -> None:
+    done = call("lab", "simulate", manifest, "x", "--topologies", "ring")
+    assert (done.code, "There is no topology 'ring'" in done.err) == (2, True)
+    done = call("lab", "simulate", manifest, "x", "--out", tmp_path / "no" / "file")
+    assert done.code == 2
+    done = call("lab", "simulate", manifest, "x", "--profile", "mine")
+    assert (done.code, "There is no profile 'mine'" in done.err) == (2, True)
+    text = PLAN.replace("skill: 0.7", "skill: 7")
+    manifest.write_text(text, encoding="utf-8")
+    done = call("lab", "simulate", manifest, "x")
+    assert (done.code, "skill" in done.err) == (2, True)
+
+
+def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path, tmp_path: Path) -> None:
+    for number in range(2):
+        assert call("run", team, "explain B-trees", "--run-id", f"r{number}").code == 0
+    done = call("lab", "calibrate", "--as", "star")
+    assert done.code == 0
+    for word in ("star_team", "execution", "off by", "Nobody judged", "writer, critic"):
+        assert word in done.out.replace("critic, writer", "writer, critic")
+    assert "default.json" in done.err
+    assert call("lab", "evaluate", "--profile", "default", "--json").json != call("lab", "evaluate", "--json").json
+    file = tmp_path / "own.json"
+    told = call("lab", "calibrate", "r0", "--as", "star_team", "--out", file, "--json").json
+    assert list(told) == ["calibration", "gaps", "left_out"]
+    assert told["calibration"]["runs"] == ["r0"]
+    simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topologies", "", "--json").json
+    # Scripted models answer at once, and so do members who learnt from them.
+    assert simulated["shapes"][0]["seconds"]["p90"] < 1
+    learnt = call("lab", "simulate", team, "x", "--runs", 3, "--learn-from", "r0", "--topologies", "", "--json").json
+    assert learnt["shapes"] == simulated["shapes"]
+    assert call("lab", "advise", team, "x", "--profile", file).code == 0
+
+
+def test_without_a_run_there_is_nothing_to_calibrate_with(call: Call) -> None:
+    done = call("lab", "calibrate")
+    assert (done.code, "no run to calibrate with" in done.err) == (2, True)
+
+
+def test_runs_of_no_topology_are_told(call: Call, team: Path) -> None:
+    call("run", team, "explain B-trees", "--run-id", "r0")
+    done = call("lab", "calibrate", "r0")
+    assert done.code == 0
+    assert "r0 tells nothing of a topology: its strategy 'sequential' is no topology" in done.err
+
+
+def test_advice_is_told_with_its_reasons_and_as_data(call: Call, manifest: Path) -> None:
+    done = call("lab", "advise", manifest, "build it")
+    assert done.code == 0
+    assert done.out.startswith("Use ")
+    assert "arXiv 2512.08296" in done.out
+    assert "arXiv 2604.02460" in done.out
+    told = call("lab", "advise", manifest, "build it", "--divisible", 0, "--json").json
+    assert told["recommended"] == "single"
+    assert call("lab", "advise", manifest, "x", "--divisible", 3).code == 2

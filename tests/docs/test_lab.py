@@ -1,0 +1,51 @@
+"""The page on the lab names every option and field, and its numbers are those of the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+import typer
+
+from teamwright.cli.main import app
+from teamwright.lab.cells import COLUMNS
+from teamwright.lab.report import Choice, Rankings, Row, RowGates, Scored
+from teamwright.planning.profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
+from tests.docs.pages import ROOT
+
+PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare", "sweep"])
+def test_every_option_is_told(command: str) -> None:
+    group = getattr(typer.main.get_command(app), "commands")["lab"]  # noqa: B009 - a group has them, a command does not
+    options = {name for one in group.commands[command].params for name in one.opts if name != "--help"}
+    known = {f"--{one}" for one in ("budget", "workload", "protocol", "degradation")}
+    assert not [option for option in options - known if f"`{option}" not in PAGE]
+
+
+def test_every_field_is_told() -> None:
+    fields = [name for kind in (Row, RowGates, Rankings, Choice, Scored) for name in kind.__struct_fields__]
+    own = ["score", "recommended", *COLUMNS[:8]]
+    assert not [field for field in (*fields, *own) if f"`{field}`" not in PAGE]
+
+
+def numbers(name: str) -> list[float]:
+    """The numbers in the last line of a table that begins with a name."""
+    line = re.findall(rf"^\| `{name}` \|(.*)$", PAGE, flags=re.MULTILINE)[-1]
+    return [float(one.replace("\u2212", "-")) for one in re.findall(r"(?<![\w.])[+\u2212]?\d+(?:\.\d+)?", line)]
+
+
+@pytest.mark.parametrize("profiles", [BUDGETS, WORKLOADS, PROTOCOLS])
+def test_the_numbers_are_those_of_the_model(profiles: Mapping[str, tuple[float, ...]]) -> None:
+    for name, profile in profiles.items():
+        assert numbers(name) == list(profile)
+
+
+def test_the_numbers_of_topologies_and_degradation_are_those_of_the_model() -> None:
+    for name, profile in TOPOLOGIES.items():
+        assert numbers(name) == [profile.participants or 5, profile.execution, profile.pass_rate, profile.cache]
+    for name in ("auto", "aggressive"):
+        cutback = DEGRADATIONS[name]
+        assert numbers(name) == [-cutback.participants, cutback.summary_scale, cutback.quality]

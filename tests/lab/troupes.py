@@ -1,0 +1,93 @@
+"""Teams for simulations: members of constant or random behaviour, and a strategy that works as the model counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from teamwright import Context, Message, Outcome, Task, Team, Turn, load_team
+from teamwright.agents.protocol import Agent
+from teamwright.lab.members import SimulatedAgent
+from teamwright.strategies.protocol import Members, Settings
+from teamwright.values.simulation import Behaviour, Simulation
+from teamwright.values.specs import AgentSpec
+from teamwright.values.turns import Failure, Reply
+
+PLAN = """\
+agents:
+  lead: {model: {model: openai:gpt-5-mini, price: {input: 1, output: 4}}, simulation: {skill: 0.9}}
+  worker: {model: openai:gpt-5-mini}
+teams:
+  build:
+    strategy: dag
+    members: [lead, worker]
+    simulation: {latency: {p50: 4, p90: 9}, output: 300, skill: 0.7, rate_limit: 0.02}
+    options:
+      steps:
+        - {id: a, agent: lead}
+        - {id: b, agent: worker, needs: [a]}
+        - {id: c, agent: worker, needs: [a]}
+        - {id: d, agent: worker, needs: [a]}
+        - {id: e, agent: worker, needs: [b]}
+        - {id: f, agent: worker, needs: [c]}
+        - {id: g, agent: worker, needs: [d]}
+        - {id: h, agent: worker, needs: [e, f]}
+        - {id: i, agent: worker, needs: [g]}
+        - {id: j, agent: lead, needs: [h, i]}
+"""
+"""A plan of ten steps."""
+
+
+def team_of(folder: Path, text: str = PLAN) -> Team:
+    """The team of a manifest."""
+    file = folder / "team.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load_team(file)
+
+
+def constant(tokens: int = 1400, seconds: float = 6.0, **more: object) -> Simulation:
+    """Always right, with the same tokens and the same time."""
+    given = {"input": tokens - tokens // 4, "output": tokens // 4, "latency": seconds, "skill": 1.0, **more}
+    return Simulation.model_validate(given)
+
+
+def messages(tokens: int, seconds: float) -> Behaviour:
+    """What a message takes."""
+    return Behaviour(input=float(tokens - 1), output=1.0, latency=seconds)
+
+
+def players(names: Sequence[str], simulation: Simulation) -> list[Agent]:
+    """Agents that a simulation takes the place of."""
+    return [SimulatedAgent(name, AgentSpec(), simulation) for name in names]
+
+
+class ByTheModel:
+    """Works as the topology model counts: first all messages, one by one, and then tasks side by side."""
+
+    name, version = "by_the_model", 1
+
+    def __init__(self, tasks: int, sent: int, width: int) -> None:
+        self._tasks, self._sent, self._width = tasks, sent, width
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        for number in range(self._sent):
+            turn = Turn("What is there to know?", purpose="coordinate")
+            await ctx.ask(members[number % len(members)], turn, key=f"message-{number}")
+        async with ctx.branches(self._width) as branches:
+            for number in range(self._tasks):
+                ask = partial(_ask, members[number % len(members)], Turn(f"part {number}"))
+                branches.start(f"task-{number}", ask)
+        return Outcome(messages=(Message(name="lead", content="done"),))
+
+
+async def _ask(member: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
+    return await ctx.ask(member, turn, key="work")
+
+
+def behaviours(names: Sequence[str], simulation: Simulation) -> Mapping[str, Simulation]:
+    """The same for everybody."""
+    return dict.fromkeys(names, simulation)

@@ -1,0 +1,64 @@
+"""What a declaration says to its strategy, held against what the strategy takes: every mistake at once."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright import FunctionAgent
+from teamwright.strategies.options import as_far_as_it_fits, flaws, misfits, names_in, rename
+from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.registry import find_strategy
+
+MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b")])
+
+
+def told(strategy: str, options: dict[str, JsonValue]) -> list[tuple[tuple[str | int, ...], str]]:
+    found = flaws(find_strategy(strategy), Settings(options=options), MEMBERS)
+    return [(flaw.at, flaw.text) for flaw in found]
+
+
+def test_wrong_forms_and_what_the_strategy_objects_to_are_told_at_once() -> None:  # R-11
+    places = [at for at, _ in told("selector", {"allow_repeat": "maybe", "prompt": "{{.Foo}}"})]
+    assert places == [("allow_repeat",), (), ("prompt",)]
+
+
+def test_wrong_forms_and_wrong_names_are_told_at_once() -> None:  # R-11
+    edges: list[JsonValue] = [{"from": "a", "to": "x"}, {"form": "a", "to": "b"}]
+    found = told("graph", {"edges": edges})
+    assert [at for at, _ in found] == [("edges", 1, "from"), ("edges", 1, "form"), ("edges", 0, "to")]
+
+
+def test_nothing_is_told_that_only_follows_from_something_else() -> None:
+    [(at, _)] = told("graph", {"edges": "a to b"})
+    assert at == ("edges",)
+    [(at, text)] = told("reactive", {"subscriptions": [{"member": "a", "on": "ä"}]})
+    assert at == ("subscriptions", 0, "on")
+    assert text.startswith("subscriptions.0.on: 'ä' is no name: use letters, digits")
+
+
+@pytest.mark.parametrize(
+    ("options", "usable"),
+    [
+        ({"steps": [], "max_parallel": 0}, None),
+        ({"steps": [{"id": "s"}], "max_parallel": 0, "mx": 1}, {"steps": [{"id": "s"}]}),
+        ({"steps": [{"id": "s"}]}, {"steps": [{"id": "s"}]}),
+        ({"max_parallel": 0}, None),
+    ],
+)
+def test_only_a_field_that_has_another_value_can_be_left_out(
+    options: dict[str, JsonValue], usable: dict[str, JsonValue] | None
+) -> None:
+    assert as_far_as_it_fits(find_strategy("dag"), options) == usable
+
+
+def test_a_name_is_found_and_replaced_at_its_place() -> None:
+    strategy = find_strategy("graph")
+    options: dict[str, JsonValue] = {"edges": [{"from": "a", "to": "b"}]}
+    assert [(one.name, one.at, one.kind) for one in names_in(strategy, options)] == [
+        ("a", ("edges", 0, "from"), "member"),
+        ("b", ("edges", 0, "to"), "member"),
+    ]
+    rename(options, ("edges", 0, "to"), "c")
+    assert options == {"edges": [{"from": "a", "to": "c"}]}
+    assert not misfits(strategy, options)

@@ -1,0 +1,81 @@
+"""Distributions: what the same chance gives, in order, within bounds, and read as people write them."""
+
+from __future__ import annotations
+
+from math import exp
+from statistics import NormalDist, mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from teamwright.values.simulation import (
+    Behaviour,
+    Data,
+    Distribution,
+    Lognormal,
+    Normal,
+    Percentiles,
+    Simulation,
+    Uniform,
+    over,
+    value_at,
+)
+
+READ: TypeAdapter[Distribution] = TypeAdapter(Distribution)
+CHANCES = st.floats(min_value=0, max_value=1, exclude_max=True)
+amounts = st.floats(min_value=0, max_value=1e6)
+positive = st.floats(min_value=1e-3, max_value=1e6)
+distributions = st.one_of(
+    amounts,
+    st.builds(lambda a, b: Uniform(uniform=(min(a, b), max(a, b))), amounts, amounts),
+    st.builds(lambda a, b: Normal(normal=(a, b)), amounts, amounts),
+    st.builds(lambda a, b: Lognormal(lognormal=(a, b)), positive, st.floats(0, 2)),
+    st.builds(lambda a, b: Percentiles(p50=min(a, b), p90=max(a, b)), positive, positive),
+    st.builds(lambda values: Data(data=tuple(values)), st.lists(amounts, min_size=1, max_size=30)),
+)
+
+
+@given(distributions, CHANCES, CHANCES)
+def test_more_chance_never_gives_less_and_nothing_is_negative(one: Distribution, low: float, high: float) -> None:
+    low, high = sorted((low, high))
+    assert 0 <= value_at(one, low) <= value_at(one, high)
+
+
+@pytest.mark.parametrize(
+    ("written", "median", "ninth"),
+    [
+        (4, 4.0, 4.0),
+        ({"uniform": [2, 6]}, 4.0, 5.6),
+        ({"normal": [4, 1]}, 4.0, 4 + NormalDist().inv_cdf(0.9)),
+        ({"lognormal": [4, 0.5]}, 4.0, 4 * exp(0.5 * NormalDist().inv_cdf(0.9))),
+        ({"p50": 4, "p90": 11}, 4.0, 11.0),
+        ({"data": [9, 1, 4]}, 4.0, 9.0),
+    ],
+)
+def test_a_distribution_is_read_as_it_is_written(written: object, median: float, ninth: float) -> None:
+    found = READ.validate_python(written)
+    assert value_at(found, 0.5) == pytest.approx(median)
+    assert value_at(found, 0.9) == pytest.approx(ninth)
+
+
+@pytest.mark.parametrize(
+    "written", [-1, {"uniform": [6, 2]}, {"normal": [1]}, {"p50": 9, "p90": 3}, {"data": []}, {"gamma": [1, 2]}, "fast"]
+)
+def test_what_is_no_distribution_is_refused(written: object) -> None:
+    with pytest.raises(ValidationError):
+        READ.validate_python(written)
+
+
+def test_values_over_even_chances_have_the_mean_that_was_asked_for() -> None:
+    chances = [(place + 0.5) / 10_000 for place in range(10_000)]
+    assert mean(value_at(Normal(normal=(100, 10)), one) for one in chances) == pytest.approx(100, rel=1e-3)
+    assert mean(value_at(Uniform(uniform=(0, 10)), one) for one in chances) == pytest.approx(5, rel=1e-3)
+
+
+def test_what_is_said_stands_over_what_is_usual() -> None:
+    usual = Simulation(skill=0.5, latency=3.0, coordinate=Behaviour(latency=1.0))
+    assert over(None, usual) == usual
+    assert over(Simulation(skill=0.9), usual) == usual.model_copy(update={"skill": 0.9})
+    assert over(Simulation(skill=0.0), usual).skill == 0.0
