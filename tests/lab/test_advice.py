@@ -80,7 +80,7 @@ def test_runs_of_ones_own_outweigh_findings_as_they_add_up() -> None:
         advice = advise(chain(12), "write it", profile=profile)
         rates.append(shape(advice, "star_team")[0])
     prior, half, most = rates
-    own = 0.95 - 0.02  # what the protocol brings
+    own = 0.95 + 0.01  # what the protocol brings
     assert half == pytest.approx((prior + own) / 2, abs=1e-3)
     assert most == pytest.approx(0.9 * own + 0.1 * prior, abs=1e-3)
 

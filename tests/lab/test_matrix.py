@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,6 +85,21 @@ def test_both_ways_give_the_same_digits_in_a_large_sample() -> None:  # Z-14
         vector, listed = sweep(vectorised=True, **options), sweep(vectorised=False, **options)
         assert len(vector) == len(listed) >= 20_000
         assert lines(vector) == lines(listed)
+
+
+def test_a_cell_that_numpys_rounding_gets_wrong() -> None:  # Z-14
+    """1328 / 12800 is 0.10375 and as a float a little less, so that it goes down to 0.1037."""
+    found = sweep(
+        workloads="debugging",
+        degradations="auto",
+        avg_task_tokens=500,
+        coordination_rounds=3,
+        topologies="mesh",
+        vectorised=True,
+    )
+    assert (found.column("coordination_tokens"), found.column("total_tokens")) == ([1328], [12800])
+    assert found.column("coordination_ratio") == [0.1037]
+    assert np.round(1328 / 12800, 4) == 0.1038
 
 
 def test_both_ways_take_the_numbers_of_a_calibration() -> None:

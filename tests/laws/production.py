@@ -214,6 +214,9 @@ class Production:
                 found.remove(event.scope)  # it has answered already, and waits for a person
         asked = {event.key for event in events if isinstance(event.fact, AgentAsked)}
         free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls and not _gave_way(key, asked)]
+        task = asyncio.current_task()
+        branch = f"{task.get_name()}/" if task else ""
+        free = [key for key in free if key.startswith(branch)] or free  # two may be told the same
         return free[0] if free else f"{member}, asked without a record"
 
     def _seen_events(self) -> list[Event]:

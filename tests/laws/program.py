@@ -173,5 +173,5 @@ class Performance:
 
     async def _within(self, ctx: Context, path: str, limits: dict[str, int], node: Node) -> None:
         """Within a budget."""
-        async with ctx.scope(f"{path}w", Limits(**limits)) as inner:
+        async with ctx.scope(f"{path}w", Limits.model_validate(limits)) as inner:
             await self.do(node, inner, "p")

@@ -17,6 +17,7 @@ from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
 from teamwright.strategies.protocol import Members
+from teamwright.values.envelope import Handover
 from teamwright.values.events import (
     AgentAsked,
     AgentFailed,
@@ -467,3 +468,17 @@ def test_turns_are_told_one_by_one_with_what_came_of_them() -> None:
         ),
         TurnFigures(key="t/b", member="two", purpose="work", began=4.0, ended=None, came="open"),
     )
+
+
+def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
+    usage = Usage(requests=1, input_tokens=70, output_tokens=30)
+    facts: list[tuple[float, str, str, Fact]] = [
+        (0.0, "", "", RunStarted(team="t", task="x", manifest="m", seed=1)),
+        (0.0, "", "t", AgentAsked(member="t", member_kind="team", turn=1, task="x", length=0, digest="d")),
+        (1.0, "t", "a", AgentAsked(member="one", member_kind="model", turn=1, task="x", length=0, digest="d")),
+        (2.0, "t/a", "request-1", AgentReturned(body="b", usage=usage)),
+        (4.0, "t", "a", AgentReplied(usage=usage, handoff=Handover(tokens=25))),
+    ]
+    found = kpis_of([Event("r", number, *told) for number, told in enumerate(facts, 1)])
+    assert (found.total_tokens, found.work_tokens, found.coordination_tokens) == (100, 75, 25)
+    assert found.coordination_ratio == 0.25

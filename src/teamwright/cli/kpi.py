@@ -62,13 +62,13 @@ def kpi(
 
         found = [await read_kpis(journal, (await find_run(journal, run)).id) for run in runs]
         checked = [check_gates(gates, one) for one in found]
-        if plot is not None:
-            _draw(found, plot)
         if json:
             told = [_as_json(one, kept) for one, kept in zip(found, checked, strict=True)]
             result_json(told if len(told) > 1 else told[0], out)
         else:
             result(table(found, checked), out)
+        if plot is not None:
+            _draw(found, plot)
         return _tell_broken(found, checked)
 
     return with_journal(work)

@@ -132,6 +132,8 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     counts, used = reading.steps(), reading.used()
     steps = sum(counts.values())
     total = sum(one.total_tokens for one in used.values())
+    talk = min(reading.handed_over(), used["work"].total_tokens)
+    coordination = used["coordinate"].total_tokens + talk
     done = reading.passed_here()
     pass_rate = round(counts["passed"] / steps, 4) if steps else None
     return Kpis(
@@ -152,10 +154,10 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         pass_rate=pass_rate,
         defect_escape=None if pass_rate is None else round(1 - pass_rate, 4),
         total_tokens=total,
-        work_tokens=used["work"].total_tokens,
-        coordination_tokens=used["coordinate"].total_tokens,
+        work_tokens=used["work"].total_tokens - talk,
+        coordination_tokens=coordination,
         judge_tokens=used["judge"].total_tokens,
-        coordination_ratio=round(used["coordinate"].total_tokens / total, 4) if total else 0.0,
+        coordination_ratio=round(coordination / total, 4) if total else 0.0,
         p95_latency_s=reading.p95(),
         usd=sum(used.values(), NOTHING).usd,
         messages=reading.messages(),
@@ -276,6 +278,11 @@ class _Reading:
                 purpose = ask.purpose if ask else "work"
                 found[purpose] = found[purpose] + usage
         return found
+
+    def handed_over(self) -> int:
+        """What of the work went into envelopes, those that members were told and those that they wrote."""
+        replies = (ask.ended.fact for ask in self.turns() if ask.purpose == "work" and ask.ended is not None)
+        return sum(one.handoff.tokens for one in replies if isinstance(one, AgentReplied) and one.handoff is not None)
 
     def messages(self) -> int | None:
         """How many messages members told each other, where their team works through a plan in a shape of its own."""
