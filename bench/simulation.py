@@ -16,7 +16,7 @@ from teamwright.planning.topology import Evaluation, EvaluationSettings, evaluat
 from teamwright.teams.load import read_manifest, source_of
 
 RUNS, SEED = 10_000, 7
-TASKS, WORKERS, TOKENS = 8, 4, 1400
+TASKS, WORKERS, TOKENS, MESSAGE = 8, 4, 1400, 100
 MEMBERS = ("lead", *(f"w{number}" for number in range(1, WORKERS + 1)))
 STEPS = ", ".join(f"{{id: s{number}, execution_tokens: {TOKENS}}}" for number in range(TASKS))
 MANIFEST = f"""\
@@ -44,7 +44,7 @@ def told(topology: Topology) -> Evaluation:
 def check(topology: Topology, shape: SimulatedShape) -> None:
     """See that simulation and model agree to the last digit."""
     model = told(topology)
-    work = shape.total_tokens.mean - shape.coordination_tokens.mean
+    work = shape.total_tokens.mean - (shape.asks - shape.steps) * MESSAGE
     simulated = (work, shape.messages, shape.seconds.p50, shape.seconds.p90)
     expected = (model.execution_tokens, model.messages, model.p95_latency_s, model.p95_latency_s)
     if simulated != expected:

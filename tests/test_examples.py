@@ -39,6 +39,10 @@ CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "t
         ("code_review", "done", CODE_REVIEW, "== []"),
         ("transformation", "done", TRANSFORMATION, "the change of the nightly job."),
         ("a2a_lite", "done", CONTRACT, "and not before."),
+        ("single", "done", ["baker"] * 4, "we are paid for."),
+        ("lead_subagent", "done", ["reporter"] * 3 + ["editor"], "twenty minutes a day."),
+        ("star_team", "done", ["electrician", "plumber", "tiler", "tiler", "foreman"], "where the valve is."),
+        ("mesh_team", "done", ["gardener", "cook", "cellarer", "cook", "cellarer", "host"], "white from the lake."),
     ],
 )
 async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers: list[str], last_words: str) -> None:

@@ -35,7 +35,8 @@ def test_a_simulation_is_the_same_again_and_fits_the_agreed_form(call: Call, man
     [shape] = first.json["shapes"]
     assert list(shape) == [
         "shape", "strategy", "runs", "completed", "statuses", "problems", "pass_rate", "total_tokens",
-        "coordination_tokens", "coordination_ratio", "messages", "usd", "seconds", "steps", "bottleneck", "critical_path",
+        "coordination_tokens", "coordination_ratio", "messages", "usd", "seconds", "steps", "asks", "bottleneck",
+        "critical_path",
     ]  # fmt: skip
     assert list(shape["seconds"]) == ["p50", "p90", "mean"]
 

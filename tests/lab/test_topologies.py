@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from teamwright.lab import simulate
+from teamwright.lab.members import Cast
+from teamwright.lab.plays import OWN, Play
+from teamwright.lab.shapes import in_topology
 from teamwright.planning.profiles import TOPOLOGIES, Topology
 from teamwright.planning.topology import EvaluationSettings, evaluate_topology
-from tests.lab.troupes import team_of
+from tests.lab.troupes import constant, messages, team_of
 
-TASKS, WORKERS, TOKENS = 8, 4, 1400
+TASKS, WORKERS, TOKENS, MESSAGE = 8, 4, 1400, 100
+CONSTANT = constant(TOKENS, 6.0, coordinate=messages(MESSAGE, 0.0))
 MEMBERS = ["lead", *(f"w{number}" for number in range(1, WORKERS + 1))]
 STEPS = "".join(f"        - {{id: s{number}, execution_tokens: {TOKENS}}}\n" for number in range(TASKS))
 MANIFEST = f"""\
@@ -20,7 +24,6 @@ teams:
   t:
     strategy: star_team
     members: [{", ".join(MEMBERS)}]
-    simulation: {{skill: 1, latency: 6, input: 1000, output: 400, coordinate: {{latency: 0, input: 90, output: 10}}}}
     options:
       steps:
 {STEPS}"""
@@ -29,16 +32,23 @@ ROUNDS = {"single": 0, "lead_subagent": TASKS, "star_team": TASKS // WORKERS, "m
 
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))
 def test_a_topology_takes_the_tokens_messages_and_time_of_its_model(topology: Topology, tmp_path: Path) -> None:
-    report = simulate(team_of(tmp_path, MANIFEST), "build it", runs=5, topologies=[topology])
-    assert not report.missing
-    shape = report.shape(topology)
+    team = in_topology(team_of(tmp_path, MANIFEST), topology)
+    runs = list(Play(team, "build it", 7, Cast({"t": CONSTANT}, {})).runs(range(5)))
     workers = 1 if topology in {"single", "lead_subagent"} else WORKERS
     profile = TOPOLOGIES[topology]._replace(execution=1.0, participants=workers + 1, seconds_per_message=0.0)
     settings = EvaluationSettings(
         tasks=TASKS, average_tokens=TOKENS, rounds=ROUNDS[topology], workload="implementation"
     )
     told = evaluate_topology(topology, settings, {topology: profile})
-    work = shape.total_tokens.p50 - shape.coordination_tokens.p50
-    assert (work, shape.messages) == (told.execution_tokens, told.messages)
-    assert (shape.seconds.p50, shape.seconds.p90) == (told.p95_latency_s, told.p95_latency_s)
-    assert (shape.pass_rate, shape.steps, shape.completed) == (1.0, TASKS, 1.0)
+    for run in runs:
+        kpis = run.kpis
+        talk = (kpis.asks - kpis.steps) * MESSAGE
+        assert (kpis.total_tokens - talk, run.messages) == (told.execution_tokens, told.messages)
+        assert (kpis.seconds, run.right, kpis.steps, kpis.status) == (told.p95_latency_s, TASKS, TASKS, "completed")
+
+
+def test_every_topology_is_simulated_beside_the_team(tmp_path: Path) -> None:
+    report = simulate(team_of(tmp_path, MANIFEST), "build it", runs=2, topologies=list(TOPOLOGIES))
+    assert [one.shape for one in report.shapes] == [OWN, *TOPOLOGIES]
+    assert not report.missing
+    assert report.shape("star_team").to_json() | {"shape": OWN} == report.shape(OWN).to_json()

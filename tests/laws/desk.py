@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,13 +53,13 @@ class Desk:
     find: Callable[[str, Turn], str] = lambda member, turn: ""
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    made: list[str] = field(default_factory=list[str])
+    left: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
     objections: list[str] = field(default_factory=list[str])
     given: dict[tuple[str, int], Said | AgentError] = field(default_factory=dict[tuple[str, int], "Said | AgentError"])
 
     async def wait(self, key: str, attempt: int, member: str, turn: Turn) -> Said:
         """A call has come; it goes back when it is answered."""
-        self.made.append(key)
+        self.left[key, attempt] += 1
         if objection := self.seen(key, attempt):
             self.objections.append(objection)
         call = self.calls[key] = Call(key, attempt, member, turn, asyncio.get_running_loop().create_future())

@@ -20,6 +20,9 @@ from teamwright.values.people import Intervention
 
 T = TypeVar("T")
 
+A_MOMENT = 0.002
+"""Seconds after which it is looked again whether a thread is still at work: it may be so after its last word."""
+
 
 class StillLoop(asyncio.SelectorEventLoop):
     """A loop that goes round until there is nothing to do but to wait; time passes when it is told to."""
@@ -62,7 +65,7 @@ class _Selector(selectors.DefaultSelector):
         if timeout is not None and timeout <= 0:
             return super().select(0)
         busy = self._loop.busy()
-        found = super().select(1.0 if busy else 0)
+        found = super().select(A_MOMENT if busy else 0)
         if not found and not busy:
             self._loop.stop()
         return found

@@ -58,6 +58,7 @@ class Runs(RuleBasedStateMachine):
         self.production: Production | None = None
         self.given: dict[tuple[str, int], Said | AgentError] = {}
         self.told: list[tuple[str, str]] = []
+        self.left: Counter[tuple[str, int]] = Counter()
         self.disturbed = self.changed = self.freed = False
         self.forks = self.tellings = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -228,7 +229,7 @@ class Runs(RuleBasedStateMachine):
         assert not now.desk.objections
         check_words([*self.told, *now.desk.told])
         if not self.changed:  # else what was asked anew was paid for by the run before
-            check_spending(self.shape, events)
+            check_spending(self.shape, events, self.left + now.desk.left)
 
     def teardown(self) -> None:
         try:
@@ -293,6 +294,7 @@ class Runs(RuleBasedStateMachine):
         now = self.now
         self.given |= now.desk.given
         self.told += now.desk.told
+        self.left += now.desk.left
         now.close()
 
 
@@ -338,21 +340,29 @@ def check_words(told: list[tuple[str, str]]) -> None:
     assert not [(name, words) for name, words in told if TROUBLE in words]
 
 
-def check_spending(shape: Shape, events: list[Event]) -> None:
+Left = Counter[tuple[str, int]]
+"""How often each attempt has really left; of a plain function, which knows no attempts, all of them are the 0th."""
+
+
+def check_spending(shape: Shape, events: list[Event], left: Left) -> None:
     """Law 3: at each level that has limits."""
     limits = shape.limits()
     for event in events:
         if isinstance(event.fact, AgentAsked) and event.fact.member in limits:
-            check_level(event.key, limits[event.fact.member], events)
+            check_level(event.key, limits[event.fact.member], events, left.copy())
 
 
-def check_level(path: str, limit: Limits, events: list[Event]) -> None:
+def check_level(path: str, limit: Limits, events: list[Event], left: Left) -> None:
     held: dict[tuple[str, int], int] = {}
     for event in events:
         if not event.key.startswith(f"{path}/"):
             continue
         match event.fact:
             case AgentCalled() as fact:
+                told_apart = (event.key, fact.attempt if (event.key, fact.attempt) in left else 0)
+                if left[told_apart] <= 0:  # it was stopped on its way out
+                    continue
+                left[told_apart] -= 1
                 held[event.key, fact.attempt] = fact.reserved
             case AgentReturned() as fact:
                 held[event.key, fact.attempt] = fact.usage.total_tokens if fact.usage.requests else 0

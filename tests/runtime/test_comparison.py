@@ -78,6 +78,18 @@ async def test_a_fork_and_its_origin_share_their_past() -> None:  # P-09
     assert (failed.status, failed.text) == ("failed", "error: ValueError: broken")
 
 
+@pytest.mark.parametrize("task", [None, "other"])
+async def test_what_a_fork_asked_anew_is_compared_with_what_gave_way(task: str | None) -> None:  # P-09
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[agent("x", "one"), agent("y", "two"), agent("z", "end")]), "go", run_id="a")
+        changed = Team("t", members=[agent("x", "one"), agent("w", "else"), agent("z", "end")])
+        await engine.fork("a", at="step-3", team=changed, task=task, new_id="b")
+        found = await compared(engine)
+    first = "same" if task is None else "told"
+    assert hows(found) == [("t/step-1", "x", first), ("t/step-2", "y", "member"), ("t/step-3", "z", "told")]
+    assert (found.a.turns, found.b.turns) == (3, 3)
+
+
 async def test_another_task_and_another_declaration_are_told() -> None:
     short = Team("t", members=[agent("x", "one")])
     long = Team("t", members=[agent("x", "one"), agent("y", "two")], share="output")

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import anyio
 import pytest
 
+from teamwright import Context, Engine, Outcome, Task, Team, Turn
+from teamwright.errors import NonDeterminism
+from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.stillness import Lane
 from teamwright.runtime.turnstile import Turnstile
+from teamwright.strategies.protocol import Members
+from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 
 class Watching:
@@ -186,3 +192,46 @@ async def test_a_wait_that_is_cancelled_is_forgotten() -> None:
     turnstile.announce("b")
     await arriving(turnstile, other, "b", order)
     assert order == ["b"]
+
+
+async def test_what_nobody_asks_for_is_passed_over_while_a_branch_waits_for_another_by_its_own_means() -> None:
+    watching, order = Watching("gone", "a", strict=False), list[str]()
+    turnstile = watching.turnstile
+    waiting, _locked = turnstile.open_lane(), turnstile.open_lane()
+    task = arriving(turnstile, waiting, "a", order)
+    await quiet()
+    await quiet()
+    assert watching.stuck == [("gone", ["a"])]
+    assert order == ["a"]
+    await task
+
+
+async def test_a_record_that_nobody_asks_for_is_told_also_where_branches_wait_for_each_other() -> None:
+    async def in_turns(task: Task, members: Members, ctx: Context) -> Outcome:
+        done = anyio.Event()
+
+        async def first(inner: Context) -> None:
+            await inner.ask(members[0], Turn(task.text), key=key)
+            await inner.ask(members[0], Turn(task.text), key="more")
+            done.set()
+
+        async with ctx.branches(2) as branches:
+            branches.start("first", first)
+            branches.start("second", lambda inner: done.wait())
+        return says("done")
+
+    key, journal = "before", MemoryJournal()
+    team = Team("t", members=[Counting().agent("a")], strategy=Written(in_turns))
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    events = await journal.read("r")
+    answered = next(event.number for event in events if event.kind == "agent.replied")
+    key = "after"
+    with pytest.raises(NonDeterminism, match="that 't/first/before' came next"):
+        await cut_and_resume(team, answered, journal)
+    async with Engine(journal) as engine:
+        await engine.fork("r", at=answered, task="other", team=team, new_id="f")
+    events = await journal.read("f")
+    for at in range(next(event.number for event in events if event.kind == "run.resumed"), len(events)):
+        result, _ = await cut_and_resume(team, at, journal, "f")
+        assert result.output == "done"

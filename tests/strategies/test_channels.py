@@ -104,10 +104,12 @@ async def test_without_peer_talk_the_lead_rules_at_once() -> None:
     assert cast.asked == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
 
 
-async def test_a_ruling_that_cannot_be_read_lets_the_result_stand() -> None:
+async def test_a_ruling_that_cannot_be_read_lets_the_result_stand_and_is_told_in_short() -> None:
     cast = Cast()
-    result, _ = await run(team(cast, ruled="hm", peer="it always did"))
+    result, _ = await run(team(cast, ruled=f"hm {'and so on ' * 60} at last", peer="it always did"))
     assert (result.status, cast.asked.count("y")) == ("completed", 2)
+    assert "hm and so on" in cast.turn_of("z").prompt
+    assert not cast.told_anybody("at last")
 
 
 async def test_talk_that_fails_is_a_warning_and_the_lead_still_rules() -> None:

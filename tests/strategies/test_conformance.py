@@ -151,8 +151,11 @@ STEPS: list[JsonValue] = [
 ]
 
 ANYBODYS: list[JsonValue] = [
-    {"id": "first"}, {"id": "second"}, {"id": "third", "needs": ["first"]}, {"id": "last", "needs": ["third", "second"]},
-]  # fmt: skip
+    {"id": "first"},
+    {"id": "second"},
+    {"id": "third", "needs": ["first"]},
+    {"id": "last", "needs": ["third", "second"]},
+]
 
 
 class TestDag(StrategyConformance):

@@ -14,7 +14,7 @@ from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 STEPS: list[Any] = [
     {"id": "last", "needs": ["b", "a"]},
-    {"id": "b", "task": "Do b."},
+    {"id": "b", "task": "Do b.", "priority": 5},
     {"id": "a", "task": "Do a.", "agent": "other"},
 ]
 

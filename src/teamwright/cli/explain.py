@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -193,7 +194,7 @@ def explained(account: Account) -> str:
         _indented(account.task, 2),
         "",
         "What happened",
-        *(line for entry in shown for line in _told(entry, account.began)),
+        *(line for entry, more in _gathered(shown) for line in (*_told(entry, account.began), *_more(more))),
         *_left_out(account, shown),
         "",
         "Why it ended" if result.status in FINAL else "How it stands",
@@ -226,11 +227,25 @@ def _worth_showing(entries: Sequence[Entry]) -> list[Entry]:
     return shown
 
 
+def _gathered(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """The entries, and how often more a note comes that is just the same as the one before it."""
+    for (_, said), same in groupby(entries, lambda one: ((one.member, one.depth, one.text, one.level), one.said)):
+        group = list(same)
+        if said:
+            yield from ((one, 0) for one in group)
+        else:
+            yield group[0], len(group) - 1
+
+
 def _left_out(account: Account, shown: Sequence[Entry]) -> list[str]:
     hidden = len(account.entries) - len(shown)
     if not hidden:
         return []
     return [f"  {count_text(hidden, 'log line')} not shown; see  teamwright runs logs {account.result.run_id}"]
+
+
+def _more(count: int) -> list[str]:
+    return [f"  {'':<11} … {count} more like this"] if count else []
 
 
 def _told(entry: Entry, began: float) -> list[str]:

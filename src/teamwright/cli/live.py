@@ -18,7 +18,7 @@ from rich.text import Text
 from teamwright.cli.board import Board, Row, State
 from teamwright.cli.budgets import open_lines
 from teamwright.cli.output import clean, one_line
-from teamwright.cli.views import CUT, message_texts
+from teamwright.cli.views import CUT, Repeats, message_texts
 from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
 
@@ -55,6 +55,7 @@ class LiveView:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._colours: dict[str, str] = {}
+        self._repeats = Repeats()
         self._open = False
 
     def past(self, event: Event) -> None:
@@ -76,6 +77,8 @@ class LiveView:
             self._timer = None
         if self._open:
             self._open = False
+            for line in self._repeats.rest():
+                self._print(Text(line, style="dim"))
             self._live.stop()
 
     def _start(self) -> None:
@@ -104,7 +107,8 @@ class LiveView:
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
             mark = mark_of(event)
-            self._print(Text(f"{who}{mark} {one_line(note)}", style="yellow" if mark == "!" else "dim"))
+            for line in self._repeats.lines(f"{who}{mark} {one_line(note)}"):
+                self._print(Text(line, style="yellow" if mark == "!" else "dim"))
 
     def _heading(self, row: Row, used: str) -> Text:
         heading = Text("  " * (row.depth - 1))

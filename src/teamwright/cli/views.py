@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.board import Board
@@ -58,6 +58,7 @@ class PlainLines:
 
     def __init__(self, journal: Journal, write: Callable[[str], None] = say, *, numbered: bool = False) -> None:
         self._journal, self._write, self._numbered = journal, write, numbered
+        self._repeats = Repeats()
         self.board = Board()
 
     def past(self, event: Event) -> None:
@@ -70,11 +71,16 @@ class PlainLines:
             return
         text = await self._line(item)
         self.board.take(item)
-        if text:
+        if text and self._numbered:
             self._write(self._head(item) + text)
+        elif text:
+            for line in self._repeats.lines(text, once=isinstance(item.fact, AgentReplied)):
+                self._write(line)
 
     def close(self) -> None:
-        """Lines leave nothing behind."""
+        """Tell what was held back; lines leave nothing else behind."""
+        for line in self._repeats.rest():
+            self._write(line)
 
     def _head(self, event: Event) -> str:
         if not self._numbered:
@@ -108,6 +114,28 @@ class PlainLines:
         texts = await message_texts(self._journal, fact)
         first = one_line(texts[-1]) if texts else "(nothing)"
         return first if len(first) <= WIDEST_LINE else first[: WIDEST_LINE - 2] + " …"
+
+
+class Repeats:
+    """Tells a line that comes again and again once, and then how often."""
+
+    def __init__(self) -> None:
+        self._last, self._more = "", 0
+
+    def lines(self, text: str, *, once: bool = False) -> Iterator[str]:
+        """What to write when this comes; a line that is `once` is always written."""
+        if text == self._last and not once:
+            self._more += 1
+            return
+        yield from self.rest()
+        self._last = "" if once else text
+        yield text
+
+    def rest(self) -> Iterator[str]:
+        """What is still to be told of the last line."""
+        if self._more:
+            yield f"  … {self._more} more like this"
+        self._last, self._more = "", 0
 
 
 async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> list[str]:

@@ -268,7 +268,9 @@ def _choice(shapes: Sequence[ShapeFigures]) -> tuple[ShapeFigures, list[str]]:
         led = next((one for one in shapes if one.topology in CENTRAL), None)
         if led is not None and best.score - led.score < ABOUT_AS_WELL:
             return led, [f"{best.topology} does about as well, but nobody there stops an error from spreading"]
-    return best, []
+    if best is alone:
+        return best, []
+    return best, [f"{best.topology} scores {best.score:.3f} and one agent {alone.score:.3f}, in quality, cost and time"]
 
 
 def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures) -> Confidence:

@@ -111,7 +111,7 @@ async def _observation(
         average_tokens=await _planned(journal, events),
         execution=kpis.work_tokens + kpis.judge_tokens,
         coordination=kpis.coordination_tokens,
-        messages=messages_in(events, turns),
+        messages=messages_in(kpis, turns),
         cached=ended.usage.cached_tokens,
         steps=kpis.steps,
         passed=kpis.passed,

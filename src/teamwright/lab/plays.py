@@ -15,7 +15,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.kpis import ATTEMPT, Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.teams.build import Builder
 from teamwright.teams.team import Team
-from teamwright.values.events import Event, RunEnded, TeamPlanned, TeamTold
+from teamwright.values.events import Event, RunEnded
 from teamwright.values.frozen import Record
 from teamwright.values.limits import Limits
 from teamwright.values.specs import Source
@@ -80,22 +80,19 @@ def seed_of(seed: int, number: int) -> int:
 
 def measured(events: Sequence[Event]) -> SimulatedRun:
     """What a simulated run came to, by its record."""
-    turns = turns_of(events)
+    kpis, turns = kpis_of(events), turns_of(events)
     return SimulatedRun(
-        kpis=kpis_of(events),
+        kpis=kpis,
         right=_right(turns),
-        messages=messages_in(events, turns),
+        messages=messages_in(kpis, turns),
         path=critical_path(turns),
         problem=next((fact.message or "" for one in reversed(events) if isinstance(fact := one.fact, RunEnded)), ""),
     )
 
 
-def messages_in(events: Iterable[Event], turns: Iterable[TurnFigures]) -> int:
+def messages_in(kpis: Kpis, turns: Iterable[TurnFigures]) -> int:
     """What members told each other: as the strategies of topologies count it, else the turns in which they did."""
-    facts = [event.fact for event in events]
-    if any(isinstance(fact, TeamPlanned) for fact in facts):
-        return sum(fact.count * len(fact.to) for fact in facts if isinstance(fact, TeamTold))
-    return sum(turn.purpose == "coordinate" for turn in turns)
+    return sum(turn.purpose == "coordinate" for turn in turns) if kpis.messages is None else kpis.messages
 
 
 def _right(turns: Iterable[TurnFigures]) -> int:

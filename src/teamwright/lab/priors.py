@@ -64,6 +64,6 @@ def priors(divisible: float, alone: float) -> tuple[Prior, ...]:
         Prior(
             finding="one agent matches a team that thinks with equally many tokens",
             source=EQUAL_TOKENS,
-            here="a team that does about as well as one agent is not taken",
+            here="a team is taken only where its score is clearly above that of one agent",
         ),
     )

@@ -67,6 +67,7 @@ class SimulatedShape(Record, frozen=True):
     usd: Spread | None
     seconds: Spread
     steps: float
+    asks: float
     bottleneck: Bottleneck | None
     critical_path: CommonPath
 
@@ -151,6 +152,7 @@ def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> Simula
         usd=Spread.of(paid, 6) if paid else None,
         seconds=Spread.of(one.seconds for one in kpis),
         steps=round(steps / len(kpis), 2),
+        asks=round(sum(one.asks for one in kpis) / len(kpis), 2),
         bottleneck=bottleneck(paths, sum(one.seconds for one in kpis)),
         critical_path=common_path(paths),
     )

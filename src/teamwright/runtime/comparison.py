@@ -13,9 +13,10 @@ from pydantic import JsonValue
 
 from teamwright.runtime.checkpoints import turns_in
 from teamwright.runtime.history import RunHistory
-from teamwright.runtime.replay import RecordedAsk
+from teamwright.runtime.replay import Past, RecordedAsk
 from teamwright.values.events import AgentFailed, AgentReplied, Origin
 from teamwright.values.frozen import Record
+from teamwright.values.names import SEPARATOR, join_key, with_attempt
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.usage import NOTHING, Usage
 
@@ -157,7 +158,21 @@ def _side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
 
 
 def _turns(history: RunHistory) -> dict[str, RecordedAsk]:
-    return {key: ask for key, ask in turns_in(history.past).items() if not ask.is_team}
+    """The turns of members by their places; those that a fork asked anew count no more."""
+    past = history.past
+    turns = ((key, ask) for key, ask in turns_in(past).items() if not ask.is_team and not past.gave_way(key))
+    return {_place(key, past): ask for key, ask in turns} if past.taken_over else dict(turns)
+
+
+def _place(key: str, past: Past) -> str:
+    """The key of a turn as it would be if nothing around it had been asked anew by a fork."""
+    place = around = ""
+    for segment in key.split(SEPARATOR):
+        name, _, attempt = segment.partition("#")
+        before = [join_key(around, with_attempt(name, number)) for number in range(1, int(attempt or 1))]
+        place = join_key(place, with_attempt(name, 1 + sum(not past.gave_way(one) for one in before)))
+        around = join_key(around, segment)
+    return place
 
 
 def _merged(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:

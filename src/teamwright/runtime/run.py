@@ -334,6 +334,8 @@ class Run:
             self._state.cancel_scope.cancel()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:
+        if self._state.error is not None:  # it is told already, and everything is being stopped
+            return
         waits = ", ".join(map(repr, waiting)) or "nothing"
         self._state.disagree(recorded, f"that {recorded!r} came next", f"waits for {waits}")
 

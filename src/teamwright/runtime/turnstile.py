@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from teamwright.errors import NonDeterminism
 from teamwright.runtime.stillness import Lane
 
 QUIET_HOPS = 8
@@ -247,7 +249,9 @@ class Turnstile:
         if self._rejoining:
             self._let_rejoin()
         elif self._due:
-            self._deliver()
+            with suppress(NonDeterminism):  # whoever objects has stopped the run already, and is told by it
+                while self._due and not self._deliver() and self._judge():
+                    pass
         elif self.when_idle is not None:
             self.when_idle()
 

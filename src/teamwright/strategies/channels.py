@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.answers import Unreadable, read_answer
+from teamwright.strategies.handoffs import policy_of
 from teamwright.strategies.hub import Hub
 from teamwright.strategies.leading import to_be_told_on
 from teamwright.strategies.parts import WORK
@@ -85,12 +86,16 @@ class Channels:
         if reply is None:
             return
         found = read_answer(reply, _ruling())
-        note = reply.text if isinstance(found, Unreadable) else found.note
+        note = self._cut(reply.text if isinstance(found, Unreadable) else found.note, ctx)
         notes = [*said, Message(name=lead.agent.name, content=note)] if note else said
         self._hub.notes[step.id] = notes
         lead.hear(notes[len(said) :])
         if not isinstance(found, Unreadable) and found.decision == "again":
             await self._work_again(conflict, ctx)
+
+    def _cut(self, note: str, ctx: Context) -> str:
+        """What is told on is no longer than other summaries are now."""
+        return policy_of(self._task.settings.handoff, ctx.posture.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
         last = self._hub.flow.parts.replies[step.id].messages[-1:]

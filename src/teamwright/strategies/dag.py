@@ -102,9 +102,11 @@ class ByName:
         """What the steps it needs came to, and its task."""
         return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
 
-    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
+    def opening(self, step: Step, worker: Agent) -> str | None:
         """Nothing."""
-        return True
+
+    async def open(self, opening: str, ctx: Context) -> None:
+        """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Nothing."""

@@ -76,12 +76,16 @@ class Crew(Protocol):
         """What a step is told."""
         ...
 
-    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
-        """What comes before the work on a step, in its branch; whether the work is to be begun."""
+    def opening(self, step: Step, worker: Agent) -> str | None:
+        """The name of what has to come before the work on a step, if anything; several steps may wait for the same."""
+        ...
+
+    async def open(self, opening: str, ctx: Context) -> None:
+        """Do what steps wait for, in a branch of its own; where it ends the work, it says so by `parts.over`."""
         ...
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """What comes after it, before anybody builds on it."""
+        """What comes after the work on a step, before anybody builds on it."""
         ...
 
 
@@ -104,6 +108,8 @@ class Flow:
         self._owned = any(step.owns for step in steps)
         self._claims = Claims()
         self._at_work: dict[str, Claim] = {}
+        self._opened: set[str] = set()
+        self._waiting: dict[str, list[Step]] = {}
 
     async def run(self, limit: int, ctx: Context, only: Collection[str] | None = None) -> None:
         """Start each step when the last of its needs is settled, at most `limit` at once, and see all to their end.
@@ -114,8 +120,12 @@ class Flow:
             await self._queue(only, ctx)
             await self._begin(limit, branches, ctx)
             async for branch in branches.finished():
-                self._claims.end(self._at_work.pop(branch.name))
-                self._free.extend(self._freed_by(branch.name))
+                if branch.name in self._waiting:
+                    self._opened.add(branch.name)
+                    self._start(self._waiting.pop(branch.name), branches)
+                else:
+                    self._claims.end(self._at_work.pop(branch.name))
+                    self._free.extend(self._freed_by(branch.name))
                 await self._queue(only, ctx)
                 await self._begin(limit, branches, ctx)
 
@@ -185,19 +195,29 @@ class Flow:
         width = width_of(ctx, limit)
         while len(self._at_work) < width and (claim := self._claims.next()) is not None:
             step = self._steps[claim.name]
-            worker = self._crew.worker(step, ctx)
-            self._at_work[step.id], self.workers[step.id] = claim, worker
-            branches.start(step.id, partial(self._work, step, worker))
+            self._at_work[step.id], self.workers[step.id] = claim, self._crew.worker(step, ctx)
+            self._start([step], branches)
         for claim in self._claims.held_up:
             keys, ahead = self._claims.ahead_of(claim)
             by = tuple(one.name for one in ahead[:MOST_NAMED])
             await ctx.emit(StepHeldUp(step=claim.name, keys=tuple(keys), by=by))
         self._claims.held_up.clear()
 
+    def _start(self, steps: Sequence[Step], branches: Branches) -> None:
+        """Start these steps, or first what has to come before them."""
+        for step in () if self.parts.over else steps:
+            worker = self.workers[step.id]
+            opening = self._crew.opening(step, worker)
+            if opening is None or opening in self._opened:
+                branches.start(step.id, partial(self._work, step, worker))
+            elif opening in self._waiting:
+                self._waiting[opening].append(step)
+            else:
+                self._waiting[opening] = [step]
+                branches.start(opening, partial(self._crew.open, opening))
+
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Let a member work on a step, with what its crew does before and after."""
-        if not await self._crew.before(step, worker, ctx):
-            return
+        """Let a member work on a step."""
         turn = partial(self.turn, step)
         if step.limits is None and not self._owned:
             await self.parts.work(step.id, worker, turn, ctx)

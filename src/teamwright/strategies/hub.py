@@ -1,6 +1,6 @@
 """A lead in the middle: it hands out round after round to workers who hear of nobody else.
 
-A round is handed out when the first of its steps could begin, and a step waits for that and for what it needs. No
+A round is handed out when the first of its steps is about to begin, and a step waits for that and for what it needs. No
 round waits for the one before it.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-
-import anyio
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.flow import Flow, Part
@@ -40,9 +38,7 @@ class Round:
     number: int
     steps: Sequence[Step]
     told: dict[str, Message] = field(default_factory=dict[str, Message])
-    begun: bool = False
     word: Message | None = None
-    open: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Hub:
@@ -56,6 +52,7 @@ class Hub:
         """What else is to be known about a step: by whoever works on it, and by those who build on it."""
         self._task, self._policy, self._workers = task, options, workers
         self._rounds = {step.id: one for one in rounds for step in one.steps}
+        self._by_name = {_name(one): one for one in rounds}
         self._news: list[str] = []
 
     def worker(self, step: Step, ctx: Context) -> Agent:
@@ -76,36 +73,35 @@ class Hub:
         for id_ in (*step.needs, step.id):
             yield from self.notes.get(id_, ())
 
-    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
-        """Wait until the round of a step is handed out; whoever comes first has it handed out."""
-        if worker.name == self.lead.agent.name:
-            return True
-        one = self._rounds[step.id]
-        if not one.begun:
-            one.begun = True
-            try:
-                await self._hand_out(one, ctx)
-            finally:
-                one.open.set()
-        await one.open.wait()
-        if self._over:
-            return False
-        count = (one.word is not None) + (step.id in one.told)
-        await ctx.emit(TeamTold(by=self.lead.agent.name, to=(worker.name,), round=one.number, count=count))
-        return True
+    def opening(self, step: Step, worker: Agent) -> str | None:
+        """The round of a step has to be handed out to whoever is not the lead."""
+        return None if worker.name == self.lead.agent.name else _name(self._rounds[step.id])
+
+    async def open(self, opening: str, ctx: Context) -> None:
+        """Hand out a round: let the lead hear what is new, and say what its workers must know."""
+        one, parts = self._by_name[opening], self.flow.parts
+        needed = dict.fromkeys(need for step in one.steps for need in step.needs)
+        known = [self.flow.message(need) for need in needed if need in parts.replies and need not in self._news]
+        self.tell_the_lead()
+        text = HAND_OUT.format(steps="\n".join(map(_listed, one.steps)))
+        one.word = await self.lead.say(text, ctx, "hand-out", known)
+        self._see_whether_it_is_over()
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Take in what came of a step, for the lead."""
         self._workers.done(worker)
-        if step.id in self.flow.parts.replies:
-            if worker.name != self.lead.agent.name:
-                fact = TeamTold(by=worker.name, to=(self.lead.agent.name,), round=self.round_of(step.id))
-                await ctx.emit(fact)
-            if self.settle is not None and not self._over:
-                await self.settle(step, worker, ctx)
-        elif self._policy.on_failure != "collect":
-            return
-        self._news.append(step.id)
+        lead, replied = self.lead.agent.name, step.id in self.flow.parts.replies
+        if worker.name != lead:
+            one = self._rounds[step.id]
+            count = (one.word is not None) + (step.id in one.told)
+            await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=one.number, count=count))
+            if replied:
+                await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=one.number))
+        if replied and self.settle is not None and not self.flow.parts.over:
+            await self.settle(step, worker, ctx)
+            self._see_whether_it_is_over()
+        if replied or self._policy.on_failure == "collect":
+            self._news.append(step.id)
 
     def round_of(self, step: str) -> int:
         """The number of the round of a step."""
@@ -116,19 +112,13 @@ class Hub:
         self.lead.hear(map(self.flow.message, sorted(self._news, key=self.flow.number)))
         self._news.clear()
 
-    @property
-    def _over(self) -> bool:
-        """Whether nothing more is to be begun."""
+    def _see_whether_it_is_over(self) -> None:
         if self.lead.ended is not None:
             self.flow.parts.over = True
-        return self.flow.parts.over
 
-    async def _hand_out(self, one: Round, ctx: Context) -> None:
-        if self._over:
-            return
-        self.tell_the_lead()
-        text = HAND_OUT.format(steps="\n".join(map(_listed, one.steps)))
-        one.word = await self.lead.say(text, ctx, key=f"round-{one.number}")
+
+def _name(one: Round) -> str:
+    return f"lead/round-{one.number}"
 
 
 def _listed(step: Step) -> str:

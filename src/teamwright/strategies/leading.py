@@ -73,17 +73,22 @@ class Lead:
         self._asked = 0
         self._minutes = Conversation()
         self._minutes.extend(task.history)
+        self._news: list[Message] = []
+        self._word: tuple[Message, ...] = ()
 
     def hear(self, messages: Iterable[Message]) -> None:
         """Take in what others said."""
-        self._minutes.extend(messages)
+        for message in messages:
+            self._minutes.append(message)
+            self._news.append(message)
 
-    async def say(self, text: str, ctx: Context, key: str) -> Message | None:
+    async def say(self, text: str, ctx: Context, key: str, besides: Iterable[Message] = ()) -> Message | None:
         """What it tells the others; nothing, if it says nothing or has ended the team."""
-        reply = await self.ask(text, ctx, key, handoff=to_be_told_on(self._task))
+        reply = await self.ask(text, ctx, key, besides=besides, handoff=to_be_told_on(self._task))
         if reply is None or not reply.messages:
             return None
-        self._minutes.append(reply.messages[-1])
+        self._word = reply.messages[-1:]
+        self._minutes.extend(self._word)
         return reply.messages[-1]
 
     async def ask(
@@ -92,13 +97,17 @@ class Lead:
         ctx: Context,
         key: str,
         *,
+        besides: Iterable[Message] = (),
         handoff: HandoffPolicy | None = None,
         output_schema: JsonSchema | None = None,
     ) -> Reply | None:
-        """What it answers; nothing, if it failed or has ended the team. With `share: output` it hears no more of it."""
-        turn = self._turn(text, self._minutes.history())
-        if self._task.settings.share == "output":
-            self._minutes = Conversation()
+        """What it answers; nothing, if it failed or has ended the team.
+
+        With `share: transcript` it is told all that it has heard. Else only what is new, and with `share: a2a_lite` its
+        own last word and what lies `besides` that, so that what it is told does not grow with the work.
+        """
+        turn = self._turn(text, self._heard(besides))
+        self._news.clear()
         turn = Turn(turn.task, turn.history, turn.number, "coordinate", output_schema=output_schema, handoff=handoff)
         reply = await ctx.ask(self.agent, turn, key=key)
         if isinstance(reply, Failure):
@@ -141,6 +150,15 @@ class Lead:
             history = History.of(map(flow.message, flow.ends))
         reply = await ctx.ask(self.agent, self._turn(ANSWER, history), key=ANSWER_KEY)
         return talk.take(reply) or talk.ended("done")
+
+    def _heard(self, besides: Iterable[Message]) -> History:
+        match self._task.settings.share:
+            case "transcript":
+                return self._minutes.history()
+            case "output":
+                return History.of(self._news)
+            case "a2a_lite":
+                return History.of((*self._task.history, *self._word, *besides, *self._news))
 
     def _turn(self, text: str, history: History) -> Turn:
         self._asked += 1

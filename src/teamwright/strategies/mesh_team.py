@@ -134,17 +134,20 @@ class Mesh:
         told = [self._round.told[part.step.id], *self._words.values()]
         return told_turn(self._task, part, told)
 
-    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
-        """The lead hands it out."""
-        if worker.name != self._lead.agent.name:
-            await ctx.emit(TeamTold(by=self._lead.agent.name, to=(worker.name,), round=self._round.number))
-        return True
+    def opening(self, step: Step, worker: Agent) -> str | None:
+        """Nothing."""
+
+    async def open(self, opening: str, ctx: Context) -> None:
+        """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """The lead hears of it."""
+        """The lead has handed it out, and hears of it."""
         self._workers.done(worker)
-        if step.id in self.flow.parts.replies and worker.name != self._lead.agent.name:
-            await ctx.emit(TeamTold(by=worker.name, to=(self._lead.agent.name,), round=self._round.number))
+        if worker.name == (lead := self._lead.agent.name):
+            return
+        await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=self._round.number))
+        if step.id in self.flow.parts.replies:
+            await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=self._round.number))
 
     def _at_work(self, one: Round) -> dict[str, Agent]:
         """Those who have worked in a round, without the lead."""

@@ -103,9 +103,11 @@ class Alone:
         self._asked = self._task.text if part.own is None else part.own
         return Turn(self._asked, self._said.history(), part.number)
 
-    async def before(self, step: Step, worker: Agent, ctx: Context) -> bool:
+    def opening(self, step: Step, worker: Agent) -> str | None:
         """Nothing."""
-        return True
+
+    async def open(self, opening: str, ctx: Context) -> None:
+        """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Go on with the conversation. What failed was never asked."""

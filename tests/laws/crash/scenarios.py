@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -13,6 +14,7 @@ from teamwright.runtime.engine import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
+from teamwright.values.limits import Limits
 from teamwright.values.specs import ServerModel
 from tests.laws.crash import agreeing, mixtures
 from tests.laws.crash.callers import caller, callers, post
@@ -188,6 +190,22 @@ def _mesh_team(url: str) -> Team:
     return Team("mesh", members=callers(url, "lead a b"), strategy="mesh_team", options={"steps": steps})
 
 
+def _degraded(url: str) -> Team:
+    """A plan that is cut back at its first step, since its estimates are too high, and let go at the next."""
+    ids = "abc"
+    steps: list[JsonValue] = [{"id": one, "execution_tokens": 500_000} for one in ids]
+    for before, step in zip(ids, steps[1:], strict=False):
+        cast("dict[str, JsonValue]", step)["needs"] = [before]
+    return Team(
+        "savers",
+        members=callers(url, "a b c"),
+        strategy="dag",
+        options={"steps": steps},
+        limits=Limits(tokens=1_000_000),
+        degradation="aggressive",
+    )
+
+
 SCENARIOS: dict[str, Scenario] = {
     "sequential": Scenario(_sequential),
     "round_robin": Scenario(_round_robin),
@@ -208,6 +226,7 @@ SCENARIOS: dict[str, Scenario] = {
     "workspace": Scenario(mixtures.workspace, after={"a": "b", "x": "y"}),
     "mixed": Scenario(mixtures.mixed, after={"a": "b", "c": "a"}),
     "approvals": Scenario(agreeing.approvals),
+    "degraded": Scenario(_degraded),
     "star_team": Scenario(_star_team, after={"a": "b"}),
     "mesh_team": Scenario(_mesh_team, after={"a": "b"}),
     "a2a_lite": Scenario(mixtures.a2a_lite, after={"a": "b"}, says=mixtures.HANDING),
