@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.lab.calibration import Calibration, Fit
 from tests.cli.conftest import Call
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,6 +24,14 @@ def test_the_choice_is_told_in_a_sentence_and_recorded_with_its_bundle(call: Cal
     assert bundle["evaluation"]["recommendation"]["topology"] == "lead_subagent"
     assert bundle["planner_settings"]["run_budget"] == 6 * 300 + 6 * 20
     assert len(bundle["budgets"]) == 6
+
+
+def test_what_own_runs_have_taught_decides_the_choice(call: Call, tmp_path: Path) -> None:  # Z-09
+    learnt = Calibration(topologies={"lead_subagent": Fit(runs=20, steps=200, execution=5.0)})
+    (tmp_path / "mine.json").write_text(learnt.model_dump_json(), encoding="utf-8")
+    done = call("run", TOPOLOGIES, "--auto", "--profile", tmp_path / "mine.json")
+    assert done.code == 0
+    assert not done.err.startswith("lead_subagent")
 
 
 def test_a_manifest_of_a_dag_team_gets_another_shape(call: Call) -> None:  # Z-09
@@ -56,6 +65,8 @@ def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path)
     ("arguments", "told"),
     [
         (["--budget", "low"], "--budget says for which budget a shape is chosen; it goes with --auto"),
+        (["--profile", "mine"], "--profile says by which figures a shape is chosen; it goes with --auto"),
+        (["--auto", "--profile", "nobodys"], "'nobodys'"),
         (["--auto", "--budget", "huge"], "'huge'"),
         (["--topology", "ring"], "'ring'"),
     ],

@@ -128,7 +128,8 @@ class Writing:
         name, strategy = next(self._teams), draw(st.sampled_from([*STRATEGIES, *SIDE_BY_SIDE]))
         count = draw(st.sampled_from([3, 2, 1])) if self._made < MOST_LEAVES else 1
         count = max(count, 2 if strategy == "mesh_team" else 1)
-        members = tuple(self.member(depth) for _ in range(count))
+        # In a mesh everybody is asked again and again; of teams within it there would be no end.
+        members = tuple(self.leaf() if strategy == "mesh_team" else self.member(depth) for _ in range(count))
         options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
         settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
         if depth > 1:
@@ -255,7 +256,7 @@ def _star_team(writing: Writing, names: list[str]) -> Made:
             del step["agent"]
         step["owns"] = writing.draw(st.sampled_from([[], [], ["it"], ["it", "that"]]))
     options["max_parallel"] = writing.draw(st.sampled_from([None, 1, 2, 3]))
-    options["peer_rounds"] = writing.draw(st.integers(0, 2))
+    options["peer_rounds"] = writing.draw(st.integers(0, 1))
     return options, helpers, settings
 
 

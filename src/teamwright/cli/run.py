@@ -19,6 +19,7 @@ from teamwright.cli.options import (
     Mermaid,
     Model,
     NoInput,
+    Profile,
     Quiet,
     TeamName,
     With,
@@ -91,6 +92,7 @@ def run(
     auto: Auto = False,
     topology: TopologyName = None,
     budget: Budget = None,
+    profile: Profile = None,
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
     max_calls: MaxCalls = None,
@@ -112,7 +114,6 @@ def run(
     from teamwright.cli.driving import Shown
     from teamwright.cli.show import draw
 
-    shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
     check_out(record, "--record")
     if graph or mermaid:
@@ -130,9 +131,9 @@ def run(
         record=record,
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-        shape=wished(topology, budget, auto=auto),
+        shape=wished(topology, budget, profile, auto=auto),
     )
-    return anyio.run(_run, request, shown)
+    return anyio.run(_run, request, Shown(json, events, quiet, out, no_input))
 
 
 async def _run(request: Request, shown: Shown) -> int:

@@ -33,9 +33,10 @@ class Wish:
 
     topology: str | None = None
     budget: str | None = None
+    profile: str | None = None
 
 
-def wished(topology: str | None, budget: str | None, *, auto: bool) -> Wish | None:
+def wished(topology: str | None, budget: str | None, profile: str | None, *, auto: bool) -> Wish | None:
     """What the user says about the shape; nothing, if the team is to run as it is."""
     from teamwright.errors import UnknownName, UsageError
     from teamwright.planning.profiles import ALIASES, TOPOLOGIES
@@ -45,16 +46,19 @@ def wished(topology: str | None, budget: str | None, *, auto: bool) -> Wish | No
     if not auto and topology is None:
         if budget is not None:
             raise UsageError("--budget says for which budget a shape is chosen; it goes with --auto.")
+        if profile is not None:
+            raise UsageError("--profile says by which figures a shape is chosen; it goes with --auto.")
         return None
     if budget is not None and budget not in get_args(BudgetLevel):
         raise UnknownName("budget", budget, get_args(BudgetLevel))
     if topology is not None and plain_strategy_name(topology) not in TOPOLOGIES:
         raise UnknownName("topology", topology, [*TOPOLOGIES, *ALIASES])
-    return Wish(None if topology is None else plain_strategy_name(topology), budget)
+    return Wish(None if topology is None else plain_strategy_name(topology), budget, profile)
 
 
 def shaped(source: Source, wish: Wish, limits: Limits | None) -> Source:
     """The source with its team in another shape, and a word about the choice."""
+    from teamwright.lab.profile import profiles_of
     from teamwright.planning.planner import PlannerSettings
     from teamwright.teams.auto import auto_source, plan_of
 
@@ -63,7 +67,7 @@ def shaped(source: Source, wish: Wish, limits: Limits | None) -> Source:
     settings = None if spec is None or plan is None else _settings(spec, plan, wish)
     tokens = limits.tokens if limits else None
     planner = PlannerSettings() if tokens is None else PlannerSettings(run_budget=tokens)
-    made, chosen = auto_source(source, settings, planner=planner)
+    made, chosen = auto_source(source, settings, planner=planner, profiles=profiles_of(wish.profile))
     say(f"{chosen.topology}: {chosen.reason}")
     return made
 

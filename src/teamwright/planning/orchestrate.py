@@ -14,6 +14,7 @@ from teamwright.planning.diagnostics import Diagnostics, diagnose
 from teamwright.planning.handoffs import USUAL, batch_handoffs, handoff_tokens
 from teamwright.planning.planner import USUAL as PLANNED
 from teamwright.planning.planner import PlannerSettings, make_schedule
+from teamwright.planning.profiles import TOPOLOGIES, TopologyProfiles
 from teamwright.planning.schedule import Schedule, validate_schedule
 from teamwright.planning.topology import EvaluationSettings, TopologyReport, evaluate, planner_settings
 from teamwright.values.envelope import Envelope, HandoffPolicy
@@ -75,15 +76,16 @@ def orchestrate(
     settings: EvaluationSettings | None = None,
     *,
     planner: PlannerSettings = PLANNED,
+    profiles: TopologyProfiles = TOPOLOGIES,
     run_id: str = UNNAMED,
     policy: HandoffPolicy = USUAL,
 ) -> Bundle:
     """Choose the topology for a plan and prepare the plan for it.
 
     Without settings the topologies are evaluated for as many tasks as the plan has steps, of their average size. What
-    is set in `planner` stands; the rest follows from the topology.
+    is set in `planner` stands; the rest follows from the topology. `profiles` are the numbers of topologies to go by.
     """
-    evaluation = evaluate(settings or settings_for(plan))
+    evaluation = evaluate(settings or settings_for(plan), profiles)
     derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
     chosen = derived.model_copy(update=planner.model_dump(exclude_unset=True))
     return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy))

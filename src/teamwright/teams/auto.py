@@ -15,7 +15,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError
 from teamwright.planning.orchestrate import Bundle, orchestrate, settings_for
 from teamwright.planning.planner import USUAL, PlannerSettings
-from teamwright.planning.profiles import TOPOLOGIES, Topology
+from teamwright.planning.profiles import TOPOLOGIES, Topology, TopologyProfiles
 from teamwright.planning.topology import EvaluationSettings
 from teamwright.strategies.planned import STEPS, StepOptions
 from teamwright.strategies.protocol import options_of
@@ -46,6 +46,7 @@ def choose(
     settings: EvaluationSettings | None = None,
     *,
     planner: PlannerSettings = USUAL,
+    profiles: TopologyProfiles = TOPOLOGIES,
     lead: str | None = None,
 ) -> Chosen:
     """Choose the shape in which these members work through a plan, of those that are possible with them.
@@ -63,7 +64,8 @@ def choose(
             f"{', '.join(wanted)} can't be made of {len(members)} members for steps that name {len(named)} of them;"
             f" possible: {', '.join(possible)}."
         )
-    bundle = orchestrate(plan, given.model_copy(update={"topologies": topologies}), planner=planner)
+    given = given.model_copy(update={"topologies": topologies})
+    bundle = orchestrate(plan, given, planner=planner, profiles=profiles)
     topology = bundle.evaluation.chosen.topology
     reason = _reason(bundle, topologies)
     leads = lead or next((name for name in members if name not in named), members[0])
@@ -77,6 +79,7 @@ def auto_team(
     *,
     name: str = "auto",
     planner: PlannerSettings = USUAL,
+    profiles: TopologyProfiles = TOPOLOGIES,
     lead: str | None = None,
     share: Share | None = None,
     handoff: Handoff | None = None,
@@ -84,7 +87,8 @@ def auto_team(
     on_failure: str = "fail",
 ) -> Team:
     """A team of these members, in the shape that suits the plan and the budget; `team.bundle` says why."""
-    chosen = choose(plan, [member.name for member in members], settings, planner=planner, lead=lead)
+    names = [member.name for member in members]
+    chosen = choose(plan, names, settings, planner=planner, profiles=profiles, lead=lead)
     team = Team(
         name,
         members=members,
@@ -99,7 +103,11 @@ def auto_team(
 
 
 def auto_source(
-    source: Source, settings: EvaluationSettings | None = None, *, planner: PlannerSettings = USUAL
+    source: Source,
+    settings: EvaluationSettings | None = None,
+    *,
+    planner: PlannerSettings = USUAL,
+    profiles: TopologyProfiles = TOPOLOGIES,
 ) -> tuple[Source, Chosen]:
     """The source with its team in the shape that suits its plan; raises `UsageError` where it has no plan."""
     spec = source.manifest.teams.get(source.team)
@@ -111,7 +119,8 @@ def auto_source(
             " `strategy: dag` or one of the topologies."
         )
     lead = spec.options.get("lead")
-    chosen = choose(plan, spec.members, settings, planner=planner, lead=lead if isinstance(lead, str) else None)
+    leads = lead if isinstance(lead, str) else None
+    chosen = choose(plan, spec.members, settings, planner=planner, profiles=profiles, lead=leads)
     known = options_of(find_strategy(chosen.topology))
     kept = {name: spec.options[name] for name in KEPT if name in spec.options and known and name in known.model_fields}
     update: dict[str, Any] = {"strategy": chosen.topology, "options": {**kept, **chosen.options}}
