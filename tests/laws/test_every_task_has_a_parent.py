@@ -134,11 +134,12 @@ async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> Non
         members = [caller(server.call_url, f"h{number}") for number in range(3)]
         make, at_once = shapes()[shape]
         team = make(members)
-        team.limits = Limits(seconds=0.1) if how == "deadline" else None
+        team.limits = Limits(seconds=0.3) if how == "deadline" else None
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)
-            await anyio.to_thread.run_sync(server.wait_for, at_once)
+            if how != "deadline":  # which comes when it comes, on a busy machine also before the calls have left
+                await anyio.to_thread.run_sync(server.wait_for, at_once)
             if how == "cancel":
                 await engine.cancel(RUN_ID)
             if how != "interrupt":
