@@ -201,10 +201,14 @@ class LimitReached(TeamwrightError):
 
 
 class AgentError(TeamwrightError):
-    """A member could not answer. `kind` is the word that scripts, records and policies use for it."""
+    """A member could not answer. `kind` is the word that scripts, records and policies use for it.
+
+    A call that fails at an `unknown_cost` stays charged in full: the provider may have worked on it.
+    """
 
     kind = "error"
     retryable = False
+    unknown_cost = False
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -227,7 +231,7 @@ class ContextTooLong(AgentError):
 class AgentTimeout(AgentError):
     """The member took longer than it may."""
 
-    kind, retryable = "timeout", True
+    kind, retryable, unknown_cost = "timeout", True, True
 
 
 class ServiceError(AgentError):
@@ -251,7 +255,7 @@ class InvalidInput(AgentError):
 class InvalidOutput(AgentError):
     """What the agent said does not fit its output schema."""
 
-    kind = "invalid_output"
+    kind, unknown_cost = "invalid_output", True
 
 
 class ToolError(AgentError):

@@ -71,7 +71,7 @@ def test_a_broken_gate_exits_with_1_after_the_report_and_is_named_with_its_figur
     done = call("runs", "kpi", "half", "--gate", "default")
     assert done.code == 1
     assert "pass_rate>=0.8" in done.out
-    assert done.err == "run 'half' breaks the gate pass_rate>=0.8: pass_rate is 0.5, and may be at least 0.8\n"
+    assert done.err == "run 'half' breaks the gate pass_rate>=0.8: pass_rate is 0.5, and has to be at least 0.8\n"
     report = tmp_path / "kpi.json"
     done = call("runs", "kpi", "led", "half", "--gate", "coordination_ratio<=0.1", "--json", "--out", report)
     assert (done.code, done.out) == (1, "")

@@ -41,6 +41,11 @@ def test_a_simulation_is_the_same_again_and_fits_the_agreed_form(call: Call, man
     assert list(shape["seconds"]) == ["p50", "p90", "mean"]
 
 
+def test_a_simulation_needs_no_task(call: Call, manifest: Path) -> None:
+    done = call("lab", "simulate", manifest, "--runs", 3, "--topologies", "", "--json")
+    assert (done.code, done.json["task"], done.json["shapes"][0]["completed"]) == (0, "", 1.0)
+
+
 def test_no_key_is_needed_to_simulate(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "team.yaml"
     file.write_text(

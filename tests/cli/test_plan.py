@@ -147,10 +147,11 @@ def test_every_mistake_of_a_file_is_told_with_its_line(call: Call, tmp_path: Pat
     ]
 
 
-def test_work_that_exceeds_the_budget_is_a_warning(call: Call) -> None:  # Z-06
-    done = call("plan", TASKS, "--run-budget", 100, "--json")
+@pytest.mark.parametrize("budget", [100, 330])
+def test_work_that_reaches_the_budget_is_a_warning(call: Call, budget: int) -> None:  # Z-06
+    done = call("plan", TASKS, "--run-budget", budget, "--json")
     assert done.code == 0
-    assert "the work alone is estimated at 330 tokens, and the run budget is 100" in done.err
+    assert f"the work alone is estimated at 330 tokens, and the run budget is {budget}" in done.err
     assert {budget["coordination"] for budget in done.json["budgets"]} == {0}
 
 

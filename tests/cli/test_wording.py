@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.wording import note_text, way_text
+from teamwright.cli.wording import next_steps, note_text, way_text
 from teamwright.values.events import (
     AgentCalled,
+    BudgetDegraded,
     BudgetEased,
     BudgetThrottled,
     Event,
@@ -28,6 +29,8 @@ from teamwright.values.events import (
     WorkspaceWritten,
 )
 from teamwright.values.people import Mark
+from teamwright.values.posture import AT_EASE
+from teamwright.values.results import RunResult
 from teamwright.values.workspace import Artifact
 
 
@@ -122,3 +125,23 @@ def test_what_is_stored_is_told_to_whoever_was_not_there() -> None:  # P-08
 )
 def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | None) -> None:  # P-13
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+@pytest.mark.parametrize(
+    ("rung", "before", "after", "words"),
+    [
+        ("compaction", None, 6.0, "the budget will not last: only the last 6 messages are told whole (why)"),
+        ("workers", None, 2, "the budget will not last: at most 2 work at once (why)"),
+        ("workers", 2, None, "the budget gives room again: more may work at once (why)"),
+        ("summaries", 1.0, 0.82, "the budget will not last: summaries keep to 82% of their length (why)"),
+    ],
+)
+def test_a_rung_is_told_in_words(rung: str, before: float | None, after: float | None, words: str) -> None:  # Z-11
+    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=AT_EASE, undone=after is None)
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> None:  # Z-10
+    ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
+    (step,) = next_steps(ended, {})
+    assert "whichever ran out; limits of members and steps stand" in step

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from teamwright.planning.topology import EvaluationSettings, evaluate_topology
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits import Limits
 from teamwright.values.simulation import Simulation
-from tests.lab.troupes import ByTheModel, constant, messages, players, team_of
+from tests.lab.troupes import PLAN, ByTheModel, constant, messages, players, team_of
 
 RUNS = 500
 
@@ -145,6 +147,8 @@ def test_what_can_not_be_simulated_is_refused(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     with pytest.raises(UsageError, match="runs is 0, expected a whole number from 1"):
         simulate(team, "go", runs=0)
+    with pytest.raises(UsageError, match="jobs is 0, expected a whole number of at least 1"):
+        simulate(team, "go", runs=1, jobs=0)
     with pytest.raises(UnknownName, match="'ring'"):
         simulate(team, "go", runs=1, topologies=["ring"])
 
@@ -187,3 +191,26 @@ teams:
     shape = simulate(team_of(tmp_path, text), "go", runs=60, seed=2, members=says).shape(OWN)
     # Half of all reviews pass: on average two rounds of two turns.
     assert shape.steps == pytest.approx(4.0, abs=0.9)
+
+
+SCRIPT = """
+from teamwright import load_team
+from teamwright.lab import processes, simulate
+
+processes.WORTH_A_PROCESS = 1
+print(simulate(load_team("plan.yaml"), runs=4{more}).runs)
+"""
+
+
+def test_a_plain_script_stays_in_one_process_and_is_told_what_several_need(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
+    plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", jobs=2"))
+    assert (plain.returncode, plain.stdout, plain.stderr) == (0, "4\n", "")
+    assert several.returncode == 1
+    assert "UsageError: A process of the simulation ended before its work was done" in several.stderr
+
+
+def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A script without a main guard, run by itself."""
+    (folder / "script.py").write_text(script, encoding="utf-8")
+    return subprocess.run([sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -176,6 +177,22 @@ class Production:
         self.send(intervention)
         self.loop.wait(0.1)
 
+    def send_again(self, event: Event) -> None:
+        """Give the answer that a person gave in another telling."""
+        assert isinstance(event.fact, PersonAnswered)
+        self.send(Answered(key=event.key, answer=event.fact.answer))
+
+    def hear_again(self, event: Event, given: Given) -> None:
+        """Answer a call as it was answered in another telling."""
+        plain = event.kind in ENDINGS
+        key, attempt = (f"{event.key}/{PLAIN}", 0) if plain else (event.key, getattr(event.fact, "attempt", 0))
+        if key not in self.desk.calls:
+            self.loop.wait(REST)
+        said = given.get((key, attempt), given.get((key, 0)))
+        assert said is not None
+        assert key in self.desk.calls, f"{key} is not called; what waits is {sorted(self.desk.calls)}"
+        self.reply(key, said)
+
     def send(self, intervention: Intervention) -> None:
         """Put something into the inbox of the run."""
         self.do(self.journal.send(self.run_id, intervention))
@@ -257,38 +274,40 @@ def _gave_way(key: str, asked: Collection[str]) -> bool:
     return False
 
 
-def arrivals(events: list[Event]) -> Iterator[tuple[str, Event]]:
-    """What came from outside, in order: the keys of effects, questions and interventions, each with its event."""
+def arrivals(events: list[Event]) -> Iterator[Event]:
+    """What came from outside, in order: returns, answers, interventions, timers, and endings that are returns too."""
     called = {event.key for event in events if isinstance(event.fact, AgentAsked) and event.fact.called}
     told = {event.key for event in events if isinstance(event.fact, AgentReturned | AgentCallFailed)}
     for event in events:
         match event.fact:
-            case AgentReturned() | AgentCallFailed():
-                yield event.key, event
-            case PersonAnswered() | RunIntervened() | TimerFired():
-                yield event.key, event
+            case AgentReturned() | AgentCallFailed() | PersonAnswered() | RunIntervened() | TimerFired():
+                yield event
             case _:
-                effect = f"{event.key}/{PLAIN}"
                 stopped = getattr(event.fact, "error", "") == "cancelled"
-                if event.kind in ENDINGS and event.key in called and effect not in told and not stopped:
-                    yield effect, event
-
-
-def _answer_in(event: Event) -> Answered | None:
-    return Answered(key=event.key, answer=event.fact.answer) if isinstance(event.fact, PersonAnswered) else None
+                unheard = event.key in called and f"{event.key}/{PLAIN}" not in told
+                if event.kind in ENDINGS and unheard and not stopped:
+                    yield event
 
 
 def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
     """Let a run that begins with this journal hear what else came from outside, in that order and nothing more."""
     made = Production(shape, journal, run_id, events[-1].time)
     known = len(made.events())
-    while known and isinstance(events[known - 1].fact, PersonAnswered) and (one := _answer_in(events[known])):
-        made.send(one)  # it was heard together with the one before
-        known += 1
+    heard = [one for one in arrivals(events) if one.number <= known]
+    left = deque(one for one in arrivals(events) if one.number > known)
+    asked = {event.key: event.number for event in events if isinstance(event.fact, PersonAsked)}
+
+    def answered_together(before: Event) -> bool:
+        """Whether what comes next is an answer that may have been there already when the one before was heard."""
+        both = left and isinstance(before.fact, PersonAnswered) and isinstance(left[0].fact, PersonAnswered)
+        return bool(both) and asked[left[0].key] < before.number
+
+    while heard and answered_together(heard[-1]):
+        heard.append(left.popleft())
+        made.send_again(heard[-1])
     made.start()
-    for key, event in arrivals(events):
-        if event.number <= known:
-            continue
+    while left:
+        event = left.popleft()
         if not made.driven and not made.ended and not isinstance(event.fact, PersonAnswered | RunIntervened):
             made.start()
         match event.fact:
@@ -297,23 +316,16 @@ def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], 
             case RunIntervened():
                 pass
             case TimerFired():
-                made.until_fired(key)
-            case PersonAnswered(answer=answer):
-                assert key in made.questions(), f"nobody asks a person at {key}"
-                made.send(Answered(key=key, answer=answer))
-                if isinstance(events[event.number].fact, PersonAnswered):
-                    continue  # what was heard before any of it led to something is told at once
-                made.loop.wait(0.1)
-                if not made.driven:
-                    made.start()
+                made.until_fired(event.key)
+            case PersonAnswered():
+                assert event.key in made.questions(), f"nobody asks a person at {event.key}"
+                made.send_again(event)
+                if not answered_together(event):
+                    made.loop.wait(0.1)
+                    if not made.driven:
+                        made.start()
             case _:
-                if key not in made.desk.calls:
-                    made.loop.wait(REST)
-                attempt = 0 if event.kind in ENDINGS else getattr(event.fact, "attempt", 0)
-                said = given.get((key, attempt), given.get((key, 0)))
-                assert said is not None
-                assert key in made.desk.calls, f"{key} is not called; what waits is {sorted(made.desk.calls)}"
-                made.reply(key, said)
+                made.hear_again(event, given)
     made.loop.wait(0.2)
     return made
 

@@ -45,7 +45,7 @@ def test_a_figure_that_is_not_there_keeps_to_nothing() -> None:  # Z-12
 def test_a_gate_tells_what_stands_against_what() -> None:
     [one] = check_gates(read_gates(["pass_rate>=0.9"]), MEASURED)
     assert one.to_json() == {"gate": "pass_rate>=0.9", "figure": "pass_rate", "value": 0.8, "passed": False}
-    assert one.words == "pass_rate>=0.9: pass_rate is 0.8, and may be at least 0.9"
+    assert one.words == "pass_rate>=0.9: pass_rate is 0.8, and has to be at least 0.9"
 
 
 @pytest.mark.parametrize(

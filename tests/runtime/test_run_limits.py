@@ -11,6 +11,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.budget.money import Rate, picodollars
+from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events import AgentAsked, BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced, Event
 from teamwright.values.limits import MessageLimits, Price
@@ -198,3 +199,25 @@ async def test_a_server_that_withholds_usage_is_charged_what_was_reserved() -> N
     at = next(event.number for event in events if isinstance(event.fact, BudgetRefused)) - 1
     async with Engine(await cut(journal, at)) as engine:
         assert (await engine.resume("r", team=Team("t", members=silent))).stop_reason == "budget"
+
+
+class Failing(Spender):
+    """A spender whose request fails."""
+
+    def __init__(self, name: str, error: AgentError) -> None:
+        super().__init__(name)
+        self.error, self.optional = error, True
+
+    async def call(self, attempt: Attempt) -> Returned:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "spent"), [(ServiceError("down"), 0), (AgentTimeout("late"), 200), (InvalidOutput("empty"), 200)]
+)
+async def test_a_failed_request_is_charged_where_the_provider_may_have_worked_on_it(
+    error: AgentError, spent: int
+) -> None:  # Z-10
+    _, events, _ = await run(Team("t", members=[Failing("a", error), Spender("b")]), Limits(tokens=500))
+    left = [event.fact.left for event in events if isinstance(event.fact, AgentAsked) and event.fact.member == "b"]
+    assert [one.tokens for one in left if one is not None] == [500 - spent]

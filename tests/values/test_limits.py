@@ -19,6 +19,8 @@ from teamwright.values.usage import Usage
         {"tokns": 1},
         {"usd": -0.1},
         {"usd": float("inf")},
+        {"seconds": float("inf")},
+        {"message": {"seconds": float("inf")}},
         {"message": {"tokens": 0}},
         {"message": {"calls": 1}},
     ],

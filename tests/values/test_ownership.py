@@ -99,7 +99,7 @@ def test_a_step_that_owns_nothing_writes_nothing_and_stands_in_nobodys_way() -> 
     assert not nothing.may_write("src/a.py")
     assert nothing.beyond(["src/a.py"]) == []
     assert nothing.narrowed(("src/a.py",)).may_write("src/a.py")
-    assert "owns no path" in nothing.refusal("src/a.py")
+    assert nothing.refusal("src/a.py").endswith("; this step owns no path: say in your answer what 'src/a.py' needs.")
 
 
 def test_a_refusal_says_what_is_owned_and_what_to_do() -> None:

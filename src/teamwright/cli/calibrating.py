@@ -89,7 +89,7 @@ def _tell(report: CalibrationReport, name: str, out: Path | None, *, as_json: bo
     kept = keep_profile(report.calibration, name) if out is None else out
     result_json(report.to_json()) if as_json else result(described(report))
     used = name if out is None else str(out)
-    say(f"kept in {kept}; use it with  --profile {used}  of lab evaluate, simulate and advise")
+    say(f"kept in {kept}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --auto")
     return 0
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of tasks, or the manifest of a dag team.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of tasks, or a manifest of a team with steps.")],
     task: Annotated[
         str | None, typer.Argument(metavar="[TASK]", help="The team's task, for steps that have none of their own.")
     ] = None,
@@ -93,7 +93,7 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
         what = "is an agent" if spec is None else f"works by the strategy {spec.strategy!r}"
         raise UsageError(
             f"{name!r} {what}, so its steps are not known beforehand: plan a file of tasks, or a team with"
-            f" `strategy: {Dag.name}`; `teamwright show` draws any team."
+            f" `strategy: {Dag.name}` or one of the topologies; `teamwright show` draws any team."
         )
     steps = [step.model_copy(update={"task": step.task or task}) for step in found.steps]
     own = {name: spec.options[name] for name in PlannerSettings.model_fields if spec.options.get(name) is not None}
@@ -102,7 +102,7 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
 
 def _warn(plan: Plan, settings: PlannerSettings) -> None:
     needed = sum(step.execution_tokens for step in plan.steps)
-    if settings.run_budget is not None and needed > settings.run_budget:
+    if settings.run_budget is not None and needed >= settings.run_budget:
         say(
             f"warning: the work alone is estimated at {needed} tokens, and the run budget is {settings.run_budget}:"
             " nothing is left for coordination"

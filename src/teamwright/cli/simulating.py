@@ -35,7 +35,9 @@ MOST_PATH = 12
 
 def simulate(
     manifest: ManifestPath,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")
+    ] = None,
     *,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How often the team is run.")] = 200,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 0,

@@ -88,9 +88,9 @@ READ_BY = {
 RUNGS = {
     "peer_talk": "the budget will not last: workers no longer talk with each other",
     "summaries": "the budget will not last: summaries keep to {after:.0%} of their length",
-    "workers": "the budget will not last: at most {after} work at once",
+    "workers": "the budget will not last: at most {after:g} work at once",
     "economy": "the budget will not last: members of lower priority answer with cheaper models",
-    "compaction": "the budget will not last: only the last {after} messages are told whole",
+    "compaction": "the budget will not last: only the last {after:g} messages are told whole",
 }
 UNDONE = {
     "peer_talk": "workers may talk with each other",
@@ -209,7 +209,8 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
         case "failed" if result.stop_reason != "max_turns":
             return [f"look closer with: teamwright runs show {run}", f"try again from the failure: {fork} --retry"]
         case "degraded" if result.stop_reason == "budget":
-            return [f"go on with a larger budget: {fork} --max-tokens N  (or --max-usd X, --max-calls N)"]
+            kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps stand)"
+            return [f"go on with a larger budget: {fork} --max-tokens N  {kinds}"]
         case "timeout" | "cancelled":
             return [f"go on from there: {fork}"]
         case _:
@@ -322,10 +323,8 @@ def _note_of_budget(event: Event) -> str | None:
         case BudgetUnpriced() as fact:
             return fact.warning
         case BudgetDegraded(rung=rung, after=after, reason=reason, undone=undone):
-            what = RUNGS.get(rung, rung).format(after=after)
-            return (
-                f"the budget gives room again: {UNDONE.get(rung, rung)} ({reason})" if undone else f"{what} ({reason})"
-            )
+            again = f"the budget gives room again: {UNDONE.get(rung, rung)}"
+            return f"{again if undone else RUNGS.get(rung, rung).format(after=after)} ({reason})"
         case BudgetThrottled(model=model, before=before, after=after, seconds=seconds):
             rest = f"rests for {seconds_text(seconds)}" if seconds else ""
             fewer = f"takes {after} at once instead of {before}" if after != before else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import NamedTuple
 
 import msgspec
 
+from teamwright.errors import UsageError
 from teamwright.lab.learning import Learnt
 from teamwright.lab.members import Cast
 from teamwright.lab.plays import OWN, Play, SimulatedRun, declared_team
@@ -66,7 +68,13 @@ def simulated_runs(
     width = min(jobs or os.cpu_count() or 1, total // WORTH_A_PROCESS if jobs is None else total)
     if width <= 1 or orders is None:
         return _here(plays, shapes, runs, tell)
-    return _side_by_side(orders, runs, width, tell)
+    try:
+        return _side_by_side(orders, runs, width, tell)
+    except BrokenProcessPool as error:
+        raise UsageError(
+            "A process of the simulation ended before its work was done: let one do it all (jobs=1, or --jobs 1); a "
+            'script that asks for several needs its own statements below `if __name__ == "__main__":`.'
+        ) from error
 
 
 def _here(plays: Sequence[Play], shapes: Sequence[str], runs: int, tell: Progress) -> dict[str, list[SimulatedRun]]:

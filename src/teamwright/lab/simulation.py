@@ -103,7 +103,7 @@ class SimulationReport:
 
 def simulate(
     team: Agent,
-    task: str,
+    task: str = "",
     *,
     runs: int = 200,
     seed: int = 0,
@@ -111,16 +111,19 @@ def simulate(
     members: Mapping[str, Simulation] | None = None,
     learnt: Learnt | None = None,
     limits: Limits | None = None,
-    jobs: int | None = None,
+    jobs: int | None = 1,
     progress: Progress | None = None,
 ) -> SimulationReport:
     """Run a team so many times with simulated members, as it is declared and in these topologies.
 
     `members` says how members behave by name, in place of what the manifest says; what is `learnt` from past runs
-    outweighs both. `jobs` is the number of processes; without it, as many as pay.
+    outweighs both. `jobs` is the number of processes, None for as many as pay; each of them imports the script that
+    asks, so that a script needs `if __name__ == "__main__":` for more than one.
     """
     if not 1 <= runs <= MOST_RUNS:
         raise UsageError(f"runs is {runs}, expected a whole number from 1 to {MOST_RUNS}.")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs is {jobs}, expected a whole number of at least 1, or None for as many as pay.")
 
     made = require_team(team)
     shapes, missing = _shapes(made, topologies)

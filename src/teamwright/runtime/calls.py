@@ -213,9 +213,8 @@ class Calls:
     def _failed(self, error: AgentError, passed: Pass, failures: int) -> float | None:
         """Record a failed attempt; returns how long to wait before the next, if there is one."""
         run, reservation = self._context.run, passed.reservation
-        unknown_cost = isinstance(error, AgentTimeout)
         if reservation is not None:
-            reservation.forfeit() if unknown_cost else reservation.release()
+            reservation.forfeit() if error.unknown_cost else reservation.release()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
         wait = wait_before_retry(self._retry, failures, error, chance)
         throttled = passed.slot.failed(error, wait) if passed.slot is not None else None
@@ -229,12 +228,12 @@ class Calls:
                 message=run.redactor.text(str(error)),
                 attempt=self._number,
                 retry_in=wait,
-                charged=unknown_cost,
+                charged=error.unknown_cost,
                 mark=error.mark,
             ),
         )
         self._note(throttled)
-        self._tally(passed.cost if unknown_cost else NO_COST, error.mark)
+        self._tally(passed.cost if error.unknown_cost else NO_COST, error.mark)
         return wait
 
     @property

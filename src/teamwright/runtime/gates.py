@@ -57,8 +57,8 @@ class GateResult(Record, frozen=True):
     def words(self) -> str:
         """What stands against what."""
         shown = "unknown, since nothing makes it up yet" if self.value is None else f"{self.value:.10g}"
-        must = "at most" if self.gate.bound == "<=" else "at least"
-        return f"{self.gate}: {self.gate.figure} is {shown}, and may be {must} {self.gate.limit:.10g}"
+        asked = "may be at most" if self.gate.bound == "<=" else "has to be at least"
+        return f"{self.gate}: {self.gate.figure} is {shown}, and {asked} {self.gate.limit:.10g}"
 
 
 def read_gates(texts: Iterable[str]) -> tuple[Gate, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from teamwright.agents.protocol import Effect
 from teamwright.budget.pace import CONCURRENCY, MINUTE, Departure, Width, Window
 from teamwright.budget.rounds import Rounds
-from teamwright.errors import AgentError, AgentTimeout, RateLimited
+from teamwright.errors import AgentError, RateLimited
 from teamwright.values.events import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import Usage
@@ -66,7 +66,7 @@ class Slot:
         limiter = self._end()
         if limiter is None:
             return None
-        if self._departure is not None and not isinstance(error, AgentTimeout):
+        if self._departure is not None and not error.unknown_cost:
             limiter.window.settle(self._departure, 0)
         told = limiter.slow_down(error, self._epoch, wait) if isinstance(error, RateLimited) else None
         limiter.serve()

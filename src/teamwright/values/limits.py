@@ -19,7 +19,7 @@ class MessageLimits(Value):
 
     tokens: int | None = Field(default=None, ge=1, description="tokens of its prompt and its answer")
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="what it may cost, in US dollars")
-    seconds: float | None = Field(default=None, gt=0, description="how long it may take")
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="how long it may take")
 
     def tightened(self, other: MessageLimits) -> MessageLimits:
         """The tighter of both bounds, each by itself."""
@@ -36,7 +36,9 @@ class Limits(Value):
     tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money, in US dollars")
     calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
-    seconds: float | None = Field(default=None, gt=0, description="time with a driver, not waiting for a person")
+    seconds: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="time with a driver, not waiting for a person"
+    )
     message: MessageLimits | None = Field(default=None, description="bounds of each single model request")
 
     @property

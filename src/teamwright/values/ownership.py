@@ -37,8 +37,8 @@ class Owned:
         """Why a path may not be written, in words that whoever wanted to can act on."""
         keys = self.keys or ()
         shown = ", ".join(map(repr, keys[:MOST_SHOWN])) + (" …" if len(keys) > MOST_SHOWN else "")
-        own = f"this step owns {shown}: write there" if keys else "this step owns no path"
-        return f"{path!r} is not this step's to write; {own}, or say in your answer what {path!r} needs."
+        own = f"this step owns {shown}: write there, or" if keys else "this step owns no path:"
+        return f"{path!r} is not this step's to write; {own} say in your answer what {path!r} needs."
 
     def narrowed(self, keys: tuple[str, ...]) -> Owned:
         """What is owned within a scope that owns these keys; one that owned none stands in nobody's way."""
