@@ -55,6 +55,12 @@ ONE_CALL = Tally(calls=1)
 class RunContext:
     """The context of one scope: a team's, an agent's, a named part's or a branch's."""
 
+    __slots__ = (
+        "_claimed", "_clock", "_emitted", "_parent", "_workspace", "account", "agent_scope", "announced", "began",
+        "deadline", "degradation", "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "path",
+        "recovery", "run", "said", "stopping", "usage", "weighs",
+    )  # fmt: skip
+
     def __init__(
         self,
         run: RunState,

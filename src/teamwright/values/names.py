@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 from teamwright.errors import InvalidName
@@ -24,6 +25,7 @@ def suggest_name(name: str) -> str:
     return cleaned or "my-name"
 
 
+@lru_cache(maxsize=1024)  # most places of a run are the same few words
 def escape_place(place: str) -> str:
     """A place as it stands in a key: each of its segments percent-escaped."""
     if NAME.fullmatch(place):
