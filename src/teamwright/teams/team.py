@@ -187,7 +187,8 @@ class Team:
                     teams[agent.name] = agent.spec
             else:
                 agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
-        return Manifest(agents=agents, teams=teams)
+        # Every part was checked when it was made, and a team may have thousands.
+        return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 
 
 def require_team(agent: object) -> Team:
