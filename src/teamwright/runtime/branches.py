@@ -87,7 +87,7 @@ class RunBranches:
         lane = self._context.run.turnstile.open_lane(self._context.lane)
         branch = RunBranch(name, self._context.branch(name, lane), work)
         self._all.append(cast("RunBranch[object]", branch))
-        if len(self._running) < self._room:
+        if self._has_room:
             self._launch(cast("RunBranch[object]", branch))
         else:
             self._context.run.turnstile.park(lane)
@@ -149,10 +149,8 @@ class RunBranches:
         return interruption
 
     @property
-    def _room(self) -> int:
-        """How many may run at once now."""
-        fewer = self._context.posture.workers
-        return self._limit if fewer is None else max(1, min(self._limit, fewer))
+    def _has_room(self) -> bool:
+        return len(self._running) < self._context.posture.width(self._limit)
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
@@ -179,7 +177,7 @@ class RunBranches:
             branch.seen = True
         if self._until is not None and self._until():
             self.cancel()
-        while self._queue and len(self._running) < self._room:
+        while self._queue and self._has_room:
             self._launch(self._queue.popleft())
         self._look_again()
         if not (self._waits_for_all and (self._running or self._queue)):

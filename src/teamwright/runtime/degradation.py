@@ -18,7 +18,7 @@ from teamwright.runtime.rungs import AGGRESSIVE, AUTO, LADDER, Crew, Rung
 from teamwright.strategies.outlook import outlook_of
 from teamwright.strategies.protocol import Members, lead_of
 from teamwright.teams.team import Team
-from teamwright.values.events import BudgetDegraded
+from teamwright.values.events import BudgetDegraded, PersonAsked
 from teamwright.values.messages import History, Message
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.people import Question
@@ -145,12 +145,14 @@ class Degradation:
     async def _agreed(self, context: RunContext, place: str, rung: Rung, pressure: Pressure) -> bool:
         """Ask a person; meanwhile nobody else of the team is asked about it."""
         recorded = context.run.past.questions.get(join_key(context.path, place + ASKED))
-        question = getattr(recorded.fact, "question", None) if recorded else None
-        text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
+        if recorded is not None and isinstance(recorded.fact, PersonAsked):
+            question = recorded.fact.question
+        else:
+            text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
+            question = Question(text=text, choices=(CUT, GO_ON))
         self._asking = True
         try:
-            asked = question or Question(text=text, choices=(CUT, GO_ON))
-            return (await context.ask_person_at(place + ASKED, asked)).text == CUT
+            return (await context.ask_person_at(place + ASKED, question)).text == CUT
         finally:
             self._asking = False
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import AgentTimeout, NotOwned
@@ -19,11 +19,11 @@ from teamwright.strategies.hub import Hub
 from teamwright.strategies.leading import to_be_told_on
 from teamwright.strategies.parts import WORK
 from teamwright.strategies.protocol import Task
+from teamwright.strategies.rulings import Ruling, ruling_schema
 from teamwright.values.envelope import Envelope, EnvelopeMessage
 from teamwright.values.events import TeamChannelClosed, TeamChannelOpened, TeamTold
 from teamwright.values.messages import History, Message
 from teamwright.values.plan import Step
-from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Failure, Reply, Turn
 
 STOPPED = frozenset(("blocked", "failed"))
@@ -43,14 +43,8 @@ The step {step!r} came to a stop: see above, with what those concerned told each
 Answer with one JSON object: {{"decision": "stands" or "again", "note": "what is to be known about it"}}. With "again" \
 {author!r} works on the step once more and is told all this; with "stands" the work goes on with the result as it is."""
 
-WANTED: JsonSchema = {
-    "type": "object",
-    "properties": {
-        "decision": {"type": "string", "enum": ["stands", "again"]},
-        "note": {"type": "string", "description": "what is to be known about it"},
-    },
-    "required": ["decision"],
-}
+Decision = Literal["stands", "again"]
+WANTED = ruling_schema(get_args(Decision), "what is to be known about it")
 
 
 class Conflict(NamedTuple):
@@ -177,18 +171,6 @@ class Channels:
         flow.parts.take(step.id, reply.changed(messages=(*first.messages, *reply.messages)))
 
 
-class _Ruling(BaseModel):
-    """The form in which a lead rules."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    decision: Annotated[
-        Literal["stands", "again"],
-        BeforeValidator(lambda said: said.strip().lower() if isinstance(said, str) else said),
-    ]
-    note: str = ""
-
-
 @cache
-def _ruling() -> TypeAdapter[_Ruling]:
-    return TypeAdapter(_Ruling)
+def _ruling() -> TypeAdapter[Ruling[Decision]]:
+    return TypeAdapter(Ruling[Decision])

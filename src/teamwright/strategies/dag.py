@@ -12,9 +12,8 @@ from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS, Graph
 from teamwright.planning.planner import nodes_of
 from teamwright.strategies.flow import Flow, Part
-from teamwright.strategies.outlook import Outlook
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.planned import StepOptions, of_steps, plan_flaws, template_flaws
+from teamwright.strategies.planned import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Arrow, Node, Sketch, when
 from teamwright.values.names import NAME
@@ -41,6 +40,7 @@ class Dag:
     version = 2
     options = DagOptions
     unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Steps must make a graph without circles, and each must have somebody to work on it."""
@@ -65,10 +65,6 @@ class Dag:
         ]
         arrows = [Arrow(source=need, to=id_) for id_ in graph.order for need in graph.needs[id_]]
         return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
-
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each step."""
-        return of_steps(settings.read(DagOptions).steps)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the steps; what they said stands in topological order, the answer last."""

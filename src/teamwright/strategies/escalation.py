@@ -6,20 +6,20 @@ It waits in the branch where it came up and nowhere else: others go on, and nobo
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter
 
 from teamwright.agents.approval import decided
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import AgentError
 from teamwright.strategies.answers import Unreadable, read_answer
+from teamwright.strategies.rulings import Ruling, ruling_schema
 from teamwright.values.approvals import approval
 from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
 from teamwright.values.events import TeamEscalated
 from teamwright.values.messages import History, digest
 from teamwright.values.people import Answer, Question
-from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Failure, Reply, Turn
 
 RISKY: frozenset[RiskLevel] = frozenset(("high", "critical"))
@@ -33,17 +33,11 @@ if you let it pass. Answer with one JSON object: \
 The task of the team:
 {task}"""
 
-WANTED: JsonSchema = {
-    "type": "object",
-    "properties": {
-        "decision": {"type": "string", "enum": ["approve", "reject"]},
-        "note": {"type": "string", "description": "what is to be done about it"},
-    },
-    "required": ["decision"],
-}
+Decision = Literal["approve", "reject"]
+WANTED = ruling_schema(get_args(Decision), "what is to be done about it")
 
 
-class Ruling(NamedTuple):
+class Ruled(NamedTuple):
     """Whether a reply may stand, with another text in its place if a person edited it, and what else was said."""
 
     passed: bool
@@ -59,7 +53,7 @@ class Escalation:
         self.unruled: RiskLevel = "low"
         """The highest risk that went on without a ruling."""
 
-    async def ruling(self, told: EnvelopeMessage, reply: Reply, member: Agent, ctx: Context, key: str) -> Ruling | None:
+    async def ruling(self, told: EnvelopeMessage, reply: Reply, member: Agent, ctx: Context, key: str) -> Ruled | None:
         """What becomes of this reply; none, where it just goes on."""
         risk = told.envelope.risk_level
         if risk not in RISKY:
@@ -72,7 +66,7 @@ class Escalation:
         if lead is not None:
             await ctx.emit(fact.changed(to=lead.name))
             ruling = await self._ask_lead(lead, told, member, ctx, key)
-            if isinstance(ruling, Ruling):
+            if isinstance(ruling, Ruled):
                 return ruling
             fact = fact.changed(reason=ruling.problem)
         await ctx.emit(fact)
@@ -80,21 +74,21 @@ class Escalation:
 
     async def _ask_lead(
         self, lead: Agent, told: EnvelopeMessage, member: Agent, ctx: Context, key: str
-    ) -> Ruling | Unreadable:
+    ) -> Ruled | Unreadable:
         """What the lead rules; a lead that fails or says neither yes nor no has ruled nothing."""
         text = ASK.format(member=member.name, risk=told.envelope.risk_level, task=self._task)
         turn = Turn(text, History.of((told,)), purpose="coordinate", output_schema=WANTED)
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
             return Unreadable(f"{lead.name!r} failed ({reply.error})")
-        found = read_answer(reply, _answer())
+        found = read_answer(reply, _ruling())
         if isinstance(found, Unreadable):
             return Unreadable(f"the answer of {lead.name!r} is no ruling: {found.problem}")
         note = f"{lead.name}: {found.note}" if found.note else ""
-        return Ruling(found.decision == "approve", note or f"{lead.name} said no")
+        return Ruled(found.decision == "approve", note or f"{lead.name} said no")
 
 
-async def _ask_person(told: EnvelopeMessage, reply: Reply, ctx: Context, key: str) -> Ruling:
+async def _ask_person(told: EnvelopeMessage, reply: Reply, ctx: Context, key: str) -> Ruled:
     async def ask(question: Question, place: str) -> Answer:
         return await ctx.ask_person(question, key=place)
 
@@ -102,7 +96,7 @@ async def _ask_person(told: EnvelopeMessage, reply: Reply, ctx: Context, key: st
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
     question = approval(words, reply.text, about=digest(envelope.task_id, reply.text))
     decision = await decided(ask, question, f"{key}/approve-risk", _as_text)
-    return Ruling(decision.agreed, decision.reason, decision.edited)
+    return Ruled(decision.agreed, decision.reason, decision.edited)
 
 
 def _as_text(data: JsonValue) -> str:
@@ -111,18 +105,6 @@ def _as_text(data: JsonValue) -> str:
     return data
 
 
-class _Answer(BaseModel):
-    """The form in which a lead rules."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    decision: Annotated[
-        Literal["approve", "reject"],
-        BeforeValidator(lambda said: said.strip().lower() if isinstance(said, str) else said),
-    ]
-    note: str = ""
-
-
 @cache
-def _answer() -> TypeAdapter[_Answer]:
-    return TypeAdapter(_Answer)
+def _ruling() -> TypeAdapter[Ruling[Decision]]:
+    return TypeAdapter(Ruling[Decision])

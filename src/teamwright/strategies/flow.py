@@ -23,7 +23,6 @@ from teamwright.planning.planner import nodes_of
 from teamwright.planning.ways import ways_behind
 from teamwright.strategies.conditions import Condition
 from teamwright.strategies.parts import FailurePolicy, Parts, result_of
-from teamwright.strategies.posture import width_of
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.templates import Template
 from teamwright.values.events import StepHeldUp, StepSkipped
@@ -192,7 +191,7 @@ class Flow:
         if self.parts.over:
             branches.cancel()
             return
-        width = width_of(ctx, limit)
+        width = ctx.posture.width(limit)
         while len(self._at_work) < width and (claim := self._claims.next()) is not None:
             step = self._steps[claim.name]
             self._at_work[step.id], self.workers[step.id] = claim, self._crew.worker(step, ctx)

@@ -9,8 +9,7 @@ from teamwright.planning.graph import Graph
 from teamwright.planning.planner import nodes_of
 from teamwright.strategies.hub import Hub, Round
 from teamwright.strategies.leading import Lead, LeadOptions, Workers
-from teamwright.strategies.outlook import Outlook
-from teamwright.strategies.planned import of_steps
+from teamwright.strategies.planned import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.sketch import Arrow, Node, Sketch
 from teamwright.values.events import TeamPlanned
@@ -38,6 +37,7 @@ class LeadSubagent:
     options = LeadSubagentOptions
     share = "a2a_lite"
     unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """There must be somebody to lead and somebody else to work."""
@@ -58,10 +58,6 @@ class LeadSubagent:
         worker = Node(id="worker", agent=options.worker_of(members).name)
         arrows = (Arrow(source="lead", to="worker", label="hands over"), Arrow(source="worker", to="lead"))
         return Sketch(nodes=(lead, worker), arrows=arrows, notes=(f"{len(options.steps)} steps, one at a time",))
-
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each step."""
-        return of_steps(settings.read(LeadSubagentOptions).steps)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Hand over one step after the other, and put the answer together."""

@@ -14,7 +14,6 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.flow import Flow, Part
 from teamwright.strategies.parts import BUDGET, part_turn
 from teamwright.strategies.planned import ShapeOptions, plan_flaws, template_flaws
-from teamwright.strategies.posture import width_of
 from teamwright.strategies.protocol import Flaw, Members, Talk, Task
 from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.messages import Conversation, History, Message
@@ -181,7 +180,7 @@ class Workers:
 
     def active(self, ctx: Context) -> Sequence[Agent]:
         """Those who take steps that name nobody, now."""
-        return self._workers[: width_of(ctx, self.most)]
+        return self._workers[: ctx.posture.width(self.most)]
 
     def take(self, step: Step, ctx: Context) -> Agent:
         """Who works on a step that begins now."""

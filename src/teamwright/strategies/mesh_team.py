@@ -5,7 +5,7 @@ Here, and in no other strategy, a round waits for the one before it: else there 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from pydantic import Field
@@ -14,8 +14,7 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.strategies.flow import Flow, Part
 from teamwright.strategies.hub import Round
 from teamwright.strategies.leading import Lead, Workers, to_be_told_on, told_turn
-from teamwright.strategies.outlook import Outlook
-from teamwright.strategies.planned import of_steps
+from teamwright.strategies.planned import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.scheduled import RoundOptions, rounds_of
 from teamwright.strategies.sketch import Arrow, Node, Sketch, places
@@ -50,6 +49,7 @@ class MeshTeam:
     share = "a2a_lite"
     peers = True
     unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """There must be two who can hear each other, besides the lead."""
@@ -66,13 +66,7 @@ class MeshTeam:
         lead = Node(id="lead", agent=options.lead_of(members).name, about="puts the answer together")
         among = (Arrow(source=one.id, to=other.id) for one in nodes for other in nodes if one is not other)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        rounds = len(options.schedule_for(members).batches)
-        notes = (f"{len(options.steps)} steps in {rounds} rounds", f"{options.width_for(members)} at once")
-        return Sketch(nodes=(*nodes, lead), arrows=(*among, *up), notes=notes)
-
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each step."""
-        return of_steps(settings.read(MeshOptions).steps)
+        return Sketch(nodes=(*nodes, lead), arrows=(*among, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the rounds, let all hear each other after each, and put the answer together."""
@@ -111,8 +105,9 @@ class Mesh:
 
     async def exchange(self, one: Round, number: int, ctx: Context) -> None:
         """Let everybody hear what the others came to or, the next time, what they said to it, and answer."""
-        said = self._results(one) if number == 1 else {name: [word] for name, word in self._words.items()}
-        who = {worker.name: worker for worker in self._workers.active(ctx)} | self._at_work(one)
+        done = list(self._done(one))
+        said = _by_worker(done) if number == 1 else {name: [word] for name, word in self._words.items()}
+        who = {worker.name: worker for worker in (*self._workers.active(ctx), *(worker for worker, _ in done))}
         if not ctx.posture.peers or not said or len(who) < 2 or self._lead.ended is not None:
             return
         for name in said:
@@ -149,19 +144,12 @@ class Mesh:
         if step.id in self.flow.parts.replies:
             await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=self._round.number))
 
-    def _at_work(self, one: Round) -> dict[str, Agent]:
-        """Those who have worked in a round, without the lead."""
-        found = (self.flow.workers.get(step.id) for step in one.steps if step.id in self.flow.parts.replies)
-        return {worker.name: worker for worker in found if worker and worker.name != self._lead.agent.name}
-
-    def _results(self, one: Round) -> Mapping[str, Sequence[Message]]:
-        """What workers have to say of a round: by name, what their steps came to."""
-        found: dict[str, list[Message]] = {}
+    def _done(self, one: Round) -> Iterator[tuple[Agent, Message]]:
+        """Who has worked in a round, without the lead, and what came of it."""
         for step in one.steps:
             worker = self.flow.workers.get(step.id)
             if worker is not None and worker.name != self._lead.agent.name and step.id in self.flow.parts.replies:
-                found.setdefault(worker.name, []).append(self.flow.message(step.id))
-        return found
+                yield worker, self.flow.message(step.id)
 
     async def _answer(
         self, worker: Agent, said: Mapping[str, Sequence[Message]], words: dict[str, Reply], ctx: Context
@@ -174,3 +162,10 @@ class Mesh:
             self._lead.miss(reply)
         elif not self._lead.ends(reply):
             words[worker.name] = reply
+
+
+def _by_worker(done: Sequence[tuple[Agent, Message]]) -> Mapping[str, Sequence[Message]]:
+    found: dict[str, list[Message]] = {}
+    for worker, message in done:
+        found.setdefault(worker.name, []).append(message)
+    return found

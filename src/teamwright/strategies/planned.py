@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from pydantic import Field
 
@@ -11,7 +12,7 @@ from teamwright.strategies.conditions import Condition
 from teamwright.strategies.flow import KNOWN
 from teamwright.strategies.outlook import Outlook
 from teamwright.strategies.parts import FailurePolicy
-from teamwright.strategies.protocol import Flaw
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
 from teamwright.strategies.templates import Template
 from teamwright.values.plan import Step
 
@@ -30,9 +31,10 @@ class ShapeOptions(StepOptions):
     reason: str = Field(default="", description="why this shape was chosen, for the record")
 
 
-def of_steps(steps: Sequence[Step]) -> Outlook:
-    """What steps are expected to take, talk about them included."""
-    return {step.id: step.execution_tokens + step.coordination_tokens for step in steps}
+def turn_per_step(strategy: Strategy, settings: Settings, _members: Members) -> Outlook:
+    """The outlook of a strategy whose options are steps: what each is expected to take, talk about it included."""
+    options = settings.read(cast("type[StepOptions]", options_of(strategy)))
+    return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
 
 
 def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:

@@ -44,6 +44,11 @@ class RoundOptions(LeadOptions):
         )
         return make_schedule(Plan(steps=self.steps), settings)
 
+    def notes_for(self, members: Members) -> tuple[str, ...]:
+        """What a drawing of the team says about its rounds."""
+        rounds = len(self.schedule_for(members).batches)
+        return f"{len(self.steps)} steps in {rounds} rounds", f"{self.width_for(members)} at once"
+
     def workers_for(self, members: Members) -> Workers:
         """The workers, among whom steps are shared out."""
         return Workers(self.workers_of(members), self.width_for(members), members)

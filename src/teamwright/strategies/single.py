@@ -8,9 +8,8 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.planning.graph import Graph
 from teamwright.planning.planner import nodes_of
 from teamwright.strategies.flow import Flow, Part
-from teamwright.strategies.outlook import Outlook
 from teamwright.strategies.parts import part_turn
-from teamwright.strategies.planned import ShapeOptions, of_steps, plan_flaws, template_flaws
+from teamwright.strategies.planned import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Node, Sketch, in_line, when
 from teamwright.values.events import TeamPlanned
@@ -37,6 +36,7 @@ class Single:
     version = 1
     options = SingleOptions
     unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Steps must make a graph without circles, with tasks and conditions that can be read."""
@@ -50,10 +50,6 @@ class Single:
         order = Graph.of(nodes_of(options.steps)).order
         nodes = tuple(Node(id=id_, agent=name, label=id_, about=when(steps[id_].when)) for id_ in order)
         return Sketch(nodes=nodes, arrows=in_line(nodes), notes=(f"all by {name}",))
-
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each step."""
-        return of_steps(settings.read(SingleOptions).steps)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the steps; the last one gives the answer."""

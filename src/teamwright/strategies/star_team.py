@@ -8,8 +8,7 @@ from teamwright.agents.protocol import Context
 from teamwright.strategies.channels import Channels
 from teamwright.strategies.hub import Hub
 from teamwright.strategies.leading import Lead
-from teamwright.strategies.outlook import Outlook
-from teamwright.strategies.planned import of_steps
+from teamwright.strategies.planned import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.scheduled import RoundOptions, rounds_of
 from teamwright.strategies.sketch import Arrow, Node, Sketch, places
@@ -36,6 +35,7 @@ class StarTeam:
     share = "a2a_lite"
     peers = True
     unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Somebody must be there to work besides the lead."""
@@ -52,13 +52,7 @@ class StarTeam:
         nodes = places(options.workers_of(members))
         down = (Arrow(source=lead.id, to=node.id, label="hands out to") for node in nodes)
         up = (Arrow(source=node.id, to=lead.id) for node in nodes)
-        rounds = len(options.schedule_for(members).batches)
-        notes = (f"{len(options.steps)} steps in {rounds} rounds", f"{options.width_for(members)} at once")
-        return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
-
-    def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each step."""
-        return of_steps(settings.read(StarOptions).steps)
+        return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Hand out round after round, settle conflicts, and put the answer together."""

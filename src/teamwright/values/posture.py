@@ -21,6 +21,10 @@ class Posture(Record, frozen=True):
     economy: bool = False
     recent: int | None = None
 
+    def width(self, most: int) -> int:
+        """How many may work at once now, of so many."""
+        return most if self.workers is None else max(1, min(most, self.workers))
+
 
 AT_EASE = Posture()
 """Nothing is cut back."""
