@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
-from teamwright.values.envelope import ELLIPSIS, Envelope, EnvelopeMessage, HandoffPolicy, Handover
+from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.messages import History, Message
+from teamwright.values.texts import ELLIPSIS
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
@@ -21,6 +22,9 @@ FIELDS: dict[str, Any] = {
     "status": "blocked", "confidence": 0.91, "risk_level": "medium", "summary": SUMMARY, "needs": ["a review"],
     "next_action": "hand over",
 }  # fmt: skip
+
+
+LONG = "The answer, which is by far longer than what is said about it in the summary that stands below of it here."
 
 
 def read(text: str, policy: HandoffPolicy = POLICY, **more: object) -> tuple[str, Handover]:
@@ -78,6 +82,48 @@ def test_a_block_that_is_cut_off_is_read_as_far_as_it_goes() -> None:
     assert (content, handover.status, handover.summary) == ("The answer.", "blocked", SUMMARY)
     content, handover = read("The answer, which is long enough.\n```handoff\nno JSON at all\n```")
     assert content == handover.summary == "The answer, which is long enough."
+
+
+QUOTING = "Call ```run()``` once, see the ```handoff block of the manual, then stop."
+
+
+@pytest.mark.parametrize("label", ["handoff", "json"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_fences_inside_of_a_block_do_not_cut_it_short(label: str, indent: int | None) -> None:  # Z-03
+    fields = FIELDS | {"risk_level": "critical", "summary": QUOTING}
+    content, handover = read(f"{LONG}\n```{label}\n{json.dumps(fields, indent=indent)}\n```\n")
+    assert (content, handover) == (LONG, AS_WRITTEN.changed(risk_level="critical", summary=QUOTING))
+
+
+def test_what_follows_a_block_with_fences_in_it_stays_in_the_answer() -> None:
+    content, handover = read(f"One.\n{fenced(summary=QUOTING, risk_level='high')}\nTwo: ```x```")
+    assert (content, handover.risk_level) == ("One.\nTwo: ```x```", "high")
+
+
+def test_of_several_blocks_the_last_one_counts() -> None:
+    content, handover = read(f"Like this: {fenced(summary=QUOTING)}\n{LONG}\n{fenced(risk_level='high')}")
+    assert (content.endswith(LONG), handover.risk_level, handover.summary) == (True, "high", SUMMARY)
+
+
+@pytest.mark.parametrize(
+    ("inside", "risk"),
+    [
+        ("no JSON at all", "medium"),
+        ("", "medium"),
+        ("[1, 2]", "medium"),
+        ('{"summary": "cut', "medium"),
+        ('{"risk_level": "low", "summary": "cut', "medium"),
+        ('{"risk_level": "critical", "summary": "Call ```run()``` and', "critical"),
+        ('{"risk_level": "crit', "medium"),
+        ("{'risk_level': 'High', 'summary': 'in other quotes'}\n```", "high"),
+        ("risk_level: critical\n```", "critical"),
+        ('{"summary": "a\nb", "risk_level": "high"}\n```', "high"),
+        ('{"a": ' * 100_000, "medium"),
+    ],
+)
+def test_a_block_that_cannot_be_read_whole_is_never_taken_for_harmless(inside: str, risk: str) -> None:  # Z-03
+    content, handover = read(f"{LONG}\n```handoff\n{inside}")
+    assert (content, handover.risk_level, handover.own) == (LONG, risk, True)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from teamwright.values.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    StepHeldUp,
     TeamStarted,
 )
 from teamwright.values.usage import Usage
@@ -26,10 +27,12 @@ class Story:
     def __init__(self) -> None:
         self.board = Board()
         self.number = 0
+        self.events: list[Event] = []
 
     def at(self, time: float, scope: str, place: str, fact: Fact) -> None:
         self.number += 1
-        self.board.take(Event("run", self.number, time, scope, place, fact))
+        self.events.append(Event("run", self.number, time, scope, place, fact))
+        self.board.take(self.events[-1])
 
     def ask(self, time: float, scope: str, place: str, member: str, kind: str = "model") -> None:
         self.at(time, scope, place, AgentAsked(member=member, member_kind=kind, turn=1, task="", length=0, digest=""))
@@ -43,6 +46,20 @@ def begun() -> Story:
     story.at(0, "", "", RunStarted(team="t", task="", manifest="", seed=1))
     story.ask(0, "", "t", "t", "team")
     story.at(0, "t", "event-1", TeamStarted(strategy="sequential", strategy_version=1, members=("a", "inner")))
+    return story
+
+
+def noted() -> Story:
+    """The same note twice, a reply, the same twice again, and one of another kind."""
+    story = begun()
+    for number in (1, 2):
+        place = f"step-{number}"
+        story.ask(number, "t", place, "a")
+        for wait in (1, 2):
+            story.at(number, f"t/{place}", f"wait-{wait}", StepHeldUp(keys=("x",), by=("b",)))
+        if number == 1:
+            story.at(2, "t", place, AgentReplied())
+    story.at(3, "t/step-2", "request-1", AgentCallFailed(error="timeout", message="too slow"))
     return story
 
 

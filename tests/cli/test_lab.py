@@ -111,6 +111,7 @@ def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-1
         (["evaluate", "--degradation", "no"], "degradation is 'no', expected none, auto or aggressive"),
         (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
         (["evaluate", "--topologies", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
+        (["evaluate", "--topologies", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
         (["evaluate", "--plot", "plot.gif"], "expected one that ends in .svg or .png"),
         (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
         (["compare", "--protocol", "a2a_lite"], "No such option"),
@@ -126,6 +127,14 @@ def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list
     done = call("lab", *arguments)
     assert done.code == 2
     assert expected in done.err
+
+
+@pytest.mark.parametrize("arguments", [["--csv"], ["--tasks", "1:30000"]])
+def test_a_sweep_that_is_refused_as_json_is_not_computed(
+    call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "teamwright.lab.grid", None)  # what computes the cells
+    assert call("lab", "sweep", "--json", *arguments).code == 2
 
 
 def test_a_mistake_is_told_as_data_too(call: Call) -> None:

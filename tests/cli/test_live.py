@@ -6,10 +6,11 @@ import pytest
 from rich.console import Console
 
 from teamwright.cli.board import Board, Row
-from teamwright.cli.live import choose, picture
+from teamwright.cli.live import LiveView, choose, picture
+from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events import AgentCalled, AgentFailed, BudgetOpened, Delta
 from teamwright.values.usage import Bounds
-from tests.cli.test_board import Story, begun
+from tests.cli.test_board import Story, begun, noted
 
 
 def drawn(board: Board, width: int, height: int) -> list[str]:
@@ -51,6 +52,8 @@ def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
     story = busy()
     for number in range(5):
         bounds = Bounds(tokens=1000 * (number + 1))
+        if number > 1:
+            story.ask(2, "t", f"step-{number}", f"m{number}")
         story.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
     story.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
     lines = drawn(story.board, 70, 24)
@@ -79,3 +82,21 @@ def test_a_member_is_shown_under_its_team() -> None:
     shown, _ = choose(rows, 6)
     assert shown[0].member == "team"
     assert "busy" in [row.member for row in shown]
+
+
+async def test_a_note_that_comes_again_after_a_reply_is_told_again_in_its_place() -> None:
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system="standard")
+    view = LiveView(MemoryJournal(), console)
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    shown = [
+        line for line in file.getvalue().splitlines() if "it waits" in line or "more like" in line or "tok" in line
+    ]
+    kinds = ["note" if "it waits" in line else "more" if "more like" in line else "reply" for line in shown]
+    assert [one for one in kinds if one != "reply"] == ["note", "more", "note", "more"]
+    assert "reply" in kinds[2 : kinds.index("note", 2)]
+    dim = "\x1b[2m  … 1 more like this\x1b[0m"
+    assert all(dim in line for line in shown if "more like" in line)

@@ -45,6 +45,21 @@ def test_a_manifest_of_a_dag_team_gets_another_shape(call: Call) -> None:  # Z-0
 ANYTHING = EXAMPLES.parent / "tests" / "cli" / "anything.yaml"
 
 
+def test_a_team_that_says_how_it_shares_is_evaluated_and_runs_that_way(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(
+        f"""\
+agents: {{a: {{scripted: {ANYTHING.as_posix()}}}, b: {{scripted: {ANYTHING.as_posix()}}}}}
+teams:
+  t: {{strategy: dag, share: transcript, members: [a, b], dag: {{steps: [{{id: x, agent: a, task: Do x.}}]}}}}
+""",
+        encoding="utf-8",
+    )
+    done = call("run", tmp_path / "team.yaml", "Go.", "--auto", "--run-id", "told", "--json")
+    assert (done.code, done.json["status"]) == (0, "completed")
+    assert call("runs", "show", "told", "--json").json["bundle"]["evaluation"]["settings"]["protocol"] == "transcript"
+    assert "sharing the transcript" in call("runs", "show", "told").out
+
+
 def test_a_budget_may_be_named_and_tokens_of_the_run_are_what_is_allotted(call: Call) -> None:
     arguments = ("run", TOPOLOGIES, "--auto", "--budget", "high", "--max-tokens", 50_000, "--run-id", "high", "--json")
     assert "with a high budget" in call(*arguments).err
@@ -102,3 +117,4 @@ def test_the_same_plan_in_four_shapes_side_by_side(call: Call, tmp_path: Path) -
     svg = (tmp_path / "kpi.svg").read_text(encoding="utf-8")
     assert all(f">{shape}</text>" in svg for shape in shapes)
     assert call("runs", "kpi", "star", "--plot", tmp_path / "kpi.gif").code == 2
+    assert "there is no folder" in call("runs", "kpi", "star", "--plot", tmp_path / "nowhere" / "kpi.svg").err

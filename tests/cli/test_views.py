@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from teamwright.cli.views import Repeats
+from teamwright.cli.views import PlainLines, Repeats
+from teamwright.journal.memory import MemoryJournal
+from tests.cli.test_board import noted
 
 
 def test_a_line_that_comes_again_and_again_is_told_once_with_how_often() -> None:
@@ -19,3 +21,15 @@ def test_what_is_held_back_is_told_at_the_end_and_once() -> None:
 def test_a_line_that_counts_each_time_is_always_told() -> None:
     repeats = Repeats()
     assert [line for _ in range(2) for line in repeats.lines("a", once=True)] == ["a", "a"]
+
+
+async def test_plain_lines_tell_a_note_anew_after_a_reply() -> None:
+    lines: list[str] = []
+    view = PlainLines(MemoryJournal(), lines.append)
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+    told = [" ".join(line.split()) for line in lines[1:]]
+    note, more = "a · it waits for x, behind b", "… 1 more like this"
+    assert told[:-1] == [note, more, "a ▸ (nothing) 0 tok 1.0 s", note, more]
+    assert told[-1].startswith("a ! attempt 1 failed")

@@ -14,7 +14,9 @@ from teamwright.lab import advise
 from teamwright.lab.advice import PRIOR_RUNS, Advice, own_weight, work_of
 from teamwright.lab.calibration import Calibration, Fit
 from teamwright.lab.priors import DIVISIBLE_GAIN, ENOUGH_ALONE, SEQUENTIAL_LOSS, change_by_team
-from tests.lab.troupes import team_of
+from teamwright.planning.profiles import Protocol
+from teamwright.planning.topology import EvaluationSettings, evaluate_topology
+from tests.lab.troupes import PLAN, team_of
 
 SHARES = st.floats(min_value=0, max_value=1)
 
@@ -91,6 +93,15 @@ def test_own_runs_in_which_nobody_judged_say_nothing_of_quality() -> None:
     assert shape(advice, "star_team")[0] == shape(advise(chain(12), "write it"), "star_team")[0]
 
 
+def test_own_runs_in_which_nobody_judged_make_no_advice_surer() -> None:
+    fit = Fit(runs=90, steps=900, pass_rate=0.9)
+    profile = Calibration(topologies={"single": fit, "lead_subagent": fit, "star_team": fit, "mesh_team": fit})
+    advice, without = advise(chain(12), "x", profile=profile), advise(chain(12), "x")
+    assert (advice.confidence.weight, advice.confidence.own_runs) == (0, 90)
+    assert advice.confidence.level == without.confidence.level == "medium"
+    assert advice.reasons[-1].endswith("in tokens and time alone, since nobody judged a step there")
+
+
 def test_advice_is_surer_with_own_runs_and_a_clear_lead() -> None:
     close = advise(side_by_side(6), "x").confidence
     profile = Calibration(
@@ -137,6 +148,25 @@ def test_more_that_can_be_divided_never_speaks_against_a_team(alone: float, low:
     assert change_by_team(low, alone) <= change_by_team(high, alone)
     if alone > ENOUGH_ALONE:
         assert change_by_team(high, alone) <= 0
+
+
+@pytest.mark.parametrize(
+    ("share", "protocol"), [("", "a2a_lite"), ("transcript", "transcript"), ("output", "transcript")]
+)
+def test_members_share_as_the_team_says_else_as_topologies_do(tmp_path: Path, share: str, protocol: Protocol) -> None:
+    text = PLAN.replace("strategy: dag", f"strategy: dag\n    share: {share}" if share else "strategy: dag")
+    settings = EvaluationSettings(tasks=10, protocol=protocol)
+    told = evaluate_topology("star_team", settings)
+    assert shape(advise(team_of(tmp_path, text), "x"), "star_team")[1] == told.total_tokens
+
+
+def test_the_budget_is_that_of_the_teams_handoffs_unless_one_is_given(tmp_path: Path) -> None:
+    made = team_of(
+        tmp_path, PLAN.replace("strategy: dag", "strategy: dag\n    share: a2a_lite\n    handoff: {budget: low}")
+    )
+    low, high = (evaluate_topology("star_team", EvaluationSettings(tasks=10, budget=one)) for one in ("low", "high"))
+    assert shape(advise(made, "x"), "star_team")[1] == low.total_tokens
+    assert shape(advise(made, "x", budget="high"), "star_team")[1] == high.total_tokens
 
 
 def test_own_runs_count_half_when_they_are_as_many_as_findings_count_for() -> None:

@@ -49,7 +49,9 @@ def test_words_are_lists_or_all(given: object, expected: tuple[str, ...]) -> Non
 
 
 def test_topologies_have_short_names() -> None:
-    assert read(topologies="mesh,single")["topology"] == ("mesh_team", "single")
+    assert read(topologies="mesh,single,star-team")["topology"] == ("mesh_team", "single", "star_team")
+    with pytest.raises(UsageError, match="topologies is 'my-ring', expected single"):
+        read(topologies="mesh,my-ring")
 
 
 def test_what_is_not_named_has_its_usual_value() -> None:

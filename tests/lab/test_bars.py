@@ -9,7 +9,7 @@ from teamwright.lab.bars import PANEL, ROOM, TALK, WORK, kpi_plot
 from teamwright.runtime.kpis import Kpis
 
 USUAL = Kpis(
-    run_id="r", team="t", status="completed", stop_reason="done", seconds=2.0, steps=4, passed=3, assumed=3, failed=1,
+    run_id="r", team="t", status="completed", stop_reason="done", seconds=2.0, steps=4, passed=3, failed=1,
     stopped=0, open=0, skipped=0, asks=5, throughput=1.0, pass_rate=0.75, defect_escape=0.25, total_tokens=400,
     work_tokens=300, coordination_tokens=100, judge_tokens=0, coordination_ratio=0.25, p95_latency_s=0.5, usd=None,
 )  # fmt: skip

@@ -141,6 +141,8 @@ def test_every_combination_has_one_recommendation(vectorised: bool) -> None:
 
 def test_comma_separated_values_can_be_read_back(tmp_path: Path) -> None:
     found = sweep(tasks="8,16", degradations="all")
+    with pytest.raises(UsageError, match=r"cells\.csv' can't be written: No such file .*; name another file"):
+        found.write_csv(tmp_path / "nowhere" / "cells.csv")
     found.write_csv(tmp_path / "cells.csv")
     text = (tmp_path / "cells.csv").read_text()
     read = list(csv.DictReader(io.StringIO(text)))

@@ -26,7 +26,16 @@ from teamwright import (
 from teamwright.agents.schema import check
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.answers import MadeUp, filled
-from teamwright.lab.members import RIGHT, USUAL_FUNCTION, USUAL_MEMBER, WRONG, Cast, SimulatedAgent, declared_behaviour
+from teamwright.lab.members import (
+    RIGHT,
+    USUAL_FUNCTION,
+    USUAL_MEMBER,
+    WRONG,
+    Cast,
+    Learnt,
+    SimulatedAgent,
+    declared_behaviour,
+)
 from teamwright.lab.virtual_time import run_virtually, virtual_now
 from teamwright.runtime.kpis import turns_of
 from teamwright.strategies.decisions import Delegate, Synthesize, decision_schema, read_decision
@@ -46,7 +55,7 @@ Work = Callable[[Task, Members, Context], Awaitable[Outcome]]
 def played(team: Team, behaviour: Simulation | None = None, seed: int = 1) -> list[Event]:
     """The record of one run in which everybody behaves so."""
     names = [agent.name for agent in team.everyone() if not isinstance(agent, Team)]
-    made = Cast(dict.fromkeys(names, behaviour) if behaviour else {}, {}).team(team)
+    made = Cast(dict.fromkeys(names, behaviour) if behaviour else {}).team(team)
 
     async def main() -> list[Event]:
         journal = MemoryJournal()
@@ -66,7 +75,7 @@ def test_a_stand_in_keeps_all_that_the_engine_looks_at() -> None:
         description="Knows it.", capabilities=("law",), limits=Limits(tokens=5000), optional=True, too_long="fail",
         tools=["terminate"], timeout=7.0, max_tokens=99,
     )  # fmt: skip
-    team = Cast({}, {}).team(Team("t", members=[real]))
+    team = Cast({}).team(Team("t", members=[real]))
     stand_in = team.members[0]
     assert isinstance(stand_in, SimulatedAgent)
     for field in ("name", "kind", "description", "capabilities", "limits", "optional", "critical", "too_long"):
@@ -100,7 +109,7 @@ def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() ->
 def test_the_real_team_is_left_as_it_is() -> None:
     inner = Team("inner", members=[member("b")])
     team = Team("t", members=[member("a"), inner])
-    made = Cast({}, {}).team(team)
+    made = Cast({}).team(team)
     assert [type(one).__name__ for one in team.members] == ["ModelAgent", "Team"]
     assert inner.members[0].kind == "model"
     assert isinstance(made.members[1], Team)
@@ -110,14 +119,14 @@ def test_the_real_team_is_left_as_it_is() -> None:
 def test_one_agent_in_two_places_has_one_stand_in_and_fallbacks_have_theirs() -> None:
     other = member("other")
     first = member("first", fallback=other)
-    made = Cast({}, {}).team(Team("t", members=[first, other]))
+    made = Cast({}).team(Team("t", members=[first, other]))
     assert isinstance(made.members[0], SimulatedAgent)
     assert made.members[0].fallback is made.members[1]
 
 
 def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_usual(tmp_path: Path) -> None:
     team = team_of(tmp_path)
-    cast = Cast(declared_behaviour(team), {"worker": Simulation(skill=0.33)})
+    cast = Cast(declared_behaviour(team), Learnt(members={"worker": Simulation(skill=0.33)}))
     lead, worker = cast.team(team).members
     assert isinstance(lead, SimulatedAgent)
     assert isinstance(worker, SimulatedAgent)
@@ -127,7 +136,7 @@ def test_what_runs_taught_comes_before_what_is_declared_and_that_before_what_is_
 
 
 def test_members_of_whom_nothing_is_known_behave_like_all_that_were_seen() -> None:
-    made = Cast({}, {}, Simulation(latency=1.5)).team(Team("t", members=[member()]))
+    made = Cast({}, Learnt(everybody=Simulation(latency=1.5))).team(Team("t", members=[member()]))
     assert isinstance(made.members[0], SimulatedAgent)
     assert (made.members[0].simulation.latency, made.members[0].simulation.skill) == (1.5, USUAL_MEMBER.skill)
 

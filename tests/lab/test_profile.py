@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import InvalidName, UnknownName, UsageError
 from teamwright.lab.calibration import Calibration, Fit
-from teamwright.lab.learning import Learnt
+from teamwright.lab.members import Learnt
 from teamwright.lab.profile import keep_profile, profile_names, profile_text, profiles_of, read_profile
 from teamwright.planning.profiles import TOPOLOGIES
 from teamwright.values.simulation import Data, Simulation

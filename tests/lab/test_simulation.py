@@ -5,14 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
 from teamwright import Team
 from teamwright.errors import UnknownName, UsageError
 from teamwright.lab import simulate
-from teamwright.lab.members import Cast
+from teamwright.lab.members import Cast, Learnt
 from teamwright.lab.plays import OWN, Play
+from teamwright.lab.shapes import in_topology
 from teamwright.lab.simulation import Spread
 from teamwright.planning.profiles import TOPOLOGIES, Topology
 from teamwright.planning.topology import EvaluationSettings, evaluate_topology
@@ -38,7 +41,7 @@ def test_constant_members_come_to_what_the_model_says(topology: Topology) -> Non
     strategy = ByTheModel(settings.tasks, told.messages, told.parallelism)
     team = Team("t", members=players(names, behaviour), strategy=strategy)
     runs = RUNS if topology == "star_team" else 20
-    play = Play(team, "go", 7, Cast(dict.fromkeys(names, behaviour), {}))
+    play = Play(team, "go", 7, Cast(dict.fromkeys(names, behaviour)))
     seen = {
         (one.kpis.work_tokens, one.kpis.coordination_tokens, one.kpis.asks, one.kpis.seconds, one.right)
         for one in play.runs(range(runs))
@@ -55,8 +58,39 @@ def test_the_same_seed_gives_the_same_figures_in_any_number_of_processes(tmp_pat
     assert simulate(team, "build it", runs=24, seed=8).to_json() != first.to_json()
 
 
+def test_other_processes_go_by_all_that_was_given(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "runs": 12,
+        "seed": 7,
+        "topologies": ["single"],
+        "limits": Limits(tokens=2500),
+        "learnt": Learnt(members={"worker": Simulation(latency=1.0)}, everybody=Simulation(output=200.0)),
+    }
+    team = team_of(tmp_path)
+    told = simulate(team, "build it", **given)
+    assert [one.shape for one in told.shapes] == [OWN, "single"]
+    assert simulate(team, "build it", **given, jobs=2).to_json() == told.to_json()
+    for name in ("limits", "learnt"):
+        fewer = {key: value for key, value in given.items() if key != name}
+        assert simulate(team, "build it", **fewer).to_json() != told.to_json()
+
+
+async def test_a_simulation_runs_where_a_loop_runs_already_as_in_a_notebook(tmp_path: Path) -> None:
+    team = team_of(tmp_path)
+    here = simulate(team, "build it", runs=3, seed=7)
+    elsewhere = await anyio.to_thread.run_sync(lambda: simulate(team, "build it", runs=3, seed=7))
+    assert here.to_json() == elsewhere.to_json()
+
+
+def test_a_topology_shares_as_the_team_says_even_where_its_strategy_would_anyway(tmp_path: Path) -> None:
+    silent = in_topology(team_of(tmp_path), "star_team")
+    text = PLAN.replace("strategy: dag", "strategy: dag\n    share: transcript")
+    said = in_topology(team_of(tmp_path, text), "star_team")
+    assert (silent.settings.share, said.settings.share) == ("a2a_lite", "transcript")
+
+
 def test_a_run_is_the_same_whatever_runs_beside_it(tmp_path: Path) -> None:
-    play = Play(team_of(tmp_path), "build it", 3, Cast({}, {}))
+    play = Play(team_of(tmp_path), "build it", 3, Cast({}))
     assert list(play.runs(range(6)))[4:] == list(play.runs(range(4, 6)))
 
 

@@ -33,7 +33,7 @@ ROUNDS = {"single": 0, "lead_subagent": TASKS, "star_team": TASKS // WORKERS, "m
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))
 def test_a_topology_takes_the_tokens_messages_and_time_of_its_model(topology: Topology, tmp_path: Path) -> None:
     team = in_topology(team_of(tmp_path, MANIFEST), topology)
-    runs = list(Play(team, "build it", 7, Cast({"t": CONSTANT}, {})).runs(range(5)))
+    runs = list(Play(team, "build it", 7, Cast({"t": CONSTANT})).runs(range(5)))
     workers = 1 if topology in {"single", "lead_subagent"} else WORKERS
     profile = TOPOLOGIES[topology]._replace(execution=1.0, participants=workers + 1, seconds_per_message=0.0)
     settings = EvaluationSettings(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.runtime.busy import Driving
-from teamwright.values.events import Event, Fact, RunLogged, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import Event, Fact, Origin, RunLogged, RunPaused, RunResumed, RunStarted
 
 START = RunStarted(team="t", task="b", manifest="b", seed=1)
 
@@ -14,7 +14,7 @@ START = RunStarted(team="t", task="b", manifest="b", seed=1)
 def driving(*facts: tuple[float, Fact]) -> Driving:
     made = Driving()
     for number, (time, fact) in enumerate(facts, start=1):
-        made.take(Event("r", number, time, "", "", fact), copied=False)
+        made.take(Event("r", number, time, "", "", fact))
     return made
 
 
@@ -36,16 +36,12 @@ def test_waits_count_once_however_they_overlap() -> None:
 
 
 def test_what_a_fork_took_over_has_a_time_of_its_own() -> None:
-    made = Driving()
-    made.take(Event("r", 1, 1000, "", "", START), copied=False)
-    for number, time in enumerate((3, 7), start=2):
-        made.take(Event("r", number, time, "", "", RunLogged(text="x")), copied=True)
-    made.take(Event("r", 4, 1000, "", "", RunResumed()), copied=False)
-    last = Event("r", 5, 1002, "", "", RunLogged(text="y"))
-    made.take(last, copied=False)
-    assert (made.busy(3, 7, []), made.busy(5, 1002, [])) == (4, 4)
-    assert made.is_copied(Event("r", 3, 7, "", "", RunLogged(text="x")))
-    assert not made.is_copied(last)
+    forked = START.changed(origin=Origin(run_id="before", number=3, how="fork"))
+    copied: list[tuple[float, Fact]] = [(1000, forked), (3, RunLogged(text="x")), (7, RunLogged(text="x"))]
+    found = driving(*copied)
+    assert (found.busy(3, 1000, []), found.seconds()) == (4, 0)
+    found = driving(*copied, (1000, RunResumed()), (1002, RunLogged(text="y")))
+    assert (found.busy(3, 7, []), found.busy(5, 1002, []), found.seconds()) == (4, 4, 2)
 
 
 seconds = st.integers(0, 40)

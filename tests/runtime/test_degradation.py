@@ -135,6 +135,37 @@ async def test_with_ask_a_person_decides_and_the_run_waits_for_it(answer: str, t
         assert result.status == "completed"
 
 
+async def test_while_a_person_is_asked_nobody_else_of_the_team_asks() -> None:  # Z-11
+    options: dict[str, JsonValue] = {"chunks": [str(number) for number in range(8)], "limit": 3}
+    members = [spender("m", 100)]
+    limits = Limits(tokens=790)
+    made = Team("w", members=members, strategy="fan_out", options=options, limits=limits, degradation="ask")
+    async with Engine("memory") as engine:
+        result = await engine.run(made, "go", run_id="r")
+        events = await engine.journal.read("r")
+    (question,) = (event.number for event in events if event.kind == "person.asked")
+    begun = [event.number for event in events if event.kind == "agent.asked" and event.number > question]
+    assert (result.stop_reason, len(begun) >= 2) == ("person", True)
+
+
+@pytest.mark.parametrize("answer", [CUT, GO_ON])
+async def test_a_run_that_is_resumed_after_a_person_decided_asks_nothing_again(answer: str) -> None:  # Z-11
+    journal, made = MemoryJournal(), chain([100] * 8, 790, "ask")
+    async with Engine(journal) as engine:
+        await engine.run(made, "go", run_id="r")
+        (key,) = (await engine.history("r")).questions()
+        await engine.answer("r", key, Answer(text=answer))
+        await engine.resume("r", team=made)
+    events = await journal.read("r")
+    answered = next(event.number for event in events if event.kind == "person.answered")
+    for at in range(answered, len(events)):
+        async with Engine(await cut(journal, at)) as engine:
+            result = await engine.resume("r", team=made)
+            again = await engine.journal.read("r")
+        assert (result.status, rungs(again)) == ("completed", rungs(events))
+        assert [event.key for event in again if event.kind == "person.asked"] == [key]
+
+
 # What each rung changes at the model server.
 
 

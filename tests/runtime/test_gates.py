@@ -11,7 +11,7 @@ from teamwright.runtime.gates import DEFAULTS, Gate, check_gates, read_gates
 from teamwright.runtime.kpis import FIGURES, Kpis
 
 MEASURED = Kpis(
-    run_id="r", team="t", status="completed", stop_reason="done", seconds=3.5, steps=5, passed=4, assumed=4, failed=1,
+    run_id="r", team="t", status="completed", stop_reason="done", seconds=3.5, steps=5, passed=4, failed=1,
     stopped=0, open=0, skipped=0, asks=7, throughput=98_742.86, pass_rate=0.8, defect_escape=0.2, total_tokens=1000,
     work_tokens=790, coordination_tokens=200, judge_tokens=10, coordination_ratio=0.2, p95_latency_s=1.25, usd=None,
 )  # fmt: skip

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
-from teamwright.errors import AgentTimeout, Refused, UsageError
+from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.history import RunHistory
+from teamwright.runtime.kpis import read_kpis
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import AgentCalled
 from teamwright.values.people import Question
+from teamwright.values.specs import Share
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Counting, Written, cut, says
@@ -384,3 +389,61 @@ async def test_what_a_fork_asked_anew_counts_no_more_while_it_is_not_done(how: s
     assert (result.status, result.usage.requests) == (how, 1)
     assert [message.content for message in result.messages] == ["heard two"]
     assert list(asked) == ([] if how == "cancelled" else ["t#2/q"])
+
+
+def paying(name: str, tokens: int, error: AgentError | None = None, **more: Any) -> FunctionAgent:
+    """A member that makes a call and answers, or fails after it."""
+
+    async def call(attempt: Attempt) -> Returned:
+        return Returned("paid", Usage(requests=1, input_tokens=tokens))
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        await ctx.effect("call", Effect("model", "m", f"{tokens} {turn.prompt}", call))
+        if error is not None:
+            raise error
+        return f"{name} is done"
+
+    return FunctionAgent(name, respond, **more)
+
+
+async def counted(engine: Engine, result: RunResult) -> tuple[int, int, int]:
+    """What a run used as its result, its figures and its history have it."""
+    history = await engine.history(result.run_id)
+    measured = await read_kpis(engine.journal, result.run_id)
+    return result.usage.total_tokens, measured.total_tokens, history.usage().total_tokens
+
+
+async def test_all_readers_count_a_fork_the_same_where_it_asked_a_failed_member_anew() -> None:
+    def made(share: Share) -> Team:
+        failing = paying("c", 17, AgentError("no"), optional=True)
+        return Team("t", members=[paying("a", 1), paying("b", 10), failing, paying("d", 3)], share=share)
+
+    async with Engine("memory") as engine:
+        await engine.run(made("transcript"), "go", run_id="r")
+        fork = await engine.fork("r", team=made("output"), new_id="f")
+        assert await counted(engine, fork) == (31, 31, 31)
+        again = await engine.fork("f", team=made("output"))  # where what gave way was taken over, too
+        assert await counted(engine, again) == (31, 31, 31)
+
+
+async def test_all_readers_count_a_fork_the_same_where_a_failure_was_recovered_from() -> None:
+    def made(share: Share) -> Team:
+        failing = paying("b", 10, ContextTooLong("no"), fallback=paying("other", 5))
+        return Team("t", members=[paying("a", 1), failing, paying("c", 2), paying("d", 3)], share=share)
+
+    async with Engine("memory") as engine:
+        await engine.run(made("transcript"), "go", run_id="r")
+        last, shares = (await engine.history("r")).number, list[Share](("transcript", "output"))
+        for at in range(2, last + 1):
+            for share in shares:
+                fork = await engine.fork("r", at=at, team=made(share))
+                assert await counted(engine, fork) == (21, 21, 21)
+
+
+async def test_a_call_that_a_fork_made_anew_within_a_turn_counts_once() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[paying("a", 10)]), "go", run_id="r")
+        events = await engine.journal.read("r")
+        back = next(event.number for event in events if event.kind == "agent.returned")
+        fork = await engine.fork("r", at=back, team=Team("t", members=[paying("a", 3)]))
+        assert await counted(engine, fork) == (3, 3, 3)

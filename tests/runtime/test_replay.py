@@ -145,9 +145,9 @@ def test_time_counts_only_while_somebody_drives() -> None:
         Event("r", 4, 505.0, "", "", Custom(domain="d", name="n")),
     ]
     found = Past.of(events)
-    assert found.driven_since(0.0) == 15.0
-    assert found.driven_since(105.0) == 10.0
-    assert found.driven_since(502.0) == 3.0
+    assert found.driving.seconds() == 15.0
+    assert found.driving.seconds(105.0) == 10.0
+    assert found.driving.seconds(502.0) == 3.0
     assert found.paused is None
 
 

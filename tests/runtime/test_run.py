@@ -306,10 +306,13 @@ async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Pat
     file = tmp_path / "team.yaml"
     file.write_text(
         "agents: {a: {function: 'tests.runtime.teams:answers'}, b: {model: m}, c: {model: n}}\n"
-        "teams: {t: {members: [a]}}\n"
+        "teams: {t: {members: [a], notify: {webhook: 'http://localhost:1/very-private-hook'}}}\n"
         "models:\n"
         "  m: {url: 'http://localhost:1/v1', name: x, api_key: very-private-key}\n"
         "  n: {url: 'http://localhost:1/v1', name: x, api_key: '${SOME_KEY}'}\n"
+        "tools:\n"
+        "  git: {mcp: {command: git-server, env: {GITHUB_TOKEN: very-private-token, PAGER: cat}}}\n"
+        "  wiki: {mcp: {url: 'http://localhost:1', headers: {X-Auth-Token: very-private-header}}}\n"
     )
     async with Engine(tmp_path / "j.db") as engine:
         with pytest.MonkeyPatch.context() as environment:
@@ -317,8 +320,11 @@ async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Pat
             team = load_team(file, team="t")
         await engine.run(team, "go", run_id="r")
         await engine.fork("r", at=2, new_id="f", team=team)
+        with pytest.raises(NotResumable, match=r"teams\.t\.notify\.webhook.* is a secret, and no record keeps it"):
+            await engine.fork("r", at=2, new_id="g")
     stored = b"".join(one.read_bytes() for one in tmp_path.glob("j.db*"))
-    assert b"very-private-key" not in stored
+    assert b"very-private" not in stored
+    assert b'"PAGER":"cat"' in stored
     assert b"from-the-environment" not in stored
     assert b"${SOME_KEY}" in stored
 

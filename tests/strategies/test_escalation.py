@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Engine, RunResult, Team, Turn
+from teamwright import Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.envelope import Escalate, Handoff, RiskLevel
-from teamwright.values.events import Event, TeamEscalated
+from teamwright.values.envelope import Escalate, Handoff, Handover, RiskLevel
+from teamwright.values.events import Event, PersonAsked, TeamEscalated
 from teamwright.values.people import Answer
 from tests.runtime.teams import cut_and_resume
 from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
@@ -93,6 +93,16 @@ async def test_the_lead_rules_at_once_and_its_note_travels(level: RiskLevel) -> 
     assert LONG.strip() in contents(result.messages)
 
 
+async def test_a_lead_that_approves_without_a_note_leaves_what_is_next_as_it_was() -> None:  # Z-03
+    result, _ = await run(office(Cast(), {"decision": "approve"}))
+    assert result.output == "continue | continue"
+
+
+async def test_what_the_lead_rejects_without_a_note_says_who_said_no() -> None:  # Z-03
+    result, _ = await run(office(Cast(), {"decision": "reject"}))
+    assert [warning for warning in result.warnings if "too risky to go on with: lead said no" in warning]
+
+
 async def test_what_the_lead_rejects_reaches_nobody() -> None:  # Z-03, law 5
     cast = Cast()
     result, _ = await run(office(cast, {"decision": "reject", "note": "too dangerous"}))
@@ -143,6 +153,26 @@ async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
     cast = Cast()
     result, _ = await through(line(cast, optional=True), {"approve-risk": Answer.reject("no")})
     assert (result.status, cast.asked) == ("degraded", ["a", "b"])
+
+
+async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_read_again() -> None:  # Z-03
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=Handover(summary=SUMMARY, risk_level="high"))
+    cast = Cast()
+    team = Team("t", members=[cast.member("a", reply, output_schema=schema)], share="a2a_lite")
+    answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
+    result, events = await through(team, answers)
+    assert (result.output, result.data, cast.asked) == ('{"n": 2}', {"n": 2}, ["a"])
+    questions = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
+    assert "The edited reply does not fit its schema" in questions[1]
+
+
+async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> None:
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=Handover(summary=SUMMARY, risk_level="high"))
+    for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
+        team = Team("t", members=[Cast().member("a", reply)], share="a2a_lite")
+        result, _ = await through(team, {"approve-risk": Answer.edit(edit)})
+        assert (result.output, result.data) == (edit, data)
 
 
 @pytest.mark.parametrize(

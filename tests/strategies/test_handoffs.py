@@ -19,9 +19,12 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve
 from teamwright.values.envelope import Handoff, Handover
 from teamwright.values.events import AgentReplied, WorkspaceKept
+from teamwright.values.limits import Limits
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer
+from teamwright.values.posture import Degradation
 from teamwright.values.specs import ServerModel, Share
+from teamwright.values.usage import Usage
 from tests.runtime.teams import Written
 from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
 
@@ -186,6 +189,25 @@ async def test_events_and_state_are_told_in_short_and_kept_whole() -> None:  # Z
     assert cast.asked == ["a", "b"]
     assert not cast.told_anybody(MARK)
     assert result.data == {"log": LONG, "n": 1}
+
+
+async def test_events_are_told_in_fewer_words_where_summaries_are_cut_back() -> None:  # Z-11
+    cast = Cast()
+    dear = Reply.of("dear", "That was dear.", usage=Usage(requests=1, input_tokens=600))
+    subscriptions: list[JsonValue] = [
+        {"member": "a", "on": "workflow.started"},
+        {"member": "b", "on": "found"},
+    ]
+    reaction = {"events": [{"type": "found", "data": LONG}]}
+    cuts: dict[Degradation, int] = {"none": 320, "aggressive": 208}
+    for policy, most in cuts.items():
+        members = [cast.member("a", reaction), cast.member("b")]
+        options: dict[str, JsonValue] = {"subscriptions": subscriptions}
+        inner = Team("inner", members=members, strategy="reactive", share="a2a_lite", options=options)
+        limits, outer = Limits(tokens=1000), [cast.member("dear", dear), inner]
+        await run(Team("t", members=outer, share="a2a_lite", limits=limits, degradation=policy))
+        task = cast.turn_of("b").task
+        assert len(json.JSONDecoder().raw_decode(task, task.index("{"))[0]["data"]) == most
 
 
 async def test_whoever_chooses_and_whoever_leads_reads_envelopes_too() -> None:  # Z-03

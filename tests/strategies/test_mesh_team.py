@@ -9,6 +9,7 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
+from teamwright.values.events import TeamTold
 from teamwright.values.turns import Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 from tests.strategies.test_star_team import messages, steps
@@ -77,6 +78,28 @@ async def test_a_round_in_which_everything_is_skipped_is_no_reason_to_talk() -> 
     result, _ = await run(team(cast, rows))
     assert (result.status, cast.asked) == ("degraded", [])
     assert result.warnings == ("t: every step was skipped",)
+
+
+async def test_what_was_said_after_a_round_is_no_reason_to_talk_after_the_next() -> None:
+    cast = Cast()
+    skipped = [{"id": name, "needs": ["a", "b"], "when": "task == ''"} for name in ("c", "d")]
+    _, events = await run(team(cast, [*steps("a", "b"), *skipped], options={"peer_rounds": 2}))
+    assert Counter(cast.asked) == {"x": 3, "y": 3, "lead": 1}
+    assert {event.fact.round for event in events if isinstance(event.fact, TeamTold)} == {1}
+
+
+async def test_what_was_said_after_a_round_is_told_in_the_next_and_in_no_other() -> None:
+    cast = Cast()
+    members = [cast.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("lead", "x", "y")]
+    rows: list[Any] = [
+        {"id": "a", "agent": "x"},
+        {"id": "b", "agent": "lead", "needs": ["a"]},  # nobody has to hear of it, so nobody talks after this round
+        {"id": "c", "agent": "y", "needs": ["b"]},
+    ]
+    await run(Team("t", members=members, strategy="mesh", share="transcript", options={"steps": rows}))
+    second, third = (turn for _, turn in cast.told[3:5])
+    assert contents(second.history)[1:] == ["x coordinate", "y coordinate", "x work"]
+    assert contents(third.history)[1:] == ["lead work"]
 
 
 def test_a_mesh_needs_two_besides_the_lead() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from teamwright import FunctionAgent
 from teamwright.strategies.options import as_far_as_it_fits, flaws, misfits, names_in, rename
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import find_strategy
+from teamwright.strategies.single import Single
+from teamwright.values.frozen import Value
 
 MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b")])
 
@@ -37,6 +39,23 @@ def test_nothing_is_told_that_only_follows_from_something_else() -> None:
     assert text.startswith("subscriptions.0.on: 'ä' is no name: use letters, digits")
 
 
+class Pairs(Value):
+    rows: tuple[int, ...] = Field(min_length=2)
+
+
+class Pairing(Single):
+    options = Pairs
+
+
+@pytest.mark.parametrize(
+    ("rows", "places"), [([], [("rows",)]), ([1], [("rows",)]), (["x"], [("rows", 0)]), ([1, "x"], [("rows", 1)])]
+)
+def test_a_list_that_is_too_short_is_told_unless_its_items_are_wrong(
+    rows: list[JsonValue], places: list[tuple[str | int, ...]]
+) -> None:
+    assert [flaw.at for flaw in misfits(Pairing(), {"rows": rows})] == places
+
+
 @pytest.mark.parametrize(
     ("options", "usable"),
     [
@@ -49,7 +68,8 @@ def test_nothing_is_told_that_only_follows_from_something_else() -> None:
 def test_only_a_field_that_has_another_value_can_be_left_out(
     options: dict[str, JsonValue], usable: dict[str, JsonValue] | None
 ) -> None:
-    assert as_far_as_it_fits(find_strategy("dag"), options) == usable
+    dag = find_strategy("dag")
+    assert as_far_as_it_fits(dag, options, misfits(dag, options)) == usable
 
 
 def test_a_name_is_found_and_replaced_at_its_place() -> None:

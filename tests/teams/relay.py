@@ -38,6 +38,7 @@ class Relay:
     name = "relay_race"
     version = 1
     options = RelayOptions
+    share = "output"
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw | str]:
         """Some of what a strategy may object to."""
@@ -50,6 +51,8 @@ class Relay:
             found.append("nobody runs twice")
         if settings.max_turns == 13:
             found.append("max_turns brings bad luck")
+        if settings.share == "transcript":
+            found.append("nobody but the next hears of the baton")
         starter = options.agent and members.named(options.agent)
         if starter and starter.kind != "model":
             found.append(f"{starter.name!r} is of the kind {starter.kind!r} and described as {_words(starter)!r}")

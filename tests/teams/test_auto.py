@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright import Engine, load_team
 from teamwright.errors import UsageError
 from teamwright.planning.planner import PlannerSettings
+from teamwright.planning.profiles import Topology
 from teamwright.planning.topology import EvaluationSettings
 from teamwright.teams.auto import auto_source, auto_team, choose, plan_of
 from teamwright.teams.load import read_manifest, source_of
 from teamwright.values.events import TeamPlanned
+from teamwright.values.limits import Limits
 from teamwright.values.plan import Plan, Step
 from teamwright.values.specs import TeamSpec
 from tests.strategies.cast import TASK, Cast, run
@@ -65,6 +68,33 @@ def test_whom_no_step_names_leads_and_what_the_caller_sets_stands() -> None:
     assert (narrow["lead"], narrow["max_parallel"], narrow["run_budget"]) == ("d", 1, 77)
 
 
+ALL_BY_B = Plan(steps=(Step(id="x", agent="b"), Step(id="y", agent="b"), Step(id="z")))
+
+
+@pytest.mark.parametrize(
+    ("topology", "who", "asked"),
+    [("single", {"member": "b"}, {"b"}), ("lead_subagent", {"lead": "lead", "worker": "b"}, {"lead", "b"})],
+)
+async def test_where_steps_name_one_member_it_is_that_member_who_works(
+    topology: Topology, who: dict[str, str], asked: set[str]
+) -> None:  # Z-09
+    cast = Cast()
+    team = auto_team(ALL_BY_B, cast.members("lead a b"), EvaluationSettings(topologies=(topology,)))
+    assert {name: value for name, value in team.settings.options.items() if name in ("member", "lead", "worker")} == who
+    result, _ = await run(team)
+    assert (result.status, set(cast.asked)) == ("completed", asked)
+    assert {name for name, turn in cast.told if turn.purpose == "work"} == {"b"}
+
+
+def test_whom_steps_name_does_not_work_for_itself() -> None:  # Z-09
+    chosen = choose(ALL_BY_B, NAMES, lead="b")
+    assert chosen.bundle.evaluation.settings.topologies == ("single", "star_team", "mesh_team")
+    with pytest.raises(
+        UsageError, match=r"lead_subagent can't be made .* with 'b' as the lead; possible: single, star"
+    ):
+        choose(ALL_BY_B, NAMES, EvaluationSettings(topologies=("lead_subagent",)), lead="b")
+
+
 async def test_a_chosen_team_runs_and_its_record_holds_the_choice() -> None:  # Z-09
     cast = Cast()
     team = auto_team(LARGE, cast.members(" ".join(NAMES)))
@@ -102,12 +132,18 @@ def test_teams_without_steps_have_no_plan() -> None:
         auto_source(source)
 
 
-def test_what_a_dag_team_says_about_failures_and_limits_stays() -> None:
+@pytest.mark.parametrize("said", [{"on_failure": "collect"}, {"on_failure": "fail", "cancel_others": True}])
+def test_what_a_dag_team_says_about_failures_and_limits_stays(said: dict[str, JsonValue]) -> None:
     source = source_of(read_manifest([EXAMPLES / "dag"]))
-    made, chosen = auto_source(source)
+    fair = source.manifest.teams["fair"]
+    strict = fair.model_copy(update={"options": {**fair.options, **said}, "limits": Limits(tokens=9000)})
+    manifest = source.manifest.model_copy(update={"teams": {"fair": strict}})
+    made, chosen = auto_source(source.model_copy(update={"manifest": manifest}))
     team = made.manifest.teams["fair"]
     assert team.strategy == chosen.topology == "star_team"
-    assert team.members == source.manifest.teams["fair"].members
+    assert team.members == fair.members
+    assert {name: team.options[name] for name in said} == said
+    assert team.limits == Limits(tokens=9000)
     assert load_team(EXAMPLES / "dag").settings.share == "transcript"
     assert team.share is None
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from teamwright.values.envelope import ELLIPSIS, Envelope, HandoffPolicy, envelope_schema
+from teamwright.values.envelope import Envelope, HandoffPolicy, envelope_schema
+from teamwright.values.texts import ELLIPSIS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plan" / "envelope.json"
 FIELDS = [

@@ -6,11 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
+from teamwright.agents.protocol import Agent
+from teamwright.agents.schema import Schema, with_data, with_welcome_data
 from teamwright.errors import AgentError
+from teamwright.values.messages import Message
 from teamwright.values.people import APPROVE, EDIT, Answer, Question
+from teamwright.values.turns import Reply
 
 T = TypeVar("T")
+
+REJECTED = "rejected"
+"""What a reply or a step has failed with that somebody said no to."""
 
 Asking = Callable[[Question, str], Awaitable[Answer]]
 """Puts a question to a person, at the place of this name."""
@@ -22,6 +30,26 @@ class Decision(NamedTuple, Generic[T]):
     agreed: bool
     edited: T | None = None
     reason: str = ""
+
+
+class Draft(NamedTuple):
+    """A reply that counts only once a person has agreed; `welcome` is the form that its asker would like."""
+
+    reply: Reply
+    member: Agent
+    welcome: Schema | None
+
+    def edited(self, data: JsonValue) -> Reply:
+        """The reply with another text; whatever shape its data must have, the text has to have it."""
+        text = edited_text(data)
+        *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
+        edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
+        schema = getattr(getattr(self.member, "spec", None), "output_schema", None)
+        if schema is not None:
+            return with_data(edited, schema, "The edited reply")
+        if self.reply.data is not None:
+            return edited.changed(data=_data(text))
+        return with_welcome_data(edited, self.welcome)
 
 
 async def decided(ask: Asking, question: Question, place: str, fit: Callable[[JsonValue], T]) -> Decision[T]:
@@ -41,6 +69,21 @@ async def decided(ask: Asking, question: Question, place: str, fit: Callable[[Js
         except AgentError as error:
             asked = question.changed(text=f"{question.text} (The last edit can't be used: {error})")
             number += 1
+
+
+def edited_text(data: JsonValue) -> str:
+    """What a person wrote in place of a text."""
+    if not isinstance(data, str):
+        raise AgentError("an edit must be a text")
+    return data
+
+
+def _data(text: str) -> JsonValue:
+    """The data of a reply that had some, as it is after an edit; none, where the text is no JSON."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
 
 
 def _reason(answer: Answer) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from teamwright.agents.python_tools import Arguments, Offer, PythonTool
-from teamwright.agents.threads import to_the_end
+from teamwright.agents.python_tools import MethodTool
 from teamwright.errors import ToolError
 from teamwright.values.ownership import Owned, covers
 
@@ -23,8 +23,9 @@ MOST_LINES = 2000
 MOST_LISTED = 500
 MOST_FOUND = 100
 LONGEST_LINE = 300
+LINE_ENDS = ("\n", "\r")
 LARGEST = 1 << 20
-"""Bytes of a file that is read or searched at all."""
+"""Characters that are read at once: a longer line counts as several."""
 
 
 class Files:
@@ -36,14 +37,16 @@ class Files:
 
     def read_file(self, path: str, first_line: int = 1, lines: int = MOST_LINES) -> JsonValue:
         """Read a text file. Of a long one you get some lines, and the number of the next line to read on from."""
-        content = self._text(self._place(path))
-        found = content.splitlines(keepends=True)
         first, count = max(1, first_line), min(max(1, lines), MOST_LINES)
-        if first == 1 and len(found) <= count:
+        shown, room, number = list[str](), LARGEST, 0
+        for number, line in enumerate(self._lines(self._place(path)), start=1):
+            if number == first + len(shown) and len(shown) < count and len(line) <= room:
+                shown.append(line)
+                room -= len(line)
+        content, following = "".join(shown), first + len(shown)
+        if first == 1 and following > number:
             return content
-        shown = "".join(found[first - 1 : first - 1 + count])
-        left = first - 1 + count < len(found)
-        return {"content": shown, "lines": len(found), "next_line": first + count if left else None}
+        return {"content": content, "lines": number, "next_line": following if following <= number else None}
 
     def write_file(self, path: str, content: str) -> JsonValue:
         """Write a whole text file, in place of what was there. Folders on the way are made."""
@@ -77,12 +80,19 @@ class Files:
             raise ToolError("There is nothing to search for: give a text.")
         hits: list[JsonValue] = []
         for place in self._matching(pattern):
-            for number, line in enumerate(_lines_of(place), start=1):
-                if text in line:
-                    hits.append({"path": self._name(place), "line": number, "text": line.strip()[:LONGEST_LINE]})
-                    if len(hits) == MOST_FOUND:
-                        return {"found": hits, "more": True}
+            with suppress(ToolError):  # what is no text holds none
+                hits += list(islice(self._hits(place, text), MOST_FOUND - len(hits)))
+            if len(hits) == MOST_FOUND:
+                return {"found": hits, "more": True}
         return hits
+
+    def _hits(self, place: Path, text: str) -> Iterator[JsonValue]:
+        before = ""
+        for number, line in enumerate(self._lines(place), start=1):
+            if text in before + line:
+                yield {"path": self._name(place), "line": number, "text": line.strip()[:LONGEST_LINE]}
+            # The rest of a line that was too long follows, and the text may begin here and end there.
+            before = "" if line.endswith(LINE_ENDS) else line[max(0, len(line) - len(text) + 1) :]
 
     def _place(self, path: str) -> Path:
         """Where a path really is; whatever leads out of the folder is refused, also over a link."""
@@ -98,12 +108,13 @@ class Files:
     def _name(self, place: Path) -> str:
         return place.relative_to(self._root).as_posix()
 
-    def _text(self, place: Path) -> str:
+    def _lines(self, place: Path) -> Iterator[str]:
+        """The lines of a text file as they stand there, read one by one, so that no file is too large."""
         name = self._name(place)
         try:
-            if place.stat().st_size > LARGEST:
-                raise ToolError(f"{name!r} has more than {LARGEST >> 10} KiB; search it with search_files.")
-            return place.read_bytes().decode()
+            with place.open(encoding="utf-8", newline="") as opened:
+                while line := opened.readline(LARGEST):
+                    yield line
         except FileNotFoundError as error:
             raise ToolError(f"There is no file {name!r}; list_files says which there are.") from error
         except UnicodeDecodeError as error:
@@ -113,7 +124,7 @@ class Files:
 
     def _matching(self, pattern: str) -> Iterator[Path]:
         """Files in order of their names; links that lead out of the folder are not followed."""
-        hidden = any(part.startswith(".") for part in pattern.split("/"))
+        hidden = any(part.startswith(".") for part in PurePosixPath(pattern).parts)
         for folder, folders, names in os.walk(self._root):
             if not hidden:
                 folders[:] = [one for one in folders if not one.startswith(".")]
@@ -128,33 +139,9 @@ class Files:
         return place.is_file() and place.resolve().is_relative_to(self._root)
 
 
-class FileTool:
+def file_tool(name: str, root: Path | None, owned: Owned) -> MethodTool:
     """One of these tools, for one turn."""
-
-    def __init__(self, name: str, root: Path | None, owned: Owned) -> None:
-        self._name, self._root, self._owned = name, root, owned
-
-    @property
-    def offer(self) -> Offer:
-        """The tool as a model sees it."""
-        return _signature(self._name).offer
-
-    def fit(self, arguments: Arguments) -> Arguments:
-        """Check the arguments."""
-        return _signature(self._name).fit(arguments)
-
-    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
-        """Do it in a thread, and to its end even when the turn is stopped: no write outlives what its step owns."""
-
-        def work() -> JsonValue:
-            return getattr(Files(self._root, self._owned, idempotency_key), self._name)(**arguments)
-
-        return await to_the_end(work)
-
-
-@cache
-def _signature(name: str) -> PythonTool:
-    return PythonTool(getattr(Files(None, Owned()), name))
+    return MethodTool(Files, name, lambda key, _: Files(root, owned, key))
 
 
 def _replace(place: Path, content: bytes, key: str) -> None:
@@ -172,11 +159,3 @@ def _replace(place: Path, content: bytes, key: str) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def _lines_of(place: Path) -> list[str]:
-    """The lines of a text file; none of what is too large or no text."""
-    try:
-        return place.read_bytes().decode().splitlines() if place.stat().st_size <= LARGEST else []
-    except (OSError, UnicodeDecodeError):
-        return []

@@ -5,18 +5,34 @@ What can't be read is made from the reply itself, so asking never costs a second
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from json import JSONDecoder
 from typing import NamedTuple, cast, get_args
 
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.values.envelope import CONTINUE, EnvelopeStatus, HandoffPolicy, Handover, RiskLevel, envelope_tokens
+from teamwright.values.envelope import (
+    CONTINUE,
+    EnvelopeStatus,
+    HandoffPolicy,
+    Handover,
+    RiskLevel,
+    envelope_tokens,
+    percentage,
+)
 from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Reply, Turn
 
 KEY = "handoff"
 FENCE = "```"
+OPENING = re.compile(rf"{FENCE}(?:({KEY})|(?:json)?(?=\s*\{{))\s*")
+SAID_RISK = re.compile(r"risk[ _]?level\W+(\w+)", re.IGNORECASE)
+DECODER = JSONDecoder()
+MOST_TRIED = 100
+"""Fences that are tried: a text that repeats them without end must not hold up the run."""
 FIELDS = frozenset(("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"))
 NEEDED = frozenset(("summary", "status"))
 STATUSES: Mapping[str, EnvelopeStatus] = {one: one for one in get_args(EnvelopeStatus)}
@@ -124,6 +140,15 @@ def _saying(reply: Reply, text: str) -> Reply:
     return reply.changed(messages=(*before, last.changed(content=text)))
 
 
+class _Opened(NamedTuple):
+    """A fence that may open a handoff, and what follows it where that is a whole JSON object, up to its `end`."""
+
+    start: int
+    marked: bool
+    fields: Mapping[str, object] | None
+    end: int
+
+
 class _Block(NamedTuple):
     content: str
     fields: Mapping[str, object]
@@ -131,18 +156,51 @@ class _Block(NamedTuple):
 
 def _block(text: str) -> _Block | None:
     """The block that is marked as a handoff, the last one; else a JSON block at the end that can be nothing else."""
-    start = text.rfind(FENCE + KEY)
-    if start >= 0:
-        begun = start + len(FENCE + KEY)
-        end = text.find(FENCE, begun)
-        inner, rest = (text[begun:], "") if end < 0 else (text[begun:end], text[end + len(FENCE) :])
-        return _Block(f"{text[:start].rstrip()}\n{rest.strip()}".strip(), _object(inner) or {})
-    ended = text.rstrip()
-    start = ended.rfind(FENCE, 0, -len(FENCE)) if ended.endswith(FENCE) else -1
-    fields = _object(ended[start + len(FENCE) : -len(FENCE)].strip().removeprefix("json")) if start >= 0 else None
-    return (
-        _Block(text[:start].strip(), fields) if fields and fields.keys() <= FIELDS and fields.keys() >= NEEDED else None
-    )
+    opened = list(_opened(text))
+    if marked := [one for one in opened if one.marked]:
+        return _marked(text, marked[-1])
+    last = opened[-1] if opened else None
+    if last is None or last.fields is None or text[last.end :].strip() != FENCE:
+        return None
+    return _Block(text[: last.start].strip(), last.fields) if NEEDED <= last.fields.keys() <= FIELDS else None
+
+
+def _opened(text: str) -> Iterator[_Opened]:
+    """The last such fences in order; one that stands in the texts of a whole object opens nothing."""
+    place = 0
+    for found in deque(OPENING.finditer(text), MOST_TRIED):
+        if found.start() < place:
+            continue
+        begun = place = found.end()
+        end = _end_of_object(text, begun)
+        fields = None if end is None else _object(text[begun:end])
+        if end is not None and fields is not None:
+            place = end
+        yield _Opened(found.start(), found[1] is not None, fields, place)
+
+
+def _end_of_object(text: str, begun: int) -> int | None:
+    try:
+        found, end = DECODER.raw_decode(text, begun)
+    except (ValueError, RecursionError):
+        return None
+    return end if isinstance(found, dict) else None
+
+
+def _marked(text: str, block: _Opened) -> _Block:
+    """A marked block. One that can't be read whole is read as far as it goes, and never taken for harmless."""
+    left, fields = text[block.end :], block.fields
+    if fields is not None:
+        inside, fence, after = left.partition(FENCE)
+        rest = after if fence else inside
+    else:
+        partial, rest = _object(left), ""
+        if partial is None:
+            inside, _, rest = left.partition(FENCE)
+            partial = _object(inside) or {}
+        said = [risk for word in SAID_RISK.findall(left) if (risk := RISKS.get(word.lower()))]
+        fields = {**partial, "risk_level": max(("medium", *said), key=[*RISKS].index)}
+    return _Block(f"{text[: block.start].rstrip()}\n{rest.strip()}".strip(), fields)
 
 
 def _object(text: str) -> Mapping[str, object] | None:
@@ -192,8 +250,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _percent(value: object) -> int:
-    """How sure somebody is; a share strictly between 0 and 1 is read as one."""
+    """How sure somebody is."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
         return Handover().confidence
-    share = round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
-    return round(min(100, max(0, share)))
+    return round(min(100, max(0, percentage(value))))

@@ -8,13 +8,14 @@ import typing
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, cast
+from functools import cache, cached_property, partial
+from types import MethodType
+from typing import Any, TypeVar, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from teamwright.agents.threads import in_thread
+from teamwright.agents.threads import in_thread, to_the_end
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.names import check_name
 from teamwright.values.ownership import Owned
@@ -22,6 +23,7 @@ from teamwright.values.ownership import Owned
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
 HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
 
+T = TypeVar("T")
 Function = Callable[..., object]
 Arguments = Mapping[str, JsonValue]
 
@@ -106,6 +108,39 @@ class PythonTool:
                 for one in error.errors(include_url=False, include_context=False, include_input=False)
             )
             raise ToolError(f"The arguments do not fit the tool {self.name!r}: {wrong}.") from error
+
+
+class MethodTool:
+    """A method of an object that is made for each call, from the call's idempotency key and place: a built-in tool.
+
+    A synchronous one is done in a thread, and to its end even when the turn is stopped: no write outlives its step.
+    """
+
+    def __init__(self, owner: type[T], name: str, make: Callable[[str, str], T]) -> None:
+        self._owner, self._name, self._make = owner, name, make
+
+    @property
+    def offer(self) -> Offer:
+        """The tool as a model sees it."""
+        return _signature(self._owner, self._name).offer
+
+    def fit(self, arguments: Arguments) -> Arguments:
+        """Check the arguments."""
+        return _signature(self._owner, self._name).fit(arguments)
+
+    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
+        """Do it."""
+        method = getattr(self._owner, self._name)
+
+        def work() -> Any:
+            return method(self._make(idempotency_key, place), **arguments)
+
+        return await (work() if inspect.iscoroutinefunction(method) else to_the_end(work))
+
+
+@cache
+def _signature(owner: type, name: str) -> PythonTool:
+    return PythonTool(MethodType(getattr(owner, name), owner))
 
 
 def _inner(function: Function) -> Function:

@@ -15,12 +15,12 @@ from pydantic import JsonValue
 
 from teamwright.agents.approval import decided
 from teamwright.agents.file_tools import NAMES as FILE_TOOLS
-from teamwright.agents.file_tools import FileTool
+from teamwright.agents.file_tools import file_tool
 from teamwright.agents.function import import_path
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.python_tools import Arguments, Function, Offer, PythonTool, load_function
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
-from teamwright.agents.workspace_tools import OPEN, WorkspaceTool
+from teamwright.agents.workspace_tools import OPEN, workspace_tool
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.approvals import Approve, approval
 from teamwright.values.limits import RetryPolicy
@@ -159,11 +159,11 @@ class Toolbox:
                 tools.add(name, tool.within(ctx.owned))
         for name in WORKSPACE_TOOLS if self._shares else (OPEN,) if points and OPEN not in self._functions else ():
             if allow is None or name in allow or WORKSPACE in allow:
-                tools.add(name, WorkspaceTool(name, ctx.workspace), WORKSPACE)
+                tools.add(name, workspace_tool(name, ctx.workspace), WORKSPACE)
         for name in FILE_TOOLS if self._files is not None else ():
             if allow is None or name in allow or FILES in allow:
                 root = Path(self._files.root) if self._files and self._files.root else None
-                tools.add(name, FileTool(name, root, ctx.owned), FILES)
+                tools.add(name, file_tool(name, root, ctx.owned), FILES)
         if not self._servers:
             yield tools
             return

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from teamwright.agents.python_tools import Arguments, Offer, PythonTool
+from teamwright.agents.python_tools import MethodTool
 from teamwright.errors import JournalCorrupt, StaleWrite, ToolError
 
 if TYPE_CHECKING:
@@ -72,26 +71,6 @@ class Shared:
         return {"name": name, "version": held.version, "by": held.by, "value": held.value}
 
 
-class WorkspaceTool:
-    """One of these tools, for one turn."""
-
-    def __init__(self, name: str, workspace: Workspace) -> None:
-        self._name, self._workspace = name, workspace
-
-    @property
-    def offer(self) -> Offer:
-        """The tool as a model sees it."""
-        return _signature(self._name).offer
-
-    def fit(self, arguments: Arguments) -> Arguments:
-        """Check the arguments."""
-        return _signature(self._name).fit(arguments)
-
-    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
-        """Do it; a write is made once, however often the call is."""
-        return await getattr(Shared(self._workspace, place), self._name)(**arguments)
-
-
-@cache
-def _signature(name: str) -> PythonTool:
-    return PythonTool(getattr(Shared(cast("Workspace", None), ""), name))
+def workspace_tool(name: str, workspace: Workspace) -> MethodTool:
+    """One of these tools, for one turn; a write is made once, however often the call is."""
+    return MethodTool(Shared, name, lambda _, place: Shared(workspace, place))

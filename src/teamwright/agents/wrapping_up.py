@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from teamwright.agents.prices import rate_of
 from teamwright.budget.ledger import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, prompt_tokens
+from teamwright.budget.money import picodollars
 from teamwright.values.specs import AnyModel
 from teamwright.values.turns import Turn
 from teamwright.values.usage import Amounts
@@ -47,7 +48,7 @@ def _tight(left: Amounts, model: AnyModel, prompt: int, output: int) -> bool:
     if left.usd is None:
         return False
     rate = rate_of(model, prompt)
-    return rate is not None and left.usd * 1e12 < REQUESTS * rate.cost(prompt, output)
+    return rate is not None and picodollars(left.usd) < REQUESTS * rate.cost(prompt, output)
 
 
 def _words(left: Amounts) -> str:

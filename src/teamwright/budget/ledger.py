@@ -41,6 +41,13 @@ class Cost(NamedTuple):
 NO_COST, ONE_CALL = Cost(0, 0, 0), Cost()
 
 
+def count(sums: list[int], cost: Cost, times: int = 1) -> None:
+    """Add a cost to sums in the order of `BOUNDS`, or take it off."""
+    sums[TOKENS] += times * cost.tokens
+    sums[USD] += times * cost.usd
+    sums[CALLS] += times * cost.calls
+
+
 def charged(usage: Usage, reserved: Cost) -> Cost:
     """What a call that came back is charged: what it reports, or what was reserved where it reports nothing."""
     if usage is NOTHING:
@@ -121,17 +128,17 @@ class Account:
     def charge(self, cost: Cost) -> None:
         """Add to what was spent here and in every account around."""
         for level in self.chain():
-            _add(level.spent, cost, 1)
+            count(level.spent, cost)
 
     def correct(self, before: Cost, after: Cost) -> None:
         """What was charged here as the one is the other."""
-        for index, (once, now) in enumerate(zip(before, after, strict=True)):
-            self.spent[index] += now - once
+        count(self.spent, before, -1)
+        count(self.spent, after)
 
     def hold(self, cost: Cost, sign: int) -> None:
         """Set aside, here and in every account around, or let go."""
         for level in self.chain():
-            _add(level.held, cost, sign)
+            count(level.held, cost, sign)
             level.holders += sign if cost.tokens else 0
 
     def wait(self, count: int) -> None:
@@ -312,12 +319,6 @@ def _bounds(limits: Limits) -> Iterator[tuple[int, int]]:
         yield USD, picodollars(limits.usd)
     if limits.calls is not None:
         yield CALLS, limits.calls
-
-
-def _add(sums: list[int], cost: Cost, times: int) -> None:
-    sums[TOKENS] += times * cost.tokens
-    sums[USD] += times * cost.usd
-    sums[CALLS] += times * cost.calls
 
 
 def _plain(index: int, amount: int) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from teamwright.cli.calibrating import Budget, Workload
+from teamwright.cli.calibrating import Workload
 from teamwright.cli.options import ManifestPath, Profile, TeamName, With
 from teamwright.cli.output import Json, Out, check_out, result, result_json
 from teamwright.cli.simulating import read_team
@@ -27,7 +27,10 @@ def advise(
         typer.Option("--divisible", min=0, max=1, metavar="SHARE", help="How much of the work can be divided, 0 to 1."),
     ] = None,
     workload: Workload = "mixed",
-    budget: Budget = "medium",
+    budget: Annotated[
+        Literal["low", "medium", "high"] | None,
+        typer.Option("--budget", help="The level of budget; else that of the team's handoffs, or medium."),
+    ] = None,
     recommend: Annotated[
         Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What counts most.")
     ] = "balanced",
@@ -38,7 +41,8 @@ def advise(
 ) -> int:
     """Say which shape to use for a team's work, which may be one agent.
 
-    The numbers it rests on and how sure it is are told; runs of your own outweigh published findings as they add up.
+    The numbers it rests on and how sure it is are told. Runs of your own outweigh published findings as they add up:
+    in tokens and time, and in how often a shape is right once somebody judges their steps.
     """
     from teamwright.cli.run import read_task
     from teamwright.lab.advice import advise as advice

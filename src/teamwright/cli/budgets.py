@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from teamwright.cli.output import clean
-from teamwright.cli.wording import number_text, price_text, seconds_text
+from teamwright.cli.wording import price_text, seconds_text
+from teamwright.lab.tables import number_text
 from teamwright.runtime.levels import Level, Levels
 from teamwright.values.usage import Amounts
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from teamwright.lab.calibration import CalibrationReport, Gap
 
 MOST_RUNS = 1000
-NOTHING = "–"
 
 Workload = Annotated[
     Literal["implementation", "debugging", "research", "mixed"],
@@ -51,7 +50,7 @@ def calibrate(
 
     It shows how far the built-in numbers and the fitted ones are from what really was.
     """
-    from teamwright.lab.shapes import topology_named
+    from teamwright.planning.profiles import topology_named
 
     check_out(out)
     meant = topology_named(as_topology) if as_topology is not None else None
@@ -97,6 +96,7 @@ def described(report: CalibrationReport) -> str:
     """The fitted numbers, and how far predictions are off."""
     from teamwright.cli.listing import columns
     from teamwright.lab.calibration import FITTED
+    from teamwright.lab.tables import NOTHING
     from teamwright.planning.profiles import TOPOLOGIES
 
     fits = report.calibration.topologies

@@ -10,7 +10,8 @@ from pydantic import JsonValue
 
 from teamwright.cli.listing import columns
 from teamwright.cli.output import clean, json_text
-from teamwright.cli.wording import count_text, number_text, price_text, seconds_text
+from teamwright.cli.wording import price_text, seconds_text
+from teamwright.lab.tables import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.comparison import Change, Comparison, How, MemberSide, RunSide, TurnPair, TurnSide
@@ -44,7 +45,7 @@ def compared(found: Comparison) -> str:
 
 def _row(name: str, side: RunSide) -> tuple[str, ...]:
     status = f"{side.status} ({side.stop_reason})" if side.stop_reason else side.status
-    price = "–" if side.usd is None else price_text(side.usd)
+    price = NOTHING if side.usd is None else price_text(side.usd)
     tokens = number_text(side.total_tokens)
     return (name, side.run_id, status, str(side.turns), tokens, price, seconds_text(side.seconds))
 
@@ -77,7 +78,7 @@ def _changed(change: Change) -> str:
 
 def _short(value: JsonValue) -> str:
     if value is None:
-        return "–"
+        return NOTHING
     return textwrap.shorten(value if isinstance(value, str) else json_text(value, indent=None), 60, placeholder=" …")
 
 
@@ -134,7 +135,7 @@ def _members(found: Comparison) -> list[str]:
 
 def _share(side: MemberSide) -> tuple[str, str, str]:
     price = "" if side.usd is None else f", {price_text(side.usd)}"
-    return (count_text(side.turns, "turn"), f"{number_text(side.total_tokens)} tokens{price}", side.status or "–")
+    return (count_text(side.turns, "turn"), f"{number_text(side.total_tokens)} tokens{price}", side.status or NOTHING)
 
 
 def _answers(a: str | None, b: str | None) -> list[str]:

@@ -134,10 +134,11 @@ def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that is not there yet is fine."""
     import anyio
 
-    from teamwright.cli.wording import count_text, size_text
+    from teamwright.cli.wording import size_text
     from teamwright.errors import JournalError
     from teamwright.journal.migrations import MIGRATIONS
     from teamwright.journal.sqlite import SqliteJournal
+    from teamwright.lab.tables import count_text
 
     if not path.exists():
         return Finding("journal", True, f"{path} (is made at the first run)", needed=True)

@@ -17,10 +17,8 @@ from teamwright.cli.holdings import Holdings, holdings_of
 from teamwright.cli.output import clean
 from teamwright.cli.wording import (
     answer_word,
-    count_text,
     next_steps,
     note_text,
-    number_text,
     price_text,
     question_text,
     seconds_text,
@@ -30,6 +28,7 @@ from teamwright.cli.wording import (
     when_text,
     why_text,
 )
+from teamwright.lab.tables import count_text, number_text
 from teamwright.runtime.levels import Levels
 from teamwright.values.events import (
     AgentAsked,

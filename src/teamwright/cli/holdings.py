@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.cli.output import clean, json_text
-from teamwright.cli.wording import count_text, size_text
+from teamwright.cli.wording import size_text
+from teamwright.lab.tables import count_text
 from teamwright.values.events import Event, RunMeasured, WorkspaceKept
 from teamwright.values.workspace import Held
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.opening import with_journal
-from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.output import Json, Out, check_files, result, result_json, say, tell_broken
+from teamwright.lab.tables import NOTHING, number_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pydantic import JsonValue
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from teamwright.runtime.gates import GateResult
     from teamwright.runtime.kpis import Kpis
 
-BROKEN = 1
-NOTHING = "–"
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The figures that make up the steps; they are told beside their number."""
 
@@ -49,12 +48,8 @@ def kpi(
     """
     from teamwright.runtime.gates import check_gates, read_gates
 
-    check_out(out)
+    check_files(out, plot)
     gates = read_gates(gate or ())
-    if plot is not None:
-        from teamwright.lab.drawings import check_file
-
-        check_file(plot)
 
     async def work(journal: SqliteJournal) -> int:
         from teamwright.cli.selection import find_run
@@ -69,7 +64,7 @@ def kpi(
             result(table(found, checked), out)
         if plot is not None:
             _draw(found, plot)
-        return _tell_broken(found, checked)
+        return tell_broken(_broken(found, checked))
 
     return with_journal(work)
 
@@ -107,7 +102,7 @@ def _as_json(run: Kpis, gates: Sequence[GateResult]) -> JsonValue:
 
 
 def _cell(figure: str, value: float | None, run: Kpis) -> str:
-    from teamwright.cli.wording import number_text, price_text
+    from teamwright.cli.wording import price_text
 
     match figure:
         case _ if value is None:
@@ -127,9 +122,6 @@ def _cell(figure: str, value: float | None, run: Kpis) -> str:
             return number_text(int(value))
 
 
-def _tell_broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> int:
-    """Name every gate that is broken; the exit code."""
-    broken = [(one, gate) for one, gates in zip(runs, checked, strict=True) for gate in gates if not gate.passed]
-    for one, gate in broken:
-        say(f"run {one.run_id!r} breaks the gate {gate.words}")
-    return BROKEN if broken else 0
+def _broken(runs: Sequence[Kpis], checked: Sequence[Sequence[GateResult]]) -> Iterator[str]:
+    for one, gates in zip(runs, checked, strict=True):
+        yield from (f"run {one.run_id!r} breaks the gate {gate.words}" for gate in gates if not gate.passed)

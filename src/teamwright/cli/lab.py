@@ -9,17 +9,25 @@ import typer
 
 from teamwright.cli import advising, calibrating, simulating
 from teamwright.cli.options import Profile
-from teamwright.cli.output import Json, Out, check_out, result, result_json, result_pieces, say
+from teamwright.cli.output import (
+    Json,
+    Out,
+    check_files,
+    result,
+    result_json,
+    result_pieces,
+    say,
+    tell_broken,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from teamwright.lab.comparison import Comparison
     from teamwright.lab.matrix import Sweep, SweepOptions
     from teamwright.lab.options import Options
     from teamwright.lab.report import Report
 
-BROKEN = 1
 MOST_JSON_CELLS = 100_000
 
 app = typer.Typer(
@@ -106,10 +114,11 @@ def evaluate(
     from teamwright.lab.profile import profiles_of
     from teamwright.lab.report import evaluate as evaluated
 
-    _check_files(out, plot)
+    check_files(out, plot)
     report = evaluated(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
     _deliver(report, json, out, plot)
-    return _tell_broken(map(str, report.breaches())) if enforce_gates else 0
+    broken = (f"gate broken: {breach}" for breach in report.breaches())
+    return tell_broken(broken) if enforce_gates else 0
 
 
 @app.command()
@@ -142,11 +151,11 @@ def compare(
     from teamwright.lab.comparison import compare as compared
     from teamwright.lab.profile import profiles_of
 
-    _check_files(out, plot)
+    check_files(out, plot)
     found = compared(all_budgets=all_budgets, profiles=profiles_of(profile), **_options(given))
     _deliver(found, json, out, plot)
-    broken = (f"{protocol}, {breach}" for protocol, breach in found.breaches())
-    return _tell_broken(broken) if enforce_gates else 0
+    broken = (f"gate broken: {protocol}, {breach}" for protocol, breach in found.breaches())
+    return tell_broken(broken) if enforce_gates else 0
 
 
 @app.command()
@@ -198,8 +207,9 @@ def sweep(
     from teamwright.lab.matrix import sweep as swept
     from teamwright.lab.profile import profiles_of
 
-    _check_files(out, plot)
+    check_files(out, plot)
     check_map(value or USUAL_VALUE, x, y)
+    _check_form(cast("SweepOptions", given), json, csv)
     found = swept(profiles=profiles_of(profile), **cast("SweepOptions", given))
     if not found.vectorised:
         say("NumPy is not installed, so the cells are computed one by one: pip install 'teamwright[lab]' is faster")
@@ -224,15 +234,6 @@ def _options(given: Mapping[str, str]) -> Options:
     return cast("Options", found)
 
 
-def _check_files(out: Path | None, plot: Path | None) -> None:
-    from teamwright.lab.drawings import check_file
-
-    check_out(out)
-    if plot is not None:
-        check_out(plot, "--plot")
-        check_file(plot)
-
-
 def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Path | None) -> None:
     if json:
         result_json(found.to_json(), out)
@@ -243,24 +244,21 @@ def _deliver(found: Report | Comparison, json: bool, out: Path | None, plot: Pat
         say(f"the plot is in {str(plot)!r}")
 
 
-def _deliver_cells(found: Sweep, json: bool, as_csv: bool, out: Path | None) -> None:
+def _check_form(options: SweepOptions, json: bool, csv: bool) -> None:
+    """Refuse a sweep as JSON that can't be one, before it is computed."""
     from teamwright.errors import UsageError
+    from teamwright.lab.matrix import sweep_axes
 
-    if json and as_csv:
+    if json and csv:
         raise UsageError("--json and --csv are two forms of one result; take one of them.")
-    if json and len(found) > MOST_JSON_CELLS:
-        raise UsageError(f"--json has room for {MOST_JSON_CELLS} cells, and these are {len(found)}; take --csv.")
+    if json and (cells := sweep_axes(options).cells) > MOST_JSON_CELLS:
+        raise UsageError(f"--json has room for {MOST_JSON_CELLS} cells, and these are {cells}; take --csv.")
+
+
+def _deliver_cells(found: Sweep, json: bool, as_csv: bool, out: Path | None) -> None:
     if as_csv:
         result_pieces(found.csv(), out)
     elif json:
         result_json(found.to_json(), out)
     else:
         result(str(found), out)
-
-
-def _tell_broken(breaches: Iterable[str]) -> int:
-    """Name every gate that is broken; the exit code."""
-    told = list(breaches)
-    for breach in told:
-        say(f"gate broken: {breach}")
-    return BROKEN if told else 0

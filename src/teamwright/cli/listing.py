@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast, get_args
 
-from teamwright.cli.wording import number_text, price_text, seconds_text
+from teamwright.cli.wording import price_text, seconds_text
 from teamwright.errors import UnknownName
+from teamwright.lab.tables import NOTHING, number_text
 from teamwright.values.results import RunSummary, Status
 
 HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
@@ -39,8 +40,10 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
 def _cells(run: RunSummary) -> tuple[str, ...]:
     team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
-    started = datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else "–"
-    price = "–" if run.usd is None else price_text(run.usd)
+    started = (
+        datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING
+    )
+    price = NOTHING if run.usd is None else price_text(run.usd)
     return (
         run.id,
         team,

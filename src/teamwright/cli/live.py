@@ -19,7 +19,8 @@ from teamwright.cli.board import Board, Row, State
 from teamwright.cli.budgets import open_lines
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, Repeats, message_texts
-from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
+from teamwright.cli.wording import mark_of, note_text, seconds_text
+from teamwright.lab.tables import number_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class LiveView:
             self._timer = None
         if self._open:
             self._open = False
-            for line in self._repeats.rest():
-                self._print(Text(line, style="dim"))
+            self._tell_rest()
             self._live.stop()
 
     def _start(self) -> None:
@@ -99,6 +99,7 @@ class LiveView:
             texts = await message_texts(self._journal, event.fact)
             used = f"{number_text(turn.tokens)} tok  {seconds_text(event.time - turn.began)}"
             used += CUT if event.fact.truncated else ""
+            self._tell_rest()
             self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
             return
         outermost = turn is not None and turn.row.depth == 0
@@ -107,8 +108,12 @@ class LiveView:
         if note:
             who = f"{turn.row.member} " if turn is not None and not outermost else ""
             mark = mark_of(event)
-            for line in self._repeats.lines(f"{who}{mark} {one_line(note)}"):
-                self._print(Text(line, style="yellow" if mark == "!" else "dim"))
+            for line in self._repeats.lines(text := f"{who}{mark} {one_line(note)}"):
+                self._print(Text(line, style="yellow" if mark == "!" and line is text else "dim"))
+
+    def _tell_rest(self) -> None:
+        for line in self._repeats.rest():
+            self._print(Text(line, style="dim"))
 
     def _heading(self, row: Row, used: str) -> Text:
         heading = Text("  " * (row.depth - 1))

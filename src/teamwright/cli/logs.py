@@ -12,8 +12,9 @@ from pydantic_core import from_json
 
 from teamwright.cli.output import clean, one_line, result, result_json
 from teamwright.cli.views import message_texts
-from teamwright.cli.wording import note_text, number_text, seconds_text, way_text
+from teamwright.cli.wording import note_text, seconds_text, way_text
 from teamwright.errors import UnknownName
+from teamwright.lab.tables import number_text
 from teamwright.values.events import (
     AgentAbandoned,
     AgentAsked,

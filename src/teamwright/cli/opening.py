@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from teamwright.journal.sqlite import SqliteJournal
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunSummary
 
+T = TypeVar("T")
 
-def with_journal(work: Callable[[SqliteJournal], Awaitable[int]]) -> int:
-    """Work on the journal alone, which opens much faster than an engine."""
+
+def with_journal(work: Callable[[SqliteJournal], Awaitable[T]]) -> T:
+    """What comes of work on the journal alone, which opens much faster than an engine."""
     import anyio
 
     from teamwright.journal.home import default_journal
     from teamwright.journal.sqlite import SqliteJournal
 
-    async def opened() -> int:
+    async def opened() -> T:
         journal = SqliteJournal(default_journal())
         await journal.open()
         try:

@@ -15,6 +15,9 @@ import typer
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+BROKEN = 1
+"""The exit code where a result breaks a gate that it is held to."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file, not to stdout.")]
 
@@ -133,3 +136,21 @@ def check_out(out: Path | None, option: str = "--out") -> None:
         raise UsageError(f"{option} {str(out)!r} is a folder; name a file.")
     if not out.parent.is_dir():
         raise UsageError(f"{option} {str(out)!r}: there is no folder {str(out.parent)!r}; make it first.")
+
+
+def check_files(out: Path | None, plot: Path | None) -> None:
+    """Refuse files that the result or its plot can't be written to, before any work is done."""
+    check_out(out)
+    if plot is not None:
+        from teamwright.lab.drawings import check_file
+
+        check_out(plot, "--plot")
+        check_file(plot)
+
+
+def tell_broken(breaches: Iterable[str]) -> int:
+    """Tell of every gate that is broken; the exit code."""
+    told = list(breaches)
+    for breach in told:
+        say(breach)
+    return BROKEN if told else 0

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from teamwright.cli.listing import columns
-from teamwright.cli.wording import number_text, price_text
+from teamwright.cli.wording import price_text
+from teamwright.lab.tables import NOTHING, number_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.checkpoints import Checkpoint
@@ -22,5 +23,5 @@ def points_table(points: Sequence[Checkpoint]) -> str:
 
 def _cells(point: Checkpoint) -> tuple[str, ...]:
     clock = datetime.fromisoformat(point.at).astimezone().strftime("%H:%M:%S")
-    price = "–" if point.usd is None else price_text(point.usd)
+    price = NOTHING if point.usd is None else price_text(point.usd)
     return (str(point.number), point.name, clock, number_text(point.total_tokens), price, point.after)

@@ -13,8 +13,9 @@ import typer
 from pydantic import JsonValue
 
 from teamwright.cli.listing import check_statuses
-from teamwright.cli.wording import count_text, size_text
+from teamwright.cli.wording import size_text
 from teamwright.errors import UsageError
+from teamwright.lab.tables import count_text
 from teamwright.values.results import FINAL, RunSummary
 
 if TYPE_CHECKING:

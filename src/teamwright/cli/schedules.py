@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from teamwright.cli.listing import columns
 from teamwright.cli.output import one_line
-from teamwright.cli.wording import count_text, number_text
 from teamwright.lab.report import section_of
+from teamwright.lab.tables import NOTHING, count_text, number_text
 from teamwright.lab.words import section_table
 from teamwright.planning.orchestrate import Bundle, Prepared
 from teamwright.planning.topology import TopologyReport
@@ -21,7 +21,6 @@ MOST_ROWS = 60
 MOST_DRAWN = 30
 MOST_OF_PATH = 12
 CRITICAL, OTHER = "◆", "●"
-NOTHING = "–"
 
 
 def described(made: Prepared | Bundle, plan: Plan) -> str:

@@ -10,7 +10,9 @@ import typer
 from teamwright.cli.output import say
 
 if TYPE_CHECKING:
+    from teamwright.planning.profiles import Topology
     from teamwright.planning.topology import EvaluationSettings
+    from teamwright.values.envelope import BudgetLevel
     from teamwright.values.limits import Limits
     from teamwright.values.plan import Plan
     from teamwright.values.specs import Source, TeamSpec
@@ -31,17 +33,16 @@ Budget = Annotated[
 class Wish:
     """What the user says about the shape of the team."""
 
-    topology: str | None = None
-    budget: str | None = None
+    topology: Topology | None = None
+    budget: BudgetLevel | None = None
     profile: str | None = None
 
 
 def wished(topology: str | None, budget: str | None, profile: str | None, *, auto: bool) -> Wish | None:
     """What the user says about the shape; nothing, if the team is to run as it is."""
     from teamwright.errors import UnknownName, UsageError
-    from teamwright.planning.profiles import ALIASES, TOPOLOGIES
+    from teamwright.planning.profiles import topology_named
     from teamwright.values.envelope import BudgetLevel
-    from teamwright.values.names import plain_strategy_name
 
     if not auto and topology is None:
         if budget is not None:
@@ -51,9 +52,8 @@ def wished(topology: str | None, budget: str | None, profile: str | None, *, aut
         return None
     if budget is not None and budget not in get_args(BudgetLevel):
         raise UnknownName("budget", budget, get_args(BudgetLevel))
-    if topology is not None and plain_strategy_name(topology) not in TOPOLOGIES:
-        raise UnknownName("topology", topology, [*TOPOLOGIES, *ALIASES])
-    return Wish(None if topology is None else plain_strategy_name(topology), budget, profile)
+    level = cast("BudgetLevel | None", budget)
+    return Wish(None if topology is None else topology_named(topology), level, profile)
 
 
 def shaped(source: Source, wish: Wish, limits: Limits | None) -> Source:
@@ -82,18 +82,9 @@ def plan_says_it_all(source: Source) -> bool:
 
 
 def _settings(spec: TeamSpec, plan: Plan, wish: Wish) -> EvaluationSettings:
-    """The usual settings for a plan, for the budget of the user or the team and the way in which it shares."""
+    """The settings for a team and its plan, with what the user wishes."""
     from teamwright.planning.orchestrate import settings_for
-    from teamwright.planning.profiles import Protocol, Topology
-    from teamwright.values.envelope import BudgetLevel
+    from teamwright.teams.auto import settings_of
 
-    update: dict[str, object] = {}
-    budget = wish.budget or (spec.handoff.budget if spec.handoff else None)
-    if budget is not None:
-        update["budget"] = cast("BudgetLevel", budget)
-    if spec.share in ("transcript", "output"):
-        protocol: Protocol = "transcript"
-        update["protocol"] = protocol
-    if wish.topology is not None:
-        update["topologies"] = (cast("Topology", wish.topology),)
-    return settings_for(plan).model_copy(update=update)
+    settings = settings_of(spec, settings_for(plan), wish.budget)
+    return settings if wish.topology is None else settings.model_copy(update={"topologies": (wish.topology,)})

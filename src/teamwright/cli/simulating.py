@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.opening import with_journal
 from teamwright.cli.options import (
     ManifestPath,
     MaxCalls,
@@ -24,12 +25,12 @@ from teamwright.cli.output import Json, Out, check_out, one_line, result, result
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from teamwright.lab.learning import Learnt
+    from teamwright.journal.sqlite import SqliteJournal
+    from teamwright.lab.members import Learnt
     from teamwright.lab.simulation import SimulatedShape, SimulationReport, Spread
     from teamwright.teams.team import Team
 
 ALL = "single,lead,star,mesh"
-NOTHING = "–"
 MOST_PATH = 12
 
 
@@ -114,7 +115,8 @@ def described(report: SimulationReport) -> str:
 
 
 def _rows(shapes: Sequence[SimulatedShape]) -> list[Sequence[str]]:
-    from teamwright.cli.wording import number_text, price_text, seconds_text
+    from teamwright.cli.wording import price_text, seconds_text
+    from teamwright.lab.tables import NOTHING, number_text
 
     def tokens(value: float) -> str:
         return number_text(round(value))
@@ -166,24 +168,14 @@ def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
 
 
 def _from_runs(runs: Sequence[str]) -> Learnt:
-    import anyio
-
     from teamwright.cli.selection import find_run
     from teamwright.errors import UsageError
-    from teamwright.journal.home import default_journal
-    from teamwright.journal.sqlite import SqliteJournal
     from teamwright.lab.learning import learn
 
-    async def read() -> Learnt:
-        journal = SqliteJournal(default_journal())
-        await journal.open()
-        try:
-            found = learn([await journal.read((await find_run(journal, run)).id) for run in runs])
-        finally:
-            await journal.close()
-        return found
+    async def read(journal: SqliteJournal) -> Learnt:
+        return learn([await journal.read((await find_run(journal, run)).id) for run in runs])
 
-    learnt = anyio.run(read)
+    learnt = with_journal(read)
     if not learnt.members:
         raise UsageError(f"Nobody has answered in {', '.join(map(repr, runs))}, so there is nothing to learn from.")
     return learnt

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from teamwright.cli.board import Board
 from teamwright.cli.output import clean, line_json, one_line, say
-from teamwright.cli.wording import mark_of, note_text, number_text, seconds_text
+from teamwright.cli.wording import mark_of, note_text, seconds_text
+from teamwright.lab.tables import number_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed, TeamStarted
 
 if TYPE_CHECKING:

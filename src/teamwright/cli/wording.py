@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
+from teamwright.lab.tables import count_text, number_text
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
     AgentAbandoned,
@@ -113,16 +114,6 @@ def seconds_text(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
-
-
-def count_text(count: int, word: str) -> str:
-    """A number with its noun: 1 token, 2 tokens, 12 345 tokens."""
-    return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
-
-
-def number_text(count: int) -> str:
-    """A whole number, with thin gaps for thousands."""
-    return f"{count:,}".replace(",", " ")
 
 
 def size_text(size: float) -> str:

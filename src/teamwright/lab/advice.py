@@ -1,6 +1,7 @@
 """Advice on the shape of a team for some work, which may be one agent, with the numbers it rests on and how sure it is.
 
 Published findings come first; runs of one's own outweigh them by a plain rule, n runs against those of `PRIOR_RUNS`.
+How often a shape is right is known only from runs in which somebody judged: others make no advice surer.
 """
 
 from __future__ import annotations
@@ -16,26 +17,25 @@ from teamwright.errors import UsageError
 from teamwright.lab.calibration import FITTED, Calibration, Fit
 from teamwright.lab.members import declared_behaviour
 from teamwright.lab.priors import CENTRAL, Prior, change_by_team, priors
-from teamwright.lab.shapes import TOPOLOGY_NAMES, steps_of
+from teamwright.lab.shapes import average_tokens, spec_of, steps_of
+from teamwright.planning.diagnostics import critical_path
 from teamwright.planning.formulas import BEST_PASS_RATE, score
-from teamwright.planning.graph import Graph
-from teamwright.planning.planner import nodes_of
+from teamwright.planning.graph import Graph, Node
 from teamwright.planning.profiles import (
     PREFERENCES,
     TOPOLOGIES,
+    TOPOLOGY_NAMES,
     WORKLOADS,
     BudgetLevel,
     Preference,
-    Protocol,
     Topology,
     TopologyProfile,
     Workload,
 )
 from teamwright.planning.topology import EvaluationSettings, evaluate_topology
-from teamwright.strategies.protocol import share_of
+from teamwright.teams.auto import settings_of
 from teamwright.teams.team import Team, require_team
 from teamwright.values.frozen import Record
-from teamwright.values.plan import Step
 
 PRIOR_RUNS = 10
 """Published findings count as much as so many runs of one's own."""
@@ -61,7 +61,10 @@ class Work(Record, frozen=True):
 
 
 class ShapeFigures(Record, frozen=True):
-    """One shape on this work. `own_runs` outweigh what was published by `weight`."""
+    """One shape on this work. `own_runs` outweigh what was published by `weight`.
+
+    `judged` is how many of their steps somebody judged: without any they say nothing of the pass rate.
+    """
 
     topology: Topology
     score: float
@@ -70,10 +73,11 @@ class ShapeFigures(Record, frozen=True):
     seconds: float
     own_runs: int
     weight: float
+    judged: int
 
 
 class Confidence(Record, frozen=True):
-    """How sure the advice is: by its lead over the next shape, and by how much it rests on runs of one's own."""
+    """How sure the advice is: by its lead over the next shape, and by how much it rests on judged runs of one's own."""
 
     level: Level
     value: float
@@ -124,23 +128,22 @@ def advise(
     *,
     profile: Calibration | None = None,
     divisible: float | None = None,
-    budget: BudgetLevel = "medium",
+    budget: BudgetLevel | None = None,
     workload: Workload = "mixed",
     recommend: Preference = "balanced",
 ) -> Advice:
-    """Say which shape to use for a team's work; `divisible` is the share of it that can be divided, if one knows."""
+    """Say which shape to use for a team's work; `divisible` is the share of it that can be divided, if one knows.
+
+    Without a `budget` it is the one that the team says for its handoffs, else medium.
+    """
     if divisible is not None and not 0 <= divisible <= 1:
         raise UsageError(f"divisible is {divisible:g}, expected a number from 0 to 1.")
     made = require_team(team)
     work = work_of(made, divisible, profile)
-    settings = EvaluationSettings(
-        tasks=work.steps,
-        average_tokens=work.average_tokens,
-        budget=budget,
-        workload=workload,
-        protocol=_protocol(made),
-        recommendation=recommend,
+    usual = EvaluationSettings(
+        tasks=work.steps, average_tokens=work.average_tokens, workload=workload, recommendation=recommend
     )
+    settings = settings_of(spec_of(made), usual, budget)
     fits = profile.topologies if profile else {}
     alone = _alone(made, fits.get("single"), settings)
     shapes = _scored([_figures(one, fits.get(one), work, settings, alone) for one in TOPOLOGY_NAMES], recommend)
@@ -174,16 +177,8 @@ def work_of(team: Team, divisible: float | None = None, profile: Calibration | N
     else:
         share, known = UNKNOWN_SHARE, "not known beforehand: say it with --divisible"
     longest = chain if chain is not None and divisible is None else round(many - share * (many - 1))
-    tokens = [int(cast("int", step.get("execution_tokens", 0))) for step in steps]
-    usual = profile.average_tokens if profile and profile.average_tokens else USUAL_TASK
-    average = round(sum(tokens) / len(tokens)) if tokens and sum(tokens) else usual
+    average = average_tokens(steps) or (profile.average_tokens if profile else None) or USUAL_TASK
     return Work(steps=many, longest_chain=longest, divisible=round(share, 4), average_tokens=average, known=known)
-
-
-def _protocol(team: Team) -> Protocol:
-    """How members would tell each other things: as the team says, else as topologies do by themselves."""
-    share = team.settings.share
-    return "transcript" if share != "a2a_lite" and share != share_of(team.strategy) else "a2a_lite"
 
 
 def own_weight(runs: int) -> float:
@@ -242,6 +237,7 @@ def _figures(
         seconds=round(seconds, 2),
         own_runs=runs,
         weight=round(own_weight(runs), 4),
+        judged=fit.judged if fit else 0,
     )
 
 
@@ -274,9 +270,9 @@ def _choice(shapes: Sequence[ShapeFigures]) -> tuple[ShapeFigures, list[str]]:
 
 
 def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures) -> Confidence:
-    """Half by the lead over the next shape, half by the weight of own runs of the two."""
+    """Half by the lead over the next shape, half by the weight of own runs of the two in which somebody judged."""
     other = next(one for one in shapes if one is not chosen)
-    margin, weight = chosen.score - other.score, min(chosen.weight, other.weight)
+    margin, weight = chosen.score - other.score, min(one.weight if one.judged else 0.0 for one in (chosen, other))
     value = round(0.5 * min(1.0, max(0.0, margin) / CLEARLY_AHEAD) + 0.5 * weight, 2)
     level: Level = "high" if value >= 0.67 else "medium" if value >= 0.34 else "low"
     own = min(chosen.own_runs, other.own_runs)
@@ -296,13 +292,20 @@ def _reasons(work: Work, shapes: Sequence[ShapeFigures], chosen: ShapeFigures, a
     ]
     if chosen is not single and other is not single:
         said.append(_cost(single))
-    runs = ", ".join(f"{one.topology} {one.own_runs}" for one in shapes if one.own_runs)
-    said.append(
-        f"your own runs ({runs}) count n of n + {PRIOR_RUNS}, published findings the rest"
-        if runs
-        else "there are no runs of yours to go by: all of it rests on the model and on published findings"
-    )
-    return tuple(said)
+    return (*said, _own(shapes))
+
+
+def _own(shapes: Sequence[ShapeFigures]) -> str:
+    """What own runs have to say in it."""
+    seen = [one for one in shapes if one.own_runs]
+    if not seen:
+        return "there are no runs of yours to go by: all of it rests on the model and on published findings"
+    runs = ", ".join(f"{one.topology} {one.own_runs}" for one in seen)
+    told = f"your own runs ({runs}) count n of n + {PRIOR_RUNS}, published findings the rest"
+    unjudged = ", ".join(one.topology for one in seen if not one.judged)
+    if not unjudged:
+        return told
+    return f"{told}; those of {unjudged} in tokens and time alone, since nobody judged a step there"
 
 
 def _cost(shape: ShapeFigures) -> str:
@@ -311,9 +314,5 @@ def _cost(shape: ShapeFigures) -> str:
 
 def _longest_chain(steps: Sequence[dict[str, JsonValue]]) -> int:
     """How many steps of the longest chain stand on each other."""
-    needs = {str(step["id"]): [str(one) for one in cast("Sequence[str]", step.get("needs") or ())] for step in steps}
-    graph = Graph.of(nodes_of([Step(id=name, needs=tuple(above)) for name, above in needs.items()]))
-    depth: dict[str, int] = {}
-    for name in graph.order:
-        depth[name] = 1 + max((depth[need] for need in graph.needs[name]), default=0)
-    return max(depth.values())
+    graph = Graph.of([Node(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps])
+    return len(critical_path(graph.order, graph.needs))

@@ -13,15 +13,16 @@ from operator import index
 from typing import TypedDict, cast, get_args
 
 from teamwright.errors import UsageError
-from teamwright.lab.options import BUDGET_LEVELS, TOPOLOGY_NAMES, bounds, expected, inputs_of, refusal
-from teamwright.lab.tables import number
+from teamwright.lab.options import BUDGET_LEVELS, bounds, expected, inputs_of, refusal
+from teamwright.lab.tables import number_text
 from teamwright.planning.profiles import (
-    ALIASES,
+    TOPOLOGY_NAMES,
     BudgetLevel,
     Degradation,
     Protocol,
     Topology,
     Workload,
+    plain_topology,
 )
 from teamwright.planning.topology import EvaluationSettings
 
@@ -116,7 +117,7 @@ def axes_from(dimensions: Dimensions) -> Axes:
     axes = Axes(**found)  # pyright: ignore[reportArgumentType] - each value was checked against its dimension
     if axes.cells > MOST_CELLS:
         raise UsageError(
-            f"A sweep of {number(axes.cells)} cells is too large, expected at most {number(MOST_CELLS)}:"
+            f"A sweep of {number_text(axes.cells)} cells is too large, expected at most {number_text(MOST_CELLS)}:"
             f" take fewer values of {', '.join(axes.swept)}."
         )
     return axes
@@ -127,7 +128,7 @@ def _words(name: str, given: Words) -> tuple[str, ...]:
     names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
     if names == ["all"]:
         return known
-    read = tuple(ALIASES.get(one, one) if name == "topology" else one for one in names)
+    read = tuple(cast("str", plain_topology(one)) if name == "topology" else one for one in names)
     wrong = [one for one in read if one not in known]
     if wrong or not read:
         shown = wrong[0] if wrong else ""
@@ -164,5 +165,6 @@ def _range(name: str, part: str) -> Iterable[int]:
     if not values or values[0] < low or values[-1] > high:
         raise UsageError(refusal(name, part))
     if len(values) > MOST_CELLS:
-        raise UsageError(f"{name} {part!r} has {number(len(values))} values, expected at most {number(MOST_CELLS)}.")
+        many, most = number_text(len(values)), number_text(MOST_CELLS)
+        raise UsageError(f"{name} {part!r} has {many} values, expected at most {most}.")
     return values

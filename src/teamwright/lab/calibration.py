@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import Field, JsonValue
 
-from teamwright.lab.learning import Learnt
+from teamwright.lab.members import Learnt
 from teamwright.lab.observations import Observation
 from teamwright.planning.formulas import MOST_CACHED
 from teamwright.planning.profiles import (
@@ -37,7 +37,8 @@ FITTED = ("execution", "pass_rate", "cache", "messages", "summary", "seconds_per
 class Fit(Value):
     """The numbers of one topology as runs of one's own have them; `None` where these say nothing about one.
 
-    `judged` is how many steps somebody judged: a pass rate without any only says that steps were completed.
+    `judged` is how many steps somebody judged, none in what runs say by themselves: a pass rate without any only says
+    that steps were completed.
     """
 
     runs: int = Field(ge=1)
@@ -147,11 +148,10 @@ def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSetting
     plain = TOPOLOGIES[topology]._replace(execution=1.0, messages=1.0, summary=1.0)
     expected = [predicted(topology, plain, one, kind) for one in whole]
     messages = sum(one.messages for one in whole)
-    seconds = _seconds(whole, expected, kind)
+    seconds = _seconds(whole, expected, kind, plain.seconds_per_message)
     return Fit(
         runs=len(runs),
         steps=sum(one.steps for one in runs),
-        judged=sum(one.passed - one.assumed for one in runs),
         execution=_ratio(sum(one.execution for one in whole), sum(one.execution_tokens for one in expected)),
         pass_rate=_pass_rate(runs, kind),
         cache=_cache(whole),
@@ -204,8 +204,8 @@ def _figure(evaluation: Evaluation, figure: str) -> float:
 def _pass_rate(runs: Sequence[Observation], kind: EvaluationSettings) -> float | None:
     """The rate without what the kind of work and the protocol bring, since the model adds those again."""
     steps, passed = sum(one.steps for one in runs), sum(one.passed for one in runs)
-    if passed == steps == sum(one.assumed for one in runs):
-        return None  # nothing failed and nobody judged: that says nothing
+    if passed == steps:
+        return None  # nothing failed, and nothing judges steps yet: that says nothing
     brought = BUDGETS[kind.budget].quality + WORKLOADS[kind.workload].quality
     protocols = sum(PROTOCOLS[one.protocol].quality * one.steps for one in runs) / steps
     return round(passed / steps - brought - protocols, DIGITS)
@@ -231,9 +231,12 @@ def _summary(runs: Sequence[Observation], expected: Sequence[Evaluation]) -> flo
 
 
 def _seconds(
-    runs: Sequence[Observation], expected: Sequence[Evaluation], kind: EvaluationSettings
+    runs: Sequence[Observation], expected: Sequence[Evaluation], kind: EvaluationSettings, usual: float
 ) -> tuple[float | None, float | None]:
-    """Seconds per task and per message by least squares; per task alone where runs can't tell the two apart."""
+    """Seconds per task and per message by least squares; per task alone where runs can't tell the two apart.
+
+    A message is then taken to need the usual time.
+    """
     latency = WORKLOADS[kind.workload].latency
     tasks = [run.tasks / one.parallelism * latency for run, one in zip(runs, expected, strict=True)]
     messages = [float(run.messages) for run in runs]
@@ -247,7 +250,6 @@ def _seconds(
         both = (ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant
         if min(both) >= 0:
             return round(both[0], DIGITS), round(both[1], DIGITS)
-    usual = TopologyProfile(1, 1.0, 1.0, 0.0, 0, 0).seconds_per_message
     return round(max(0.0, (ay - usual * ab) / aa), DIGITS), None
 
 

@@ -6,12 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import Field
-
-from teamwright.lab.members import RIGHT, WRONG
+from teamwright.lab.members import RIGHT, WRONG, Learnt
 from teamwright.runtime.kpis import TurnFigures, turns_of
 from teamwright.values.events import AgentCalled, AgentCallFailed, AgentReturned, Event
-from teamwright.values.frozen import Value
 from teamwright.values.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns import Purpose
 
@@ -19,13 +16,6 @@ MOST_VALUES = 200
 """Values that are kept of a distribution: of more, as many in even distances by rank."""
 KINDS = {"rate_limit": "rate_limit", "timeout": "timeout"}
 """Failures that a simulation tells apart; any other is an error."""
-
-
-class Learnt(Value):
-    """How members behave by name, and all together, for those of whom nothing is known."""
-
-    members: dict[str, Simulation] = {}
-    everybody: Simulation | None = Field(default=None)
 
 
 @dataclass(slots=True)

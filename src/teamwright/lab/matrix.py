@@ -72,8 +72,11 @@ class Sweep:
 
     def write_csv(self, file: str | Path) -> None:
         """Write all cells to a file as comma-separated values."""
-        with Path(file).open("w", encoding="utf-8", newline="") as out:
-            out.writelines(self.csv())
+        try:
+            with Path(file).open("w", encoding="utf-8", newline="") as out:
+                out.writelines(self.csv())
+        except OSError as error:
+            raise UsageError(f"{str(file)!r} can't be written: {error.strerror}; name another file.") from error
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: `inputs`, `cells` and `results`, a row for each cell."""
@@ -122,7 +125,7 @@ def sweep(
     """
     common = {name: value for name, value in options.items() if name in COMMON}
     settings = settings_from(cast("Options", common))
-    axes = axes_from(cast("Dimensions", {name: value for name, value in options.items() if name not in COMMON}))
+    axes = sweep_axes(options)
     if vectorised is None:
         vectorised = has_numpy()
     elif vectorised and not has_numpy():
@@ -132,6 +135,11 @@ def sweep(
     from teamwright.lab.grid import grid_cells
 
     return Sweep(settings, grid_cells(axes, settings, profiles), vectorised=True)
+
+
+def sweep_axes(options: SweepOptions) -> Axes:
+    """The dimensions that the options of a sweep mean, before anything is computed."""
+    return axes_from(cast("Dimensions", {name: value for name, value in options.items() if name not in COMMON}))
 
 
 def has_numpy() -> bool:

@@ -6,6 +6,7 @@ the order. Nobody is called, and time passes on the event loop's clock alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceErro
 from teamwright.lab.answers import CHARACTERS_PER_TOKEN, MadeUp, filled
 from teamwright.teams.team import Team
 from teamwright.values.events import EffectKind
+from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, Pace, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
@@ -226,16 +228,22 @@ def declared_behaviour(team: Team) -> dict[str, Simulation]:
     return {name: spec.simulation for name, spec in given.items() if spec.simulation is not None}
 
 
+class Learnt(Value):
+    """How members behave by past runs: each by name, and all together, for those of whom nothing is known."""
+
+    members: dict[str, Simulation] = {}
+    everybody: Simulation | None = None
+
+
+NOTHING_LEARNT = Learnt()
+
+
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who plays whom. `learnt` is what past runs say of members by name, and outweighs what is declared.
+    """Who plays whom. What is learnt of a member outweighs what is declared."""
 
-    `everybody` is what they say of all members together, for those of whom nothing is known.
-    """
-
-    declared: dict[str, Simulation]
-    learnt: dict[str, Simulation]
-    everybody: Simulation | None = None
+    declared: Mapping[str, Simulation]
+    learnt: Learnt = NOTHING_LEARNT
 
     def team(self, team: Team, around: Simulation | None = None) -> Team:
         """The same team with simulated members. People agree at once, so nothing waits for them."""
@@ -262,9 +270,9 @@ class Cast:
         return stand_in
 
     def _stand_in(self, agent: Agent, usual: Simulation | None) -> SimulatedAgent:
-        declared, learnt = self.declared.get(agent.name), self.learnt.get(agent.name)
+        declared, learnt = self.declared.get(agent.name), self.learnt.members.get(agent.name)
         function = agent.kind == "function"
-        simulation = USUAL_FUNCTION if function else over(usual, over(self.everybody, USUAL_MEMBER))
+        simulation = USUAL_FUNCTION if function else over(usual, over(self.learnt.everybody, USUAL_MEMBER))
         simulation = over(learnt, over(declared, simulation))
         spec: AgentSpec = getattr(agent, "spec", None) or AgentSpec()
         ends: bool = getattr(agent, "can_terminate", False)

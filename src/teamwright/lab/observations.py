@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
-from teamwright.lab.learning import Learnt, learn
+from teamwright.lab.learning import learn
+from teamwright.lab.members import Learnt
 from teamwright.lab.plays import messages_in
-from teamwright.lab.shapes import STEPS, TOPOLOGY_NAMES
-from teamwright.planning.profiles import Protocol, Topology
+from teamwright.lab.shapes import average_tokens
+from teamwright.planning.profiles import TOPOLOGY_NAMES, Protocol, Topology
 from teamwright.runtime.kpis import kpis_of, turns_of
+from teamwright.strategies.planned import STEPS
 from teamwright.values.events import Event, RunEnded, RunStarted, TeamPlanned, TeamStarted
 from teamwright.values.results import FINAL
 from teamwright.values.specs import Source
@@ -39,7 +40,6 @@ class Observation:
     cached: int
     steps: int
     passed: int
-    assumed: int
     seconds: float
     rounds: int | None = None
     whole: bool = True
@@ -115,7 +115,6 @@ async def _observation(
         cached=ended.usage.cached_tokens,
         steps=kpis.steps,
         passed=kpis.passed,
-        assumed=kpis.assumed,
         seconds=kpis.seconds,
         rounds=planned.rounds if planned else None,
         whole=kpis.status in WHOLE,
@@ -137,7 +136,4 @@ async def _planned(journal: Journal, events: Sequence[Event]) -> int | None:
     source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
     team = source.manifest.teams.get(source.team)
     steps = team.options.get(STEPS) if team else None
-    if not isinstance(steps, list):
-        return None
-    tokens = [int(cast("int", one.get("execution_tokens", 0))) for one in steps if isinstance(one, dict)]
-    return round(sum(tokens) / len(tokens)) or None if tokens else None
+    return average_tokens(steps) if isinstance(steps, list) else None

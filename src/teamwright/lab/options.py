@@ -15,21 +15,20 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.errors import UsageError
 from teamwright.planning.profiles import (
-    ALIASES,
+    TOPOLOGY_NAMES,
     BudgetLevel,
     Degradation,
     Preference,
     Protocol,
-    Topology,
     Workload,
 )
 from teamwright.planning.topology import EvaluationSettings, Gates
+from teamwright.values.names import SHORT_NAMES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 BUDGET_LEVELS: tuple[BudgetLevel, ...] = get_args(BudgetLevel)
-TOPOLOGY_NAMES: tuple[Topology, ...] = get_args(Topology)
 
 FIELDS: Mapping[str, str] = {
     "budget": "budget",
@@ -91,7 +90,7 @@ def inputs_of(settings: EvaluationSettings) -> dict[str, JsonValue]:
 def expected(name: str) -> str:
     """What an option may be: a list of values, or a range."""
     if name == "topologies":
-        return f"{_either(TOPOLOGY_NAMES)} (or {', '.join(ALIASES)})"
+        return f"{_either(TOPOLOGY_NAMES)} (or {', '.join(SHORT_NAMES)})"
     field = _field(name)
     if get_origin(field.annotation) is Literal:
         return _either(get_args(field.annotation))

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from teamwright.errors import UsageError
-from teamwright.lab.learning import Learnt
-from teamwright.lab.members import Cast
+from teamwright.lab.members import Cast, Learnt
 from teamwright.lab.plays import OWN, Play, SimulatedRun, declared_team
-from teamwright.lab.shapes import in_topology, topology_named
+from teamwright.lab.shapes import in_topology
+from teamwright.planning.profiles import topology_named
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits
 from teamwright.values.simulation import Simulation
@@ -47,8 +47,7 @@ class Order(Value):
         team = declared_team(self.source)
         if self.shape != OWN:
             team = in_topology(team, topology_named(self.shape))
-        cast = Cast(self.declared, dict(self.learnt.members), self.learnt.everybody)
-        return Play(team, self.task, self.seed, cast, self.limits)
+        return Play(team, self.task, self.seed, Cast(self.declared, self.learnt), self.limits)
 
 
 class Piece(NamedTuple):
@@ -131,14 +130,13 @@ def _orders(plays: Sequence[Play], shapes: Sequence[str]) -> dict[str, Order] | 
         source = plays[0].team.declared
         if source is None:
             return None
-        learnt = Learnt(members=play.cast.learnt, everybody=play.cast.everybody)
         orders[shape] = Order(
             source=source,
             shape=shape,
             task=play.task,
             seed=play.seed,
-            declared=play.cast.declared,
-            learnt=learnt,
+            declared=dict(play.cast.declared),
+            learnt=play.cast.learnt,
             limits=play.limits,
         )
     return orders

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast, get_args
+from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.errors import ManifestError, UnknownName, UsageError
-from teamwright.planning.profiles import ALIASES, Topology
+from teamwright.errors import ManifestError, UsageError
+from teamwright.planning.profiles import Topology
 from teamwright.strategies.options import names_in
+from teamwright.strategies.planned import STEPS
 from teamwright.strategies.protocol import Settings, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.team import Team
+from teamwright.values.specs import TeamSpec
 
-TOPOLOGY_NAMES: tuple[Topology, ...] = get_args(Topology)
-STEPS = "steps"
 ONE_AFTER_ANOTHER = frozenset(("sequential", "round_robin"))
-
-
-def topology_named(name: str) -> Topology:
-    """The topology that is meant, by its name or its short name."""
-    plain = name.strip().replace("-", "_")
-    found = ALIASES.get(plain, plain)
-    if found not in TOPOLOGY_NAMES:
-        raise UnknownName("topology", name, [*TOPOLOGY_NAMES, *ALIASES])
-    return found
 
 
 def in_topology(team: Team, topology: Topology) -> Team:
@@ -51,7 +42,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
             helpers=[one for one in team.helpers if one.name in named],
             strategy=strategy,
             description=team.description,
-            share=None if settings.share == share_of(team.strategy) else settings.share,
+            share=spec_of(team).share,
             handoff=settings.handoff,
             limits=team.limits,
             options=options,
@@ -62,12 +53,25 @@ def in_topology(team: Team, topology: Topology) -> Team:
         raise UsageError(f"the team does not fit {topology!r}: {error}") from error
 
 
+def spec_of(team: Team) -> TeamSpec:
+    """The team as it was written; of one made in Python, without the way of sharing that its strategy has by itself."""
+    declared = team.declared.manifest.teams.get(team.declared.team) if team.declared else None
+    said = team.settings.share != share_of(team.strategy)
+    return declared or (team.spec if said else team.spec.model_copy(update={"share": None}))
+
+
 def steps_of(team: Team) -> Sequence[dict[str, JsonValue]]:
     """The steps of a team where they are known beforehand; else nothing."""
     try:
         return _steps(team)
     except UsageError:
         return ()
+
+
+def average_tokens(steps: Iterable[JsonValue]) -> int | None:
+    """What steps are expected to take, on average; nothing where none says so."""
+    tokens = [int(cast("int", one.get("execution_tokens", 0))) for one in steps if isinstance(one, dict)]
+    return round(sum(tokens) / len(tokens)) or None if tokens else None
 
 
 def _steps(team: Team) -> list[dict[str, JsonValue]]:

@@ -14,13 +14,12 @@ from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError
-from teamwright.lab.learning import Learnt
-from teamwright.lab.members import Cast, declared_behaviour
+from teamwright.lab.members import NOTHING_LEARNT, Cast, Learnt, declared_behaviour
 from teamwright.lab.paths import Bottleneck, CommonPath, bottleneck, common_path
 from teamwright.lab.plays import OWN, Play, SimulatedRun
 from teamwright.lab.processes import Progress, simulated_runs
-from teamwright.lab.shapes import in_topology, topology_named
-from teamwright.planning.profiles import Topology
+from teamwright.lab.shapes import in_topology
+from teamwright.planning.profiles import Topology, topology_named
 from teamwright.runtime.kpis import Kpis
 from teamwright.teams.team import Team, require_team
 from teamwright.values.frozen import Record
@@ -127,7 +126,8 @@ def simulate(
 
     made = require_team(team)
     shapes, missing = _shapes(made, topologies)
-    plays = [Play(one, task, seed, _cast(made, members, learnt), limits) for one in shapes.values()]
+    cast = Cast({**declared_behaviour(made), **(members or {})}, learnt or NOTHING_LEARNT)
+    plays = [Play(one, task, seed, cast, limits) for one in shapes.values()]
     found = simulated_runs(plays, list(shapes), runs, jobs, progress)
     figures = [summed_up(name, play.team.strategy.name, found[name]) for name, play in zip(shapes, plays, strict=True)]
     return SimulationReport(made.name, task, runs, seed, tuple(figures), missing, _notes(made))
@@ -176,11 +176,6 @@ def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dic
         except UsageError as error:
             missing[name] = str(error)
     return shapes, missing
-
-
-def _cast(team: Team, members: Mapping[str, Simulation] | None, learnt: Learnt | None) -> Cast:
-    declared = {**declared_behaviour(team), **(members or {})}
-    return Cast(declared, dict(learnt.members) if learnt else {}, learnt.everybody if learnt else None)
 
 
 def _notes(team: Team) -> tuple[str, ...]:

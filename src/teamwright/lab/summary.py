@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, cast
 
-from teamwright.lab.tables import NOTHING, Table, counted, number
+from teamwright.lab.tables import NOTHING, Table, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.lab.matrix import Sweep
@@ -56,7 +56,7 @@ def _rows(sweep: Sweep, name: str) -> Iterator[tuple[str, ...]]:
 
 
 def _figures(tokens: float, ratio: float, passes: float, time: float, gates: float) -> tuple[str, ...]:
-    return number(tokens), f"{ratio:.1%}", f"{passes:.1%}", f"{time:.1f} s", f"{gates:.0%}"
+    return number_text(round(tokens)), f"{ratio:.1%}", f"{passes:.1%}", f"{time:.1f} s", f"{gates:.0%}"
 
 
 def _recommended(sweep: Sweep, name: str) -> list[str]:
@@ -82,7 +82,7 @@ def _head(sweep: Sweep) -> str:
     axes = sweep.axes
     sizes = " × ".join(f"{len(axes.values(name))} {name}" for name in axes.swept)
     fixed = ", ".join(f"{name} {axes.values(name)[0]}" for name in axes.__dataclass_fields__ if name not in axes.swept)
-    return counted(len(sweep), "cell") + (f": {sizes}" if sizes else "") + (f" ({fixed})" if fixed else "")
+    return count_text(len(sweep), "cell") + (f": {sizes}" if sizes else "") + (f" ({fixed})" if fixed else "")
 
 
 def _choices(sweep: Sweep) -> str:
@@ -92,5 +92,5 @@ def _choices(sweep: Sweep) -> str:
     shares = zip(axes.topology, sweep.cells.means("recommended", ("topology",)), strict=True)
     ranked = sorted(((share or 0.0, topology) for topology, share in shares), key=lambda one: -one[0])
     named = ", ".join(f"{topology} in {share:.1%}" for share, topology in ranked if share)
-    combinations = counted(len(sweep) // len(axes.topology), "combination")
+    combinations = count_text(len(sweep) // len(axes.topology), "combination")
     return f"{passing:.1%} of the cells pass their gates. Of {combinations}, recommended: {named}."

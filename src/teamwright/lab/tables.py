@@ -39,14 +39,14 @@ class Table:
         return f'<{kind} style="text-align: {side}">{escape(text)}</{kind}>'
 
 
-def number(value: float) -> str:
-    """A whole number with gaps for thousands."""
-    return f"{value:,.0f}".replace(",", " ")
+def number_text(count: int) -> str:
+    """A whole number, with gaps for thousands."""
+    return f"{count:,}".replace(",", " ")
 
 
-def counted(count: int, word: str) -> str:
-    """A number with its noun."""
-    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+def count_text(count: int, word: str) -> str:
+    """A number with its noun: 1 token, 2 tokens, 12 345 tokens."""
+    return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

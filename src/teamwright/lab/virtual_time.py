@@ -10,6 +10,7 @@ import asyncio
 import selectors
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import override
@@ -101,7 +102,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run to the end on a clock of its own that begins at zero, and return what came of it."""
+    """Run to the end on a clock of its own that begins at zero, and return what came of it.
+
+    Where a loop runs already, as in a notebook, it waits while a thread of its own does the work.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return _run_here(main)
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(_run_here, main).result()
+
+
+def _run_here(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main())
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from teamwright.lab.tables import NOTHING, Table, counted, listed, number
+from teamwright.lab.tables import NOTHING, Table, count_text, listed, number_text
 
 if TYPE_CHECKING:
     from teamwright.lab.comparison import Change, Comparison, Difference
@@ -91,7 +91,7 @@ def _compared(row: Difference) -> tuple[str, ...]:
     tokens = figures["total_tokens"]
     return (
         row.topology,
-        _both(tokens, number),
+        _both(tokens, lambda value: number_text(round(value))),
         f"{tokens.difference / tokens.first:+.1%}",
         _both(figures["coordination_ratio"], lambda value: f"{value:.1%}"),
         _both(figures["estimated_pass_rate"], lambda value: f"{value * 100:.4g}%"),
@@ -113,8 +113,8 @@ def report_line(report: Report) -> str:
 def work_line(settings: EvaluationSettings) -> str:
     """How much work there is, and of which kind."""
     return (
-        f"{counted(settings.tasks, 'task')} of about {counted(settings.average_tokens, 'token')},"
-        f" {counted(settings.rounds, 'round')}, {settings.workload} work"
+        f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
+        f" {count_text(settings.rounds, 'round')}, {settings.workload} work"
     )
 
 
@@ -185,7 +185,7 @@ def _cells(row: Row, score: str) -> tuple[str, ...]:
     return (
         row.topology,
         str(row.participants),
-        number(row.total_tokens),
+        number_text(row.total_tokens),
         f"{row.coordination_ratio:.2%}",
         f"{row.estimated_pass_rate * 100:.4g}%",
         f"{row.estimated_p95_latency_s:.1f} s",

@@ -14,7 +14,7 @@ from teamwright.planning.allotment import allot
 from teamwright.planning.batches import batches
 from teamwright.planning.graph import Fault, Graph, Node, faults
 from teamwright.planning.overlaps import contended
-from teamwright.planning.schedule import Batch, Schedule
+from teamwright.planning.schedule import Batch, Schedule, locks_of
 from teamwright.values.bulk import collection_paused
 from teamwright.values.frozen import Value
 from teamwright.values.names import NAME, suggest_name
@@ -42,11 +42,10 @@ def make_schedule(plan: Plan, settings: PlannerSettings = USUAL) -> Schedule:
     tokens = {budget.task: budget.tokens for budget in budgets}
     steps = {step.id: step for step in plan.steps}
     order = graph.order
-    owns = [steps[id_].owns for id_ in order]
     made: list[Batch] = []
-    for places in batches(graph, contended(owns), settings.max_parallel):
+    for places in batches(graph, contended([steps[id_].owns for id_ in order]), settings.max_parallel):
         tasks = tuple([order[place] for place in places])
-        locks = tuple(sorted(set[str]().union(*[owns[place] for place in places])))
+        locks = locks_of([steps[task] for task in tasks])
         made.append(Batch(index=len(made), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks])))
     return Schedule(
         order=tuple(order), batches=tuple(made), budgets=budgets, total_tokens=sum(batch.tokens for batch in made)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from teamwright.errors import UnknownName
 from teamwright.values.envelope import BudgetLevel
+from teamwright.values.names import SHORT_NAMES, plain_strategy_name
 
 Topology = Literal["single", "lead_subagent", "star_team", "mesh_team"]
 Workload = Literal["implementation", "debugging", "research", "mixed"]
@@ -14,8 +16,21 @@ Degradation = Literal["none", "auto", "aggressive"]
 Preference = Literal["balanced", "cost", "quality"]
 ModelTier = Literal["primary", "economy"]
 
-ALIASES: Mapping[str, Topology] = {"lead": "lead_subagent", "star": "star_team", "mesh": "mesh_team"}
-"""Short names that are taken on input."""
+TOPOLOGY_NAMES: tuple[Topology, ...] = get_args(Topology)
+
+
+def plain_topology(name: object) -> object:
+    """The topology that a name means, be it short or written with `-`; what means none stays as it is."""
+    plain = plain_strategy_name(name) if isinstance(name, str) else name
+    return plain if plain in TOPOLOGY_NAMES else name
+
+
+def topology_named(name: str) -> Topology:
+    """The topology that is meant, by its name or its short name."""
+    found = plain_topology(name)
+    if found not in TOPOLOGY_NAMES:
+        raise UnknownName("topology", name, [*TOPOLOGY_NAMES, *SHORT_NAMES])
+    return found
 
 
 class TopologyProfile(NamedTuple):

@@ -15,7 +15,6 @@ from pydantic import BeforeValidator, Field, JsonValue
 from teamwright.planning.formulas import Bounds, Work, figures, kept, score
 from teamwright.planning.planner import PlannerSettings
 from teamwright.planning.profiles import (
-    ALIASES,
     BUDGETS,
     DEGRADATIONS,
     PREFERENCES,
@@ -33,13 +32,14 @@ from teamwright.planning.profiles import (
     TopologyProfile,
     TopologyProfiles,
     Workload,
+    plain_topology,
 )
 from teamwright.values.frozen import Record, Value
 from teamwright.values.plan import Plan
 
 MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
 
-TopologyName = Annotated[Topology, BeforeValidator(lambda name: ALIASES.get(name, name))]
+TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 
 
 class Gates(Value):

@@ -8,13 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from pydantic import JsonValue
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from teamwright.agents.approval import decided
+from teamwright.agents.approval import REJECTED, Draft, decided, edited_text
 from teamwright.agents.protocol import Agent
-from teamwright.agents.schema import with_data, with_welcome_data
-from teamwright.errors import AgentError
 from teamwright.values.approvals import Approve, approval
 from teamwright.values.messages import Message, digest
 from teamwright.values.people import Answer, Question
@@ -23,7 +20,6 @@ from teamwright.values.turns import Failure, Reply, Turn
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
 
-REJECTED = "rejected"
 BEFORE, AFTER = "approve-before", "approve-after"
 NOWHERE = Approve()
 
@@ -54,7 +50,7 @@ class Gate:
         if self._before:
             self._before = False
             question = approval(f"May {self._member.name!r} begin with this task?", turn.task, about=turn.digest)
-            decision = await decided(self._ask, question, f"{self._place}/{BEFORE}", _text)
+            decision = await decided(self._ask, question, f"{self._place}/{BEFORE}", edited_text)
             if not decision.agreed:
                 self.refusal = self._refused(f"It was not to begin: {decision.reason}")
             elif decision.edited is not None:
@@ -71,7 +67,8 @@ class Gate:
         async def ask(question: Question, place: str) -> Answer:
             return await child.ask_person_at(child.claim(place), question)
 
-        decision = await decided(ask, question, AFTER, lambda data: self._edited(reply, _text(data)))
+        draft = Draft(reply, self._member, self._turn.output_schema if self._turn else None)
+        decision = await decided(ask, question, AFTER, draft.edited)
         if decision.agreed:
             return decision.edited or reply
         # What was said on the way to the answer stands; the answer itself does not.
@@ -80,33 +77,8 @@ class Gate:
     async def _ask(self, question: Question, place: str) -> Answer:
         return await self._context.ask_person_at(place, question)
 
-    def _edited(self, reply: Reply, text: str) -> Reply:
-        """The reply with another text; whatever shape its data must have, the text has to have it."""
-        *before, last = reply.messages or (Message(name=self._member.name, content=""),)
-        edited = reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
-        schema = getattr(getattr(self._member, "spec", None), "output_schema", None)
-        if schema is not None:
-            return with_data(edited, schema, "The edited reply")
-        if reply.data is not None:
-            return edited.changed(data=_data(text))
-        return with_welcome_data(edited, self._turn.output_schema if self._turn else None)
-
     def _refused(self, why: str, messages: tuple[Message, ...] = ()) -> Failure:
         return Failure(member=self._member.name, error=REJECTED, message=why, messages=messages)
-
-
-def _text(data: JsonValue) -> str:
-    if not isinstance(data, str):
-        raise AgentError("an edit must be a text")
-    return data
-
-
-def _data(text: str) -> JsonValue:
-    """The data of a reply that had some, as it is after an edit; none, where the text is no JSON."""
-    try:
-        return from_json(text)
-    except ValueError:
-        return None
 
 
 def _digest(reply: Reply) -> str:

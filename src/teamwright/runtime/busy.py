@@ -3,49 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from teamwright.values.events import Event
+from teamwright.values.events import Event, RunPaused, RunResumed, RunStarted
 
 Span = tuple[float, float]
+TURNS = (RunStarted, RunResumed, RunPaused)
+"""What begins and ends the time with a driver; a driver that crashed was there until its last event."""
 
 
 class Driving:
-    """The times in which a run had a driver. What a fork took over was driven too, in the run that it comes from."""
+    """The times in which a run had a driver. What a fork took over was driven too, in the run that it comes from.
+
+    `last` is the latest time of an event of the present driver or, while `copying`, of the run that a fork comes from.
+    The last of the `spans` goes on up to there while there is a driver.
+    """
+
+    __slots__ = ("_before", "_resting", "copying", "last", "spans")
 
     def __init__(self) -> None:
-        self._spans: list[Span] = []
-        self._before: Span | None = None
-        self._last_copied = 0
+        self.last = 0.0
+        self.spans: list[Span] = []
+        self._before = -inf
         self._resting = True
+        self.copying = False
 
-    def take(self, event: Event, *, copied: bool) -> None:
-        """Read one event; `copied` if the run took it over from another."""
-        if copied and event.kind != "run.started":
-            self._last_copied = event.number
-            begin, end = self._before or (event.time, event.time)
-            self._before = (min(begin, event.time), max(end, event.time))
-        elif event.kind in {"run.started", "run.resumed"}:
-            self._spans.append((event.time, event.time))
-            self._resting = False
-        elif not self._resting:
-            begin, end = self._spans[-1]
-            self._spans[-1] = (begin, max(end, event.time))
-            self._resting = event.kind == "run.paused"
+    def take(self, event: Event) -> None:
+        """Read one event."""
+        if isinstance(event.fact, TURNS):
+            self.turn(event)
+        if event.time > self.last or self.copying:
+            self.last = event.time
 
-    def is_copied(self, event: Event | None) -> bool:
-        """Whether this is an event that the run took over."""
-        return event is not None and event.number <= self._last_copied
+    def turn(self, event: Event) -> None:
+        """Read one of `TURNS`; what comes after a pause is no time with a driver."""
+        match event.fact:
+            case RunStarted(origin=origin) if origin is not None and origin.how == "fork":
+                self.copying = True
+            case RunPaused():
+                self._rest(event.time)
+            case _:
+                if self.copying:
+                    self._before, self.copying = self.last, False
+                self._rest(self.last)
+                self.spans.append((event.time, event.time))
+                self.last, self._resting = event.time, False
+
+    def seconds(self, since: float = -inf) -> float:
+        """Seconds with a driver of the run's own since the given time, up to the newest event."""
+        return sum(max(0.0, end - max(begin, since)) for begin, end in self._own())
 
     def busy(self, begin: float, end: float, waits: Sequence[Span]) -> float:
         """Seconds between two points with a driver, without those of the waits, which may overlap."""
-        spans = self._spans if self._before is None else [self._before, *self._spans]
         waited = _merged(waits)
+        before = (-inf, self.last if self.copying else self._before)
         total = 0.0
-        for since, until in spans:
+        for since, until in (before, *self._own()):
             inside = max(begin, since), min(end, until)
             total += max(0.0, inside[1] - inside[0])
             total -= sum(max(0.0, min(inside[1], one[1]) - max(inside[0], one[0])) for one in waited)
         return max(0.0, total)
+
+    def _own(self) -> Sequence[Span]:
+        return self.spans if self._resting else [*self.spans[:-1], _until(self.spans[-1], self.last)]
+
+    def _rest(self, time: float) -> None:
+        if not self._resting:
+            self.spans[-1] = _until(self.spans[-1], time)
+            self._resting = True
+
+
+def _until(span: Span, time: float) -> Span:
+    return span[0], max(span[0], time)
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:

@@ -11,7 +11,6 @@ from teamwright.runtime.history import RunHistory
 from teamwright.values.events import (
     AgentFailed,
     AgentReplied,
-    AgentReturned,
     Event,
     Fact,
     MessageRef,
@@ -52,6 +51,8 @@ class _Closing:
         self._places: dict[str, tuple[str, str]] = {}
         for event in history.events:
             self._take(event)
+        for scope, usage in history.calls():
+            self._use(scope, usage)
 
     def _take(self, event: Event) -> None:
         fact = event.fact
@@ -59,14 +60,13 @@ class _Closing:
             self._places[event.key] = (event.scope, event.place)
         elif self._past.gave_way(event.key):
             return
-        elif isinstance(fact, AgentReplied | AgentFailed):
-            if self._past.asks[event.key].asked.purpose == "work":
-                self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
-        elif isinstance(fact, AgentReturned):
-            scope = event.scope
-            while scope:
-                self._used[scope] = self._used[scope] + fact.usage
-                scope = scope.rpartition(SEPARATOR)[0]
+        elif isinstance(fact, AgentReplied | AgentFailed) and self._past.asks[event.key].asked.purpose == "work":
+            self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
+
+    def _use(self, scope: str, usage: Usage) -> None:
+        while scope:
+            self._used[scope] = self._used[scope] + usage
+            scope = scope.rpartition(SEPARATOR)[0]
 
     def place_of(self, key: str) -> tuple[str, str]:
         """The scope and place of an ask, as it was recorded; the run itself has neither."""

@@ -75,13 +75,14 @@ class Degradation:
     async def consider(self, context: RunContext, place: str) -> None:
         """See, before an ask begins, whether something is to be cut back or given free; at most one thing at a time."""
         full, past = join_key(context.path, place), context.run.past
-        if recorded := past.rungs.get(full):
-            self._follow(recorded)
-        elif full in past.asks:
-            answered = past.answers.get(full + ASKED)
-            self._declined = self._declined or answered is not None
-        else:
+        recorded = past.rungs.get(full)
+        if recorded is None and full not in past.asks:
             await self._weigh(context, place)
+        else:
+            if full + ASKED in past.answers and not await self._agreed(context, place, None):
+                self._declined = True
+            if recorded is not None:
+                self._follow(recorded)
         self._at_work += 1
         self._crew.busiest = max(self._crew.busiest, self._at_work)
 
@@ -106,7 +107,8 @@ class Degradation:
             lower = rung.lower(self.posture, self._crew, self._strength)
             if lower == self.posture:
                 continue
-            if self._asks and not await self._agreed(context, place, rung, pressure):
+            text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
+            if self._asks and not await self._agreed(context, place, Question(text=text, choices=(CUT, GO_ON))):
                 self._declined = True
                 return
             self._record(context, place, rung, lower, pressure, undone=False)
@@ -142,14 +144,12 @@ class Degradation:
             self._taken.append((next(rung for rung in LADDER if rung.name == fact.rung), self.posture))
         self.posture = fact.posture
 
-    async def _agreed(self, context: RunContext, place: str, rung: Rung, pressure: Pressure) -> bool:
-        """Ask a person; meanwhile nobody else of the team is asked about it."""
+    async def _agreed(self, context: RunContext, place: str, question: Question | None) -> bool:
+        """Ask a person, as the record says if it does; meanwhile nobody else of the team is asked about it."""
         recorded = context.run.past.questions.get(join_key(context.path, place + ASKED))
         if recorded is not None and isinstance(recorded.fact, PersonAsked):
             question = recorded.fact.question
-        else:
-            text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
-            question = Question(text=text, choices=(CUT, GO_ON))
+        assert question is not None
         self._asking = True
         try:
             return (await context.ask_person_at(place + ASKED, question)).text == CUT

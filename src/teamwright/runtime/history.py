@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Self
@@ -10,9 +10,9 @@ from typing import Self
 from msgspec.structs import replace
 from pydantic_core import to_json
 
+from teamwright.agents.approval import REJECTED
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.runtime.approvals import REJECTED
 from teamwright.runtime.checkpoints import (
     Checkpoint,
     calls_beyond,
@@ -144,11 +144,14 @@ class RunHistory:
 
     def usage(self) -> Usage:
         """What all calls have cost so far."""
-        total = NOTHING
-        for event in self.events:
-            if isinstance(event.fact, AgentReturned) and not self.past.gave_way(event.scope):
-                total = total + event.fact.usage
-        return total
+        return sum((usage for _, usage in self.calls()), NOTHING)
+
+    def calls(self) -> Iterator[tuple[str, Usage]]:
+        """The scopes of all calls that count and what they used; one that a fork made anew takes the other's place."""
+        found = {
+            event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
+        }
+        return (call for call in found.values() if not self.past.gave_way(call[0]))
 
     def conversation(self) -> tuple[Message, ...]:
         """What a follow-up is told: the history, the task and the replies."""

@@ -14,23 +14,20 @@ from typing import Any, ClassVar, Literal
 from teamwright.errors import RunNotFound
 from teamwright.journal.protocol import Journal
 from teamwright.journal.summaries import Standing
-from teamwright.runtime.busy import Driving
+from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.values.events import (
     AgentAsked,
     AgentFailed,
-    AgentRecovered,
     AgentReplied,
     AgentReturned,
     Event,
     PersonAnswered,
     PersonAsked,
-    RunStarted,
     StepSkipped,
     TeamPlanned,
     TeamTold,
 )
-from teamwright.values.frozen import Record
-from teamwright.values.names import SEPARATOR
+from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns import Purpose
 from teamwright.values.usage import NOTHING, Usage
@@ -46,9 +43,8 @@ Came = Literal["passed", "failed", "stopped", "open"]
 class Kpis(Record, frozen=True):
     """What a run came to in figures: ratios to four decimals, times and throughput to two.
 
-    `steps` are all that were begun, and those skipped since they stood on a failed one. Of the passed ones `assumed` is
-    how many nobody judged. `messages` are those that members of a topology told each other. A figure is None where
-    there is nothing to make it of.
+    `steps` are all that were begun, and those skipped since they stood on a failed one. `messages` are those that
+    members of a topology told each other. A figure is None where there is nothing to make it of.
     """
 
     run_id: str
@@ -58,7 +54,6 @@ class Kpis(Record, frozen=True):
     seconds: float
     steps: int
     passed: int
-    assumed: int
     failed: int
     stopped: int
     open: int
@@ -76,9 +71,18 @@ class Kpis(Record, frozen=True):
     usd: float | None
     messages: int | None = None
 
+    @property
+    def assumed(self) -> int:
+        """How many of the passed steps nobody judged: all, since nothing judges yet."""
+        return self.passed
+
     def figure(self, name: str) -> float | None:
         """The figure of this name, one of `FIGURES`."""
         return getattr(self, name)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All of it as data."""
+        return super().to_json() | {"assumed": self.assumed}
 
 
 FIGURES = (
@@ -144,7 +148,6 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         seconds=round(summary.seconds, 2),
         steps=steps,
         passed=counts["passed"],
-        assumed=counts["passed"],
         failed=counts["failed"],
         stopped=counts["stopped"],
         open=counts["open"],
@@ -181,9 +184,7 @@ class _Ask:
     around: _Ask | None
     purpose: Purpose
     begun: Event
-    copied: bool
     ended: Event | None = None
-    gone: bool = False
     waits: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     @property
@@ -197,14 +198,6 @@ class _Ask:
         while around is not None and around.is_team:
             around = around.around
         return not self.is_team and self.around is not None and around is None
-
-    @property
-    def counts(self) -> bool:
-        """Whether neither this nor what it belongs to was asked anew by a fork."""
-        ask: _Ask | None = self
-        while ask is not None and not ask.gone:
-            ask = ask.around
-        return ask is None
 
     @property
     def came(self) -> Came:
@@ -242,39 +235,39 @@ class _Reading:
         self._questions: dict[str, float] = {}
         self._told: list[tuple[_Ask | None, int]] = []
         self._planned = False
-        self._recovered: set[tuple[str, str]] = set()
-        self._driving = Driving()
-        self._copied = False
+        self._past = Past()
 
     def take(self, event: Event) -> None:
         """Read one event."""
-        if event.kind == "run.resumed":
-            self._copied = False
-        self._driving.take(event, copied=self._copied)
+        if event.kind in EFFECTS:  # of these only the time matters here, and they are most of a record
+            self._past.driving.take(event)
+        else:
+            self._past.take(event)
         if handle := self._handlers.get(type(event.fact)):
             handle(self, event, event.fact)
 
     def turns(self) -> list[_Ask]:
         """The turns of leaf members that count."""
-        return [ask for ask in self._asks.values() if ask.is_turn and ask.counts]
+        return [ask for ask in self._asks.values() if ask.is_turn and self._counts(ask)]
 
     def steps(self) -> dict[str, int]:
         """How many steps came to what; of several attempts at a place the last one says it."""
         counts = {"passed": 0, "failed": 0, "stopped": 0, "open": 0, "skipped": 0}
         for ask in self._steps():
             counts[ask.came] += 1
-        counts["skipped"] = sum(1 for around in self._skipped.values() if around is None or around.counts)
+        counts["skipped"] = sum(1 for around in self._skipped.values() if self._counts(around))
         return counts
 
     def passed_here(self) -> int:
         """How many steps passed in the run's own time, and not in that of the run it was forked from."""
-        return sum(1 for ask in self._steps() if ask.came == "passed" and not self._driving.is_copied(ask.ended))
+        endings = (ask.ended for ask in self._steps() if ask.came == "passed")
+        return sum(1 for ended in endings if ended is not None and ended.number > self._past.taken_over)
 
     def used(self) -> dict[Purpose, Usage]:
         """What all effects have used, by what they were for."""
         found: dict[Purpose, Usage] = {"work": NOTHING, "coordinate": NOTHING, "judge": NOTHING}
         for ask, usage in self._used.values():
-            if ask is None or ask.counts:
+            if self._counts(ask):
                 purpose = ask.purpose if ask else "work"
                 found[purpose] = found[purpose] + usage
         return found
@@ -286,12 +279,12 @@ class _Reading:
 
     def messages(self) -> int | None:
         """How many messages members told each other, where their team works through a plan in a shape of its own."""
-        return sum(count for ask, count in self._told if ask is None or ask.counts) if self._planned else None
+        return sum(count for ask, count in self._told if self._counts(ask)) if self._planned else None
 
     def p95(self) -> float | None:
         """The time within which 95 of 100 turns ended, by nearest rank; those that others cut short say nothing."""
         times = sorted(
-            self._driving.busy(ask.begun.time, ask.ended.time, ask.waits)
+            self._past.driving.busy(ask.begun.time, ask.ended.time, ask.waits)
             for ask in self.turns()
             if ask.ended is not None and ask.came != "stopped"
         )
@@ -301,36 +294,21 @@ class _Reading:
         places = {ATTEMPT.sub("", ask.key): ask for ask in self.turns() if ask.purpose == "work"}
         yield from places.values()
 
-    def _started(self, event: Event, fact: RunStarted) -> None:
-        self._copied = fact.origin is not None and fact.origin.how == "fork"
+    def _counts(self, ask: _Ask | None) -> bool:
+        """Whether neither this nor what it belongs to was asked anew by a fork."""
+        return ask is None or not self._past.gave_way(ask.key)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         around = self._around(event.scope)
         # What is done for somebody who coordinates or judges serves the same end.
         purpose = around.purpose if around and around.purpose != "work" else fact.purpose
-        self._asks[event.key] = ask = _Ask(event.key, fact, around, purpose, event, self._copied)
-        if not self._copied:
-            self._replace(event, ask)
-
-    def _replace(self, event: Event, ask: _Ask) -> None:
-        """An ask of a fork that was told something else takes the place of those that it took over."""
-        first, marked, number = event.key.rpartition("#")
-        for attempt in range(1, int(number)) if marked and SEPARATOR not in number else ():
-            before = self._asks.get(first if attempt == 1 else f"{first}#{attempt}")
-            if before is None or not before.copied or (event.scope, before.asked.member) in self._recovered:
-                continue
-            same = (before.asked.member, before.asked.digest) == (ask.asked.member, ask.asked.digest)
-            before.gone = before.gone or not same
+        self._asks[event.key] = _Ask(event.key, fact, around, purpose, event)
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         self._asks[event.key].ended = event
 
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         self._used[event.key] = (self._around(event.scope), fact.usage)
-
-    def _recovered_from(self, event: Event, fact: AgentRecovered) -> None:
-        if not self._copied:
-            self._recovered.add((event.scope, fact.member))
 
     def _skip(self, event: Event, fact: StepSkipped) -> None:
         if fact.reason == "failure":
@@ -352,17 +330,13 @@ class _Reading:
 
     def _around(self, scope: str) -> _Ask | None:
         """The ask that a scope belongs to."""
-        while scope and scope not in self._asks:
-            scope = scope.rpartition(SEPARATOR)[0]
-        return self._asks.get(scope)
+        return self._asks.get(self._past.turn_of(scope))
 
     _handlers: ClassVar[dict[type[object], Callable[[_Reading, Event, Any], None]]] = {
-        RunStarted: _started,
         AgentAsked: _asked,
         AgentReplied: _ended,
         AgentFailed: _ended,
         AgentReturned: _returned,
-        AgentRecovered: _recovered_from,
         StepSkipped: _skip,
         TeamPlanned: _plan,
         TeamTold: _tell,

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from teamwright.budget.ledger import ONE_CALL, Cost, charged
+from teamwright.budget.ledger import ONE_CALL, Cost, charged, count
 from teamwright.budget.money import dollars, picodollars
+from teamwright.runtime.busy import Driving
 from teamwright.values.events import (
+    AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
@@ -20,8 +22,6 @@ from teamwright.values.events import (
     BudgetOpened,
     Event,
     RunEnded,
-    RunPaused,
-    RunResumed,
     ScopeWaited,
 )
 from teamwright.values.frozen import JsonValue
@@ -31,7 +31,11 @@ from teamwright.values.usage import Amounts, Bounds
 
 @dataclass(slots=True)
 class Level:
-    """One scope that has limits of its own; the run's own has no name. Money is in picodollars."""
+    """One scope that has limits of its own; the run's own has no name. Money is in picodollars.
+
+    The run and a turn end with their own ending. A part of a team's work has none in the record: it goes on while a
+    turn in it is open, of which `turns` counts how many, and its time is that up to the last thing that happened in it.
+    """
 
     scope: str
     limits: Bounds
@@ -40,11 +44,7 @@ class Level:
     held: list[int] = field(default_factory=lambda: [0, 0, 0])
     waited: float = 0.0
     ended: float | None = None
-
-    def add(self, sums: list[int], cost: Cost, times: int = 1) -> None:
-        """Count a cost among what is spent or held."""
-        for index, amount in enumerate(cost):
-            sums[index] += times * amount
+    turns: int = 0
 
     def used(self, now: float) -> Amounts:
         """What was charged here, and for how long it was worked on."""
@@ -71,11 +71,11 @@ class Levels:
     """All levels of a run that have limits, in the order in which they began."""
 
     by_scope: dict[str, Level] = field(default_factory=dict[str, Level])
-    driven: float = 0.0
     _open: dict[str, Level] = field(default_factory=dict[str, Level])
+    _parts: dict[str, Level] = field(default_factory=dict[str, Level])
+    _turns: set[str] = field(default_factory=set[str])
     _out: dict[str, Cost] = field(default_factory=dict[str, Cost])
-    _last: float = 0.0
-    _resting: bool = True
+    _driving: Driving = field(default_factory=Driving)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Self:
@@ -88,21 +88,50 @@ class Levels:
     def __iter__(self) -> Iterator[Level]:
         return iter(self.by_scope.values())
 
+    @property
+    def driven(self) -> float:
+        """Seconds with a driver so far, by which levels begin and end."""
+        return self._driving.seconds()
+
     def take(self, event: Event) -> None:
         """Read one event."""
-        self._pass_time(event)
+        self._driving.take(event)
         match event.fact:
             case BudgetOpened() as fact:
-                self._open[event.scope] = self.by_scope[event.scope] = _opened(event.scope, fact, self.driven)
+                self._begin(event.scope, fact)
             case ScopeWaited(seconds=seconds) if event.scope in self.by_scope:
                 self.by_scope[event.scope].waited += seconds
+            case AgentAsked():
+                self._turns.add(event.key)
+                self._go_on(event.scope, 1)
             case AgentReplied() | AgentFailed():
+                self._turns.discard(event.key)
+                self._go_on(event.scope, -1)
                 self._end(event.key)
             case RunEnded():
                 self._end("")
             case _:
                 if self.by_scope:
                     self._call(event)
+                    self._go_on(event.scope, 0)
+
+    def _begin(self, scope: str, fact: BudgetOpened) -> None:
+        before = fact.spent or Amounts()
+        spent = [before.tokens or 0, picodollars(before.usd), before.calls or 0]
+        level = self.by_scope[scope] = Level(scope, fact.limits, self.driven, spent)
+        if not scope or scope in self._turns:
+            self._open[scope] = level
+        else:
+            self._parts[scope] = level
+            self._go_on(scope, sum(1 for key in self._turns if _inside(key, scope)))
+
+    def _go_on(self, scope: str, turns: int) -> None:
+        """Something happened in a scope, and so many more turns are open in it."""
+        while self._parts and scope:
+            if part := self._parts.get(scope):
+                part.turns += turns
+                part.ended = None if part.turns else self.driven
+            scope = scope.rpartition(SEPARATOR)[0]
 
     def _call(self, event: Event) -> None:
         key, fact = event.key, event.fact
@@ -112,7 +141,7 @@ class Levels:
                 cost = Cost(fact.reserved, picodollars(fact.reserved_usd))
                 self._out[key] = cost
                 for level in self._around(event.scope):
-                    level.add(level.held, cost)
+                    count(level.held, cost)
             case AgentReturned():
                 self._settle(key, charged(fact.usage, self._out.get(key, ONE_CALL)))
             case AgentCallFailed():
@@ -127,8 +156,8 @@ class Levels:
         held = self._out.pop(key, None)
         for level in self._around(key):
             if held is not None:
-                level.add(level.held, held, -1)
-            level.add(level.spent, cost)
+                count(level.held, held, -1)
+            count(level.spent, cost)
 
     def _end(self, scope: str) -> None:
         """An ask is over, or the run: what was out in it was stopped, and stays charged in full."""
@@ -136,6 +165,9 @@ class Levels:
             self._settle(key, self._out[key])
         for inner in [one for one in self._open if _inside(one, scope)]:
             self._open.pop(inner).ended = self.driven
+        for inner in [one for one in self._parts if _inside(one, scope)]:
+            part = self._parts.pop(inner)
+            part.ended = self.driven if part.ended is None else part.ended
 
     def _around(self, scope: str) -> Iterator[Level]:
         while True:
@@ -145,20 +177,9 @@ class Levels:
                 return
             scope = scope.rpartition(SEPARATOR)[0]
 
-    def _pass_time(self, event: Event) -> None:
-        """Time counts while somebody drives the run."""
-        if not self._resting and not isinstance(event.fact, RunResumed):
-            self.driven += max(0.0, event.time - self._last)
-        self._last, self._resting = event.time, isinstance(event.fact, RunPaused | RunEnded)
-
 
 def _inside(key: str, scope: str) -> bool:
     return not scope or key == scope or key.startswith(scope + SEPARATOR)
-
-
-def _opened(scope: str, fact: BudgetOpened, now: float) -> Level:
-    before = fact.spent or Amounts()
-    return Level(scope, fact.limits, now, [before.tokens or 0, picodollars(before.usd), before.calls or 0])
 
 
 def _amounts(sums: list[int]) -> Amounts:

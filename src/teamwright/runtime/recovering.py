@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from teamwright.agents.approval import REJECTED
 from teamwright.agents.protocol import Agent
-from teamwright.runtime.approvals import REJECTED, Gate
+from teamwright.runtime.approvals import Gate
 from teamwright.runtime.asks import Ask
 from teamwright.values.events import AgentRecovered
 from teamwright.values.limits import Recovery, TooLong

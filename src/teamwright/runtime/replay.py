@@ -19,12 +19,15 @@ from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
 from teamwright.budget.money import picodollars
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.recovery.retry import recorded_error
+from teamwright.runtime.anew import Recovered, asked_anew
+from teamwright.runtime.busy import Driving
 from teamwright.values.bulk import collection_paused
 from teamwright.values.events import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
+    AgentRecovered,
     AgentReplied,
     AgentReturned,
     Body,
@@ -50,7 +53,7 @@ from teamwright.values.events import (
     WorkspaceWritten,
 )
 from teamwright.values.messages import Message
-from teamwright.values.names import SEPARATOR, next_attempt
+from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
@@ -145,10 +148,12 @@ class Past:
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     open: dict[str, Spending] = field(default_factory=dict[str, Spending])
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
-    drives: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    driving: Driving = field(default_factory=Driving)
+    recovered: set[Recovered] = field(default_factory=set[Recovered])
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
     arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
+    _gone: frozenset[str] | None = None
     _due: dict[str, str] = field(default_factory=dict[str, str])
     _linked: set[str] = field(default_factory=set[str])
     _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -165,15 +170,14 @@ class Past:
     def take(self, event: Event) -> None:
         """Read one event."""
         self.number = event.number
-        was_paused = self.paused is not None
         handle = self._handlers.get(type(event.fact))
         if handle is None:
             self.noted.add((event.fact.kind, event.scope, event.place))
         else:
             handle(self, event, event.fact)
-        if self.drives and not (was_paused and self.paused):  # what comes after a pause is no time with a driver
-            begin, end = self.drives[-1]
-            self.drives[-1] = (begin, max(end, event.time))
+        driving = self.driving
+        if event.time > driving.last or driving.copying:  # as `Driving.take`, without a call for each event
+            driving.last = event.time
 
     def take_effect(self, event: Event) -> None:
         """Read an event of an effect late, unless its turn has ended, which then stands for it."""
@@ -181,23 +185,23 @@ class Past:
         scope = self.turn_of(event.scope)
         if scope in self.asks and self.asks[scope].ending is None:
             self._handlers[type(event.fact)](self, event, event.fact)
-        begin, end = self.drives[-1]
-        self.drives[-1] = (begin, max(end, event.time))
+        self.driving.last = max(self.driving.last, event.time)
 
     def _started(self, event: Event, fact: RunStarted) -> None:
         self.started, self.started_at = fact, event.time
         if fact.origin is not None and fact.origin.how == "fork":
             self.taken_over = EVERYTHING
-        self.drives.append((event.time, event.time))
+        self.driving.turn(event)
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None
-        self.drives.append((event.time, event.time))
+        self.driving.turn(event)
         if self.taken_over == EVERYTHING:
             self.taken_over = event.number - 1
 
     def _paused(self, event: Event, fact: RunPaused) -> None:
         self.paused = fact
+        self.driving.turn(event)
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
         self.letter = max(self.letter, fact.letter)
@@ -209,6 +213,7 @@ class Past:
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         self.asks[event.key] = RecordedAsk(fact, event.time, event.number)
+        self._gone = None
 
     def _called(self, event: Event, fact: AgentCalled) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(fact.request))
@@ -272,11 +277,16 @@ class Past:
         key = event.key
         ask = self.asks[key]
         ask.ending = fact
+        self._gone = None
         self._forget_inside(key)
         self.open.pop(key, None)
         self._count(event.scope, ask, 1)
         if not ask.stopped:
             self._schedule(event, key)
+
+    def _recovered(self, event: Event, fact: AgentRecovered) -> None:
+        self.recovered.add((event.scope, fact.error, fact.to or fact.member))
+        self.noted.add((fact.kind, event.scope, event.place))
 
     def _reopened(self, event: Event, fact: TeamReopened) -> None:
         """The team ends anew, but at the same place in the order."""
@@ -295,6 +305,7 @@ class Past:
         AgentAsked: _asked,
         AgentReplied: _ended,
         AgentFailed: _ended,
+        AgentRecovered: _recovered,
         AgentCalled: _called,
         AgentReturned: _returned,
         AgentCallFailed: _call_failed,
@@ -341,13 +352,13 @@ class Past:
 
     def gave_way(self, key: str) -> bool:
         """Whether a fork has asked this anew, or something around it: what was said there counts no more."""
-        while self.taken_over and key:
-            ask = self.asks.get(key)
-            stands = ask is None or ask.number > self.taken_over or isinstance(ask.ending, AgentFailed)
-            if not stands and next_attempt(key) in self.asks:
-                return True
+        if not self.taken_over:
+            return False
+        if self._gone is None:
+            self._gone = asked_anew(self.asks, self.recovered, self.taken_over)
+        while key and key not in self._gone:
             key = key.rpartition(SEPARATOR)[0]
-        return False
+        return bool(key)
 
     def turn_of(self, scope: str) -> str:
         """The ask that a scope belongs to, or nothing for the run's own."""
@@ -400,13 +411,9 @@ class Past:
             (ask.number for ask in self.asks.values() if ask.ending is None and not ask.is_team), default=self.number
         )
 
-    def driven_since(self, time: float) -> float:
-        """Seconds with a driver since the given time, up to the end of the record."""
-        return sum(max(0.0, end - max(begin, time)) for begin, end in self.drives)
-
     def used_by(self, scope: str, since: float) -> float:
         """Seconds of a scope that began then: with a driver, and not waiting for people."""
-        return max(0.0, self.driven_since(since) - self.waited[scope])
+        return max(0.0, self.driving.seconds(since) - self.waited[scope])
 
     def needed_bodies(self) -> set[Body]:
         """The bodies without which the run can't be replayed."""

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.schema import check
 from teamwright.errors import InvalidOutput
+from teamwright.values.texts import cut
 from teamwright.values.turns import Reply
 
 T = TypeVar("T")
@@ -118,6 +119,5 @@ def _words(error: ValidationError | InvalidOutput) -> str:
 
 
 def _breach(place: tuple[int | str, ...], message: str) -> str:
-    said = message.removeprefix("Value error, ")
-    said = said if len(said) <= SHOWN_CHARACTERS else said[: SHOWN_CHARACTERS - 1] + "…"
+    said = cut(message.removeprefix("Value error, "), SHOWN_CHARACTERS)
     return f"at {'/'.join(map(str, place))!r}: {said}" if place else said

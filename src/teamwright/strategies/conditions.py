@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
+from teamwright.values.texts import cut
+
+MOST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Condition:
             found = unknown_name(read_expression(self.text), known)
         except ExpressionFailed as error:
             found = str(error)
-        return None if found is None else f"the condition {_short(self.text)!r}: {found}"
+        return None if found is None else f"the condition {cut(self.text, MOST_SHOWN)!r}: {found}"
 
     def holds(self, names: Mapping[str, JsonValue]) -> bool:
         """Whether it is true for these values; raises `ExpressionFailed` where that can't be said."""
@@ -49,8 +52,6 @@ class Condition:
         try:
             return Evaluation(names).truth(read_expression(self.text))
         except (ExpressionFailed, ArithmeticError, RecursionError) as error:
-            raise ExpressionFailed(f"the condition {_short(self.text)!r} can't be answered: {error}") from error
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:79] + "…"
+            raise ExpressionFailed(
+                f"the condition {cut(self.text, MOST_SHOWN)!r} can't be answered: {error}"
+            ) from error

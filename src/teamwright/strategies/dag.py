@@ -11,7 +11,7 @@ from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS, Graph
 from teamwright.planning.planner import nodes_of
-from teamwright.strategies.flow import Flow, Part
+from teamwright.strategies.flow import Flow, Opening, Part
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.planned import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
@@ -98,10 +98,7 @@ class ByName:
         """What the steps it needs came to, and its task."""
         return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
 
-    def opening(self, step: Step, worker: Agent) -> str | None:
-        """Nothing."""
-
-    async def open(self, opening: str, ctx: Context) -> None:
+    def opening(self, step: Step, worker: Agent) -> Opening | None:
         """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:

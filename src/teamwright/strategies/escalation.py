@@ -8,11 +8,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal, NamedTuple, get_args
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import TypeAdapter
 
-from teamwright.agents.approval import decided
+from teamwright.agents.approval import Draft, decided
 from teamwright.agents.protocol import Agent, Context
-from teamwright.errors import AgentError
 from teamwright.strategies.answers import Unreadable, read_answer
 from teamwright.strategies.rulings import Ruling, ruling_schema
 from teamwright.values.approvals import approval
@@ -38,11 +37,11 @@ WANTED = ruling_schema(get_args(Decision), "what is to be done about it")
 
 
 class Ruled(NamedTuple):
-    """Whether a reply may stand, with another text in its place if a person edited it, and what else was said."""
+    """Whether a reply may stand, what was said about it, and the reply in its place if a person edited it."""
 
     passed: bool
     note: str = ""
-    edited: str | None = None
+    edited: Reply | None = None
 
 
 class Escalation:
@@ -53,9 +52,9 @@ class Escalation:
         self.unruled: RiskLevel = "low"
         """The highest risk that went on without a ruling."""
 
-    async def ruling(self, told: EnvelopeMessage, reply: Reply, member: Agent, ctx: Context, key: str) -> Ruled | None:
-        """What becomes of this reply; none, where it just goes on."""
-        risk = told.envelope.risk_level
+    async def ruling(self, told: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> Ruled | None:
+        """What becomes of a reply, which others are told like this; none, where it just goes on."""
+        risk, member = told.envelope.risk_level, draft.member
         if risk not in RISKY:
             return None
         lead = self._lead if self._how == "lead" and self._lead is not member else None
@@ -70,7 +69,7 @@ class Escalation:
                 return ruling
             fact = fact.changed(reason=ruling.problem)
         await ctx.emit(fact)
-        return await _ask_person(told, reply, ctx, key)
+        return await _ask_person(told, draft, ctx, key)
 
     async def _ask_lead(
         self, lead: Agent, told: EnvelopeMessage, member: Agent, ctx: Context, key: str
@@ -84,25 +83,21 @@ class Escalation:
         found = read_answer(reply, _ruling())
         if isinstance(found, Unreadable):
             return Unreadable(f"the answer of {lead.name!r} is no ruling: {found.problem}")
-        note = f"{lead.name}: {found.note}" if found.note else ""
-        return Ruled(found.decision == "approve", note or f"{lead.name} said no")
+        passed = found.decision == "approve"
+        if found.note:
+            return Ruled(passed, f"{lead.name}: {found.note}")
+        return Ruled(passed, "" if passed else f"{lead.name} said no")
 
 
-async def _ask_person(told: EnvelopeMessage, reply: Reply, ctx: Context, key: str) -> Ruled:
+async def _ask_person(told: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> Ruled:
     async def ask(question: Question, place: str) -> Answer:
         return await ctx.ask_person(question, key=place)
 
-    envelope = told.envelope
+    envelope, text = told.envelope, draft.reply.text
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
-    question = approval(words, reply.text, about=digest(envelope.task_id, reply.text))
-    decision = await decided(ask, question, f"{key}/approve-risk", _as_text)
+    question = approval(words, text, about=digest(envelope.task_id, text))
+    decision = await decided(ask, question, f"{key}/approve-risk", draft.edited)
     return Ruled(decision.agreed, decision.reason, decision.edited)
-
-
-def _as_text(data: JsonValue) -> str:
-    if not isinstance(data, str):
-        raise AgentError("an edit must be a text")
-    return data
 
 
 @cache

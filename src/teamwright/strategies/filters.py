@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.errors import ExpressionFailed
+from teamwright.values.texts import cut
 
 MOST_SHOWN = 60
 MOST_DIGITS = 12
@@ -40,8 +41,7 @@ def described(value: JsonValue) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            shown = value if len(value) <= MOST_SHOWN else value[: MOST_SHOWN - 1] + "…"
-            return f"the text {shown!r}"
+            return f"the text {cut(value, MOST_SHOWN)!r}"
         case int() | float():
             return f"the number {value:.6g}" if isinstance(value, float) else _whole(value)
         case list():
@@ -159,8 +159,7 @@ def _truncate(value: JsonValue, length: JsonValue) -> str:
     most = number(length)
     if not isinstance(most, int) or most < 1:
         raise ExpressionFailed(f"truncate takes a whole number of characters, not {described(length)}")
-    held = text(value)
-    return held if len(held) <= most else held[: most - 1] + "…"
+    return cut(text(value), most)
 
 
 DEFAULT = "default"

@@ -7,7 +7,7 @@ those that could begin, the one with the longest way behind it goes first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
@@ -64,6 +64,16 @@ class Part(NamedTuple):
     output: Callable[[], str] | None
 
 
+class Opening(NamedTuple):
+    """What has to come before the work on steps, in a branch of this name; several may wait for the same.
+
+    Where it ends the work, it says so by `parts.over`.
+    """
+
+    name: str
+    work: Callable[[Context], Awaitable[None]]
+
+
 class Crew(Protocol):
     """Who works on the steps, what they are told, and what is said around their work."""
 
@@ -75,12 +85,8 @@ class Crew(Protocol):
         """What a step is told."""
         ...
 
-    def opening(self, step: Step, worker: Agent) -> str | None:
-        """The name of what has to come before the work on a step, if anything; several steps may wait for the same."""
-        ...
-
-    async def open(self, opening: str, ctx: Context) -> None:
-        """Do what steps wait for, in a branch of its own; where it ends the work, it says so by `parts.over`."""
+    def opening(self, step: Step, worker: Agent) -> Opening | None:
+        """What has to come before the work on a step, if anything."""
         ...
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
@@ -207,13 +213,13 @@ class Flow:
         for step in () if self.parts.over else steps:
             worker = self.workers[step.id]
             opening = self._crew.opening(step, worker)
-            if opening is None or opening in self._opened:
+            if opening is None or opening.name in self._opened:
                 branches.start(step.id, partial(self._work, step, worker))
-            elif opening in self._waiting:
-                self._waiting[opening].append(step)
+            elif opening.name in self._waiting:
+                self._waiting[opening.name].append(step)
             else:
-                self._waiting[opening] = [step]
-                branches.start(opening, partial(self._crew.open, opening))
+                self._waiting[opening.name] = [step]
+                branches.start(opening.name, opening.work)
 
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
         """Let a member work on a step."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.handoff import bounded
 from teamwright.agents.protocol import Agent, Branch, Branches, Clock, Context, Effect, Returned, Workspace
 from teamwright.planning.profiles import BUDGETS
@@ -34,6 +35,7 @@ from teamwright.values.ownership import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.posture import Posture
 from teamwright.values.results import Outcome
+from teamwright.values.texts import cut
 from teamwright.values.turns import Failure, Reply, Turn
 
 T = TypeVar("T")
@@ -63,7 +65,7 @@ def briefly(value: JsonValue, most: int) -> JsonValue:
     """The same data, with every text in it cut to so many characters."""
     match value:
         case str():
-            return value if len(value) <= most else value[: most - 1] + "…"
+            return cut(value, most)
         case list():
             return [briefly(one, most) for one in value]
         case dict():
@@ -124,22 +126,21 @@ class Desk:
             told.append(EnvelopeMessage.of(envelope, message.name, (message,)))
         return History.of(told) if history else history
 
-    async def taken(self, reply: Reply, member: Agent, task_id: str, ctx: Context, key: str) -> Reply | Failure:
+    async def taken(self, draft: Draft, task_id: str, ctx: Context, key: str) -> Reply | Failure:
         """What the strategy hears of a reply; a failure, where it was too risky and somebody said no."""
+        reply, member = draft.reply, draft.member
         if not reply.messages:
             return reply
         told = await self._sealed(reply, member, task_id, ctx, f"{key}/whole")
-        ruling = await self._escalation.ruling(told, reply, member, ctx, key)
+        ruling = await self._escalation.ruling(told, draft, ctx, key)
         if ruling is None:
             return self._shown(reply, told)
         if not ruling.passed:
             text = f"Its reply was too risky to go on with: {ruling.note}"
             optional = bool(getattr(member, "optional", False))
-            return Failure(member=member.name, error="rejected", message=text, optional=optional)
+            return Failure(member=member.name, error=REJECTED, message=text, optional=optional)
         if ruling.edited is not None:
-            *before, last = reply.messages
-            messages = (*before, last.changed(content=ruling.edited))
-            reply = reply.changed(messages=messages, data=None, handoff=None)
+            reply = ruling.edited
             told = await self._sealed(reply, member, task_id, ctx, f"{key}/edited")
         elif ruling.note:
             envelope = told.envelope.model_copy(update={"next_action": self.policy.cut(ruling.note)})
@@ -237,7 +238,8 @@ class HandoffContext:
         reply = await self._inner.ask(member, replace(turn, handoff=self._desk.policy), key=key)
         if isinstance(reply, Failure):
             return reply
-        return await self._desk.taken(reply, member, self._task_id(key), self._inner, key)
+        draft = Draft(reply, member, turn.output_schema)
+        return await self._desk.taken(draft, self._task_id(key), self._inner, key)
 
     def _task_id(self, key: str) -> str:
         if not self._place:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.strategies.flow import Flow, Part
+from teamwright.strategies.flow import Flow, Opening, Part
 from teamwright.strategies.leading import Lead, LeadOptions, Workers, told_turn
 from teamwright.strategies.protocol import Task
 from teamwright.values.events import TeamTold
 from teamwright.values.messages import Message
 from teamwright.values.plan import Step
+from teamwright.values.texts import cut
 from teamwright.values.turns import Turn
 
 HAND_OUT = """\
@@ -52,7 +54,6 @@ class Hub:
         """What else is to be known about a step: by whoever works on it, and by those who build on it."""
         self._task, self._policy, self._workers = task, options, workers
         self._rounds = {step.id: one for one in rounds for step in one.steps}
-        self._by_name = {_name(one): one for one in rounds}
         self._news: list[str] = []
 
     def worker(self, step: Step, ctx: Context) -> Agent:
@@ -73,13 +74,16 @@ class Hub:
         for id_ in (*step.needs, step.id):
             yield from self.notes.get(id_, ())
 
-    def opening(self, step: Step, worker: Agent) -> str | None:
+    def opening(self, step: Step, worker: Agent) -> Opening | None:
         """The round of a step has to be handed out to whoever is not the lead."""
-        return None if worker.name == self.lead.agent.name else _name(self._rounds[step.id])
+        if worker.name == self.lead.agent.name:
+            return None
+        one = self._rounds[step.id]
+        return Opening(f"lead/round-{one.number}", partial(self._hand_out, one))
 
-    async def open(self, opening: str, ctx: Context) -> None:
-        """Hand out a round: let the lead hear what is new, and say what its workers must know."""
-        one, parts = self._by_name[opening], self.flow.parts
+    async def _hand_out(self, one: Round, ctx: Context) -> None:
+        """Let the lead hear what is new, and say what its workers must know."""
+        parts = self.flow.parts
         needed = dict.fromkeys(need for step in one.steps for need in step.needs)
         known = [self.flow.message(need) for need in needed if need in parts.replies and need not in self._news]
         self.tell_the_lead()
@@ -117,12 +121,7 @@ class Hub:
             self.flow.parts.over = True
 
 
-def _name(one: Round) -> str:
-    return f"lead/round-{one.number}"
-
-
 def _listed(step: Step) -> str:
     who = f" (for {step.agent})" if step.agent else ""
-    task = " ".join((step.task or "").split())
-    shown = task if len(task) <= LONGEST_TASK else task[: LONGEST_TASK - 1] + "…"
+    shown = cut(" ".join((step.task or "").split()), LONGEST_TASK)
     return f"- {step.id}{who}{f': {shown}' if shown else ''}"

@@ -105,9 +105,8 @@ class Lead:
         With `share: transcript` it is told all that it has heard. Else only what is new, and with `share: a2a_lite` its
         own last word and what lies `besides` that, so that what it is told does not grow with the work.
         """
-        turn = self._turn(text, self._heard(besides))
+        turn = self._turn(text, self._heard(besides), output_schema, handoff)
         self._news.clear()
-        turn = Turn(turn.task, turn.history, turn.number, "coordinate", output_schema=output_schema, handoff=handoff)
         reply = await ctx.ask(self.agent, turn, key=key)
         if isinstance(reply, Failure):
             if reply.optional:
@@ -159,10 +158,12 @@ class Lead:
             case "a2a_lite":
                 return History.of((*self._task.history, *self._word, *besides, *self._news))
 
-    def _turn(self, text: str, history: History) -> Turn:
+    def _turn(
+        self, text: str, history: History, output_schema: JsonSchema | None = None, handoff: HandoffPolicy | None = None
+    ) -> Turn:
         self._asked += 1
         asked = f"{text}\n\nThe task of the team:\n{self._task.text}"
-        return Turn(asked, history, self._asked, "coordinate")
+        return Turn(asked, history, self._asked, "coordinate", output_schema=output_schema, handoff=handoff)
 
 
 class Workers:

@@ -11,7 +11,7 @@ from functools import partial
 from pydantic import Field
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.strategies.flow import Flow, Part
+from teamwright.strategies.flow import Flow, Opening, Part
 from teamwright.strategies.hub import Round
 from teamwright.strategies.leading import Lead, Workers, to_be_told_on, told_turn
 from teamwright.strategies.planned import turn_per_step
@@ -99,6 +99,7 @@ class Mesh:
         """Let the steps of a round be worked on, side by side."""
         self._round = one
         await self.flow.run(self._workers.most, ctx, {step.id for step in one.steps})
+        self._words = {}  # they were for this round
         known, collects = self.flow.parts, self._policy.on_failure == "collect"
         told = (step.id for step in one.steps if step.id in known.replies or (collects and step.id in known.failures))
         self._lead.hear(map(self.flow.message, told))
@@ -129,10 +130,7 @@ class Mesh:
         told = [self._round.told[part.step.id], *self._words.values()]
         return told_turn(self._task, part, told)
 
-    def opening(self, step: Step, worker: Agent) -> str | None:
-        """Nothing."""
-
-    async def open(self, opening: str, ctx: Context) -> None:
+    def opening(self, step: Step, worker: Agent) -> Opening | None:
         """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:

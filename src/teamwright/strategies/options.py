@@ -38,7 +38,7 @@ def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw
         elif named.name not in members.names:
             found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
     wrong = misfits(strategy, settings.options)
-    usable = as_far_as_it_fits(strategy, settings.options)
+    usable = as_far_as_it_fits(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
     objections = strategy.problems(replace(settings, options=usable), members)
@@ -53,10 +53,12 @@ def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
     try:
         model.model_validate(options)
     except ValidationError as error:
+        found = error.errors(include_url=False)
+        around = {one["loc"][:length] for one in found for length in range(len(one["loc"]))}
         return [
             Flaw(f"{'.'.join(map(str, one['loc'])) or 'options'}: {_words(one)}", one["loc"])
-            for one in error.errors(include_url=False)
-            if one["type"] != "too_short" or not one["input"]  # else items are missing that are wrong themselves
+            for one in found
+            if one["type"] != "too_short" or one["loc"] not in around  # else what is missing is an item that is wrong
         ]
     return []
 
@@ -69,11 +71,14 @@ def _words(error: ErrorDetails) -> str:
     return error["msg"].removeprefix("Value error, ")
 
 
-def as_far_as_it_fits(strategy: Strategy, options: Mapping[str, JsonValue]) -> Mapping[str, JsonValue] | None:
-    """The options without fields that break their form; nothing where the strategy has no other value for them."""
-    model, wrong = options_of(strategy), {flaw.at[0] if flaw.at else "" for flaw in misfits(strategy, options)}
-    if model is None or not wrong:
+def as_far_as_it_fits(
+    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Flaw]
+) -> Mapping[str, JsonValue] | None:
+    """The options without fields whose misfits were found; nothing where the strategy has no other value for them."""
+    model = options_of(strategy)
+    if model is None or not found:
         return options
+    wrong = {flaw.at[0] if flaw.at else "" for flaw in found}
     known = cast("Mapping[str, Schema]", schema_of(model).get("properties", {}))
     if any(name == "" or (name in known and known[name].get("default") is None) for name in map(str, wrong)):
         return None

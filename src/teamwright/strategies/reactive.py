@@ -246,7 +246,7 @@ class Network:
         if settings.share == "transcript":
             return Told(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
         if settings.share == "a2a_lite":
-            most = policy_of(settings.handoff).max_summary_chars
+            most = policy_of(settings.handoff, self._ctx.posture.summary).max_summary_chars
             event, state = replace(work.event, data=briefly(work.event.data, most)), briefly(self._state, most)
             return Told(event, cast("dict[str, JsonValue]", state), self.talk.history, self._task.text, wants_form)
         return Told(work.event, dict(self._state), EMPTY if work.event.cause else self._task.history)

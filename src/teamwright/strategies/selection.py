@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from teamwright.strategies.answers import Unreadable, read_answer
+from teamwright.values.texts import cut
 from teamwright.values.turns import Reply
 
 MOST_SHOWN = 80
@@ -90,7 +91,7 @@ def _words(text: str) -> set[str]:
 def _reason(answer: str, mentioned: Sequence[str], excluded: Sequence[str]) -> str:
     if not answer:
         return "the answer is empty"
-    shown = answer if len(answer) <= MOST_SHOWN else answer[: MOST_SHOWN - 1] + "…"
+    shown = cut(answer, MOST_SHOWN)
     if mentioned:
         return f"the answer {shown!r} names {len(mentioned)} of those who may speak"
     if excluded:

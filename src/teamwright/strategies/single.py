@@ -7,7 +7,7 @@ from pydantic import Field
 from teamwright.agents.protocol import Agent, Context
 from teamwright.planning.graph import Graph
 from teamwright.planning.planner import nodes_of
-from teamwright.strategies.flow import Flow, Part
+from teamwright.strategies.flow import Flow, Opening, Part
 from teamwright.strategies.parts import part_turn
 from teamwright.strategies.planned import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
@@ -99,10 +99,7 @@ class Alone:
         self._asked = self._task.text if part.own is None else part.own
         return Turn(self._asked, self._said.history(), part.number)
 
-    def opening(self, step: Step, worker: Agent) -> str | None:
-        """Nothing."""
-
-    async def open(self, opening: str, ctx: Context) -> None:
+    def opening(self, step: Step, worker: Agent) -> Opening | None:
         """Nothing."""
 
     async def after(self, step: Step, worker: Agent, ctx: Context) -> None:

@@ -5,7 +5,7 @@ The choice, its reason and the whole bundle are recorded with the run, and never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,13 +21,16 @@ from teamwright.strategies.planned import STEPS, StepOptions
 from teamwright.strategies.protocol import options_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.envelope import Handoff
+from teamwright.values.envelope import BudgetLevel, Handoff
 from teamwright.values.limits import Limits
 from teamwright.values.plan import Plan
 from teamwright.values.specs import Share, Source, TeamSpec
 
 KEPT = ("on_failure", "cancel_others", "peer_rounds")
 """Options that a team keeps when it gets another shape."""
+
+WORKS: Mapping[Topology, str] = {"single": "member", "lead_subagent": "worker"}
+"""The option of a shape that says who works on everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +54,28 @@ def choose(
 ) -> Chosen:
     """Choose the shape in which these members work through a plan, of those that are possible with them.
 
-    A shape in which one works on everything is possible only where the steps do not name several. Without `lead` the
-    first member leads whom no step names.
+    A shape in which one works on everything is possible only where the steps do not name several; the one whom they
+    name works. Without `lead` the first member leads whom no step names.
     """
     named = _named(plan, members)
-    possible = _possible(len(members), len(named))
+    leads = lead or next((name for name in members if name not in named), members[0])
+    possible = _possible(len(members), named, leads)
     given = settings or settings_for(plan)
-    wanted = given.topologies if "topologies" in given.model_fields_set else tuple(TOPOLOGIES)
+    wanted = given.topologies
     topologies: tuple[Topology, ...] = tuple(one for one in possible if one in wanted)
     if not topologies:
         raise UsageError(
-            f"{', '.join(wanted)} can't be made of {len(members)} members for steps that name {len(named)} of them;"
-            f" possible: {', '.join(possible)}."
+            f"{', '.join(wanted)} can't be made of {len(members)} members for steps that name {len(named)} of them,"
+            f" with {leads!r} as the lead; possible: {', '.join(possible)}."
         )
     given = given.model_copy(update={"topologies": topologies})
     bundle = orchestrate(plan, given, planner=planner, profiles=profiles)
     topology = bundle.evaluation.chosen.topology
     reason = _reason(bundle, topologies)
-    leads = lead or next((name for name in members if name not in named), members[0])
-    return Chosen(topology, _options(topology, plan, bundle, leads, len(members)) | {"reason": reason}, reason, bundle)
+    options = _options(topology, plan, bundle, leads, len(members)) | {"reason": reason}
+    if named and (works := WORKS.get(topology)):
+        options[works] = min(named)
+    return Chosen(topology, options, reason, bundle)
 
 
 def auto_team(
@@ -138,19 +144,30 @@ def plan_of(spec: TeamSpec) -> Plan | None:
     return Plan(steps=model.model_validate(spec.options).steps)
 
 
+def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel | None = None) -> EvaluationSettings:
+    """The settings for a team: the way in which it says that it shares, and its budget where none is given."""
+    update: dict[str, object] = {}
+    level = budget or (spec.handoff.budget if spec.handoff else None)
+    if level is not None:
+        update["budget"] = level
+    if spec.share in ("transcript", "output"):
+        update["protocol"] = "transcript"
+    return usual.model_copy(update=update)
+
+
 def _named(plan: Plan, members: Sequence[str]) -> set[str]:
     """The members whose work steps are by name."""
     known = set(members)
     return {name for step in plan.steps if (name := step.agent or step.id) in known}
 
 
-def _possible(members: int, named: int) -> list[Topology]:
+def _possible(members: int, named: Collection[str], lead: str) -> list[Topology]:
     found: list[Topology] = []
-    if named < 2 or members < 2:
+    if len(named) < 2:
         found.append("single")
-        if members > 1:
+        if members > 1 and lead not in named:
             found.append("lead_subagent")
-    if members > 2 or (members == 2 and named > 1):
+    if members > 2 or (members == 2 and len(named) > 1):
         found.append("star_team")
     if members > 2:
         found.append("mesh_team")

@@ -18,7 +18,6 @@ from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.specs import (
-    HIDDEN,
     TERMINATE,
     AgentSpec,
     AnyModel,
@@ -27,7 +26,6 @@ from teamwright.values.specs import (
     FilesTool,
     Manifest,
     NamedModel,
-    ServerModel,
     TeamSpec,
 )
 
@@ -172,13 +170,7 @@ class Builder:
     def _model(self, written: AnyModel | None) -> AnyModel | None:
         """A model; a name from `models` stands for what is declared there."""
         declared = self.manifest.models
-        model = declared.get(written, written) if isinstance(written, str) else written
-        if isinstance(model, ServerModel) and model.api_key == HIDDEN:
-            raise NotResumable(
-                f"The key of {model.url} was written in the manifest, and no record keeps it: write ${{NAME}} there and"
-                " start anew, or pass the team."
-            )
-        return model
+        return declared.get(written, written) if isinstance(written, str) else written
 
     def _scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()

@@ -174,9 +174,11 @@ class Team:
     @property
     def source(self) -> Source:
         """Everything here as a declaration, from which it can be made again."""
-        if self.declared is not None or self.bundle is None:
-            return self.declared or Source(manifest=self._manifest(), team=self.name)
-        return Source(manifest=self._manifest(), team=self.name, bundle=self.bundle)
+        if self.declared is not None:
+            return self.declared
+        made = Source(manifest=self._manifest(), team=self.name)
+        # What was never set is left out of the record.
+        return made if self.bundle is None else made.model_copy(update={"bundle": self.bundle})
 
     def _manifest(self) -> Manifest:
         teams: dict[str, TeamSpec] = {}

@@ -226,11 +226,19 @@ class JournalConformance:
 
     def test_whoever_listens_is_told_that_something_was_sent(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
+            told = anyio.Event()
+
+            async def listen() -> None:
+                await journal.news(0.01)
+                told.set()
+
             await journal.changed()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(journal.news, 0.01)
+                tasks.start_soon(listen)
                 await anyio.sleep(0.05)
+                assert not told.is_set()
                 await journal.send("run", Pause())
+                await told.wait()
             assert await journal.letters("run")
 
         self.check(tmp_path, check)

@@ -13,24 +13,29 @@ from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJ
 
 from teamwright.values.frozen import Record, Value
 from teamwright.values.messages import Message
+from teamwright.values.texts import cut
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
 BudgetLevel = Literal["low", "medium", "high"]
 Escalate = Literal["lead", "person", "off"]
 
-ELLIPSIS = "…"
 CONTINUE = "continue"
 """What is next where nobody said anything about it; it goes without saying."""
 ENVELOPE_TOKENS = 8
 CHARACTERS_PER_TOKEN = 4
 
 
+def percentage(value: float) -> float:
+    """A share strictly between 0 and 1 as a whole percentage; any other number is one already."""
+    return round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
+
+
 def _percent(value: object) -> object:
-    """A share between 0 and 1 as a percentage; whatever else stands there is left as it is."""
+    """A number as a percentage; whatever else stands there is left as it is."""
     if isinstance(value, bool):
         raise ValueError("it is a number from 0 to 100, not true or false")  # noqa: TRY004 - pydantic tells it in words
-    return round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
+    return percentage(value) if isinstance(value, float) else value
 
 
 Confidence = Annotated[
@@ -135,20 +140,18 @@ class HandoffPolicy(Value):
 
         The result has no breach, unless its summary was too short to begin with.
         """
-        cut: dict[str, object] = {}
+        shorter: dict[str, object] = {}
         if len(envelope.summary) > self.max_summary_chars:
-            cut["summary"] = self.cut(envelope.summary)
+            shorter["summary"] = self.cut(envelope.summary)
         if len(envelope.artifacts) > self.max_artifacts:
-            cut["artifacts"] = envelope.artifacts[: self.max_artifacts]
+            shorter["artifacts"] = envelope.artifacts[: self.max_artifacts]
         if len(envelope.needs) > self.max_needs:
-            cut["needs"] = envelope.needs[: self.max_needs]
-        return envelope.model_copy(update=cut) if cut else envelope
+            shorter["needs"] = envelope.needs[: self.max_needs]
+        return envelope.model_copy(update=shorter) if shorter else envelope
 
     def cut(self, text: str) -> str:
-        """A text that is no longer than a summary may be, with an ellipsis where it was."""
-        # No blank is trimmed before the ellipsis: a summary of blanks would come out shorter than it may be.
-        most = self.max_summary_chars
-        return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+        """A text that is no longer than a summary may be."""
+        return cut(text, self.max_summary_chars)
 
 
 class Handoff(HandoffPolicy):

@@ -20,9 +20,6 @@ AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
 MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
 """In a strategy's options: the name of one of the team's members."""
 
-HIDDEN = "[redacted]"
-"""What stands in a record in place of a secret."""
-
 TERMINATE = "terminate"
 """The built-in tool by which a member ends its team."""
 

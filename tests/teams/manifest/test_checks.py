@@ -89,10 +89,21 @@ def test_a_strange_dialect_of_json_schema_breaks_nothing(tmp_path: Path) -> None
     loaded(tmp_path, "agents: {a: {model: local, output_schema: {$schema: 'http://nowhere.invalid/x'}}}")
 
 
-def test_a_key_in_the_file_is_warned_about(tmp_path: Path) -> None:
-    text = "models: {m: {url: 'http://x/v1', name: y, api_key: abc123}}"
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("api_key", "models: {m: {url: 'http://x/v1', name: y, api_key: abc123}}"),
+        (
+            "GITHUB_TOKEN",
+            "tools: {t: {mcp: {command: x, env: {GITHUB_TOKEN: abc123, MAX_TOKENS: '9', B_KEY: '${B}'}}}}",
+        ),
+        ("X-Auth-Token", "tools: {t: {mcp: {url: 'http://x', headers: {X-Auth-Token: abc123, Accept: json}}}}"),
+        ("webhook", "agents: {a: {model: local}}\nteams: {t: {members: [a], notify: {webhook: 'http://x/abc123'}}}"),
+    ],
+)
+def test_a_secret_in_the_file_is_warned_about(tmp_path: Path, name: str, text: str) -> None:
     (warning,) = loaded(tmp_path, text).warnings
-    assert "the key is written in the file" in warning.message
+    assert f"the secret {name!r} is written in the file" in warning.message
     assert "abc123" not in str(warning)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from teamwright.errors import ManifestError
+from teamwright.errors import ManifestError, NotResumable
 from teamwright.teams.manifest import resolve_secrets
 from teamwright.values.specs import AgentSpec, Manifest, McpSpec, McpTool, ServerModel
 
@@ -65,3 +65,22 @@ def test_keys_that_are_written_out_are_secret_too() -> None:
         tools={"t": McpSpec(mcp=McpTool(url="http://x", headers={"Authorization": "Bearer t0ken", "Accept": "json"}))},
     )
     assert resolve_secrets(manifest, {})[1] == {"written", "Bearer t0ken"}
+
+
+def test_a_manifest_from_a_record_that_lacks_its_secrets_makes_nothing() -> None:
+    manifest = Manifest(
+        agents={"a": AgentSpec(model=ServerModel(url="http://x/v1", name="n", api_key="[redacted]"))},
+        tools={
+            "t": McpSpec(mcp=McpTool(url="http://x", headers={"X-Auth-Token": "[redacted]", "Accept": "[redacted]"}))
+        },
+    )
+    with pytest.raises(NotResumable) as caught:
+        resolve_secrets(manifest, {})
+    assert "at agents.a.model.api_key, tools.t.mcp.headers.X-Auth-Token is a secret" in str(caught.value)
+    assert "team=…" in str(caught.value)
+    assert "${NAME}" in str(caught.value)
+
+
+def test_a_text_that_speaks_of_the_mark_is_no_secret() -> None:
+    manifest = Manifest(agents={"a": AgentSpec(instructions="[redacted]")})
+    assert resolve_secrets(manifest, {}) == (manifest, frozenset())

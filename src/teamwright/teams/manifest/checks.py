@@ -14,6 +14,7 @@ from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, 
 from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.teams.manifest.team_checks import check_reference, check_teams
+from teamwright.values.secrets import is_secret, is_written_out
 from teamwright.values.specs import FILES, TERMINATE, WORKSPACE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
@@ -174,13 +175,21 @@ def _check_server(fields: Fields, owner: str, report: Report) -> None:
     if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
         hint = "write it in full, for example http://localhost:8000/v1"
         report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address", hint)
-    key = fields.text("api_key")
-    if key and "${" not in str(key.value):
-        report.warning(
-            key.place,
-            f"{owner}: the key is written in the file, and no record of a run keeps it",
-            "write ${NAME} to read it from the environment",
-        )
+    _check_secrets(fields, "", owner, report)
+
+
+def _check_secrets(fields: Node | None, parent: str, owner: str, report: Report) -> None:
+    """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
+    if not isinstance(fields, Fields):
+        return
+    for name in fields.entries:
+        text = fields.text(name)
+        if text and is_secret(parent, name) and is_written_out(str(text.value)):
+            report.warning(
+                text.place,
+                f"{owner}: the secret {name!r} is written in the file, and no record of a run keeps it",
+                "write ${NAME} to read it from the environment",
+            )
 
 
 def _check_scripted_model(name: str, place: Place, owner: Declaration, report: Report) -> None:
@@ -231,6 +240,8 @@ def _check_tool(fields: Fields, owner: str, report: Report) -> None:
     for name, needs in (("args", "command"), ("env", "command"), ("headers", "url")):
         if server.has(name) and not server.has(needs):
             report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
+    for name in ("env", "headers"):
+        _check_secrets(server.get(name), name, owner, report)
     url = server.text("url")
     if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
         report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address")
@@ -263,6 +274,7 @@ def _check_team_of_people(team: Declaration, report: Report) -> None:
     if isinstance(approve, Fields) and approve.has("tools"):
         place = approve.key_place("tools")
         report.problem(place, f"{team.words} has no tools of its own to approve", "write it at its members")
+    _check_secrets(notify, "notify", team.words, report)
     webhook = notify.text("webhook") if isinstance(notify, Fields) else None
     if webhook and "${" not in str(webhook.value) and not WEB_ADDRESS.fullmatch(str(webhook.value)):
         report.problem(webhook.place, f"{team.words}: {shown(str(webhook.value))} is not an http address")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from teamwright.values.texts import cut
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -133,7 +135,7 @@ def place_at(node: Node, path: Iterable[str | int], name: str | None = None) -> 
 
 def shown(text: str, longest: int = 60) -> str:
     """A text quoted for a message, cut when long."""
-    return repr(text if len(text) <= longest else text[: longest - 1] + "…")
+    return repr(cut(text, longest))
 
 
 def described(node: Node) -> str:

@@ -6,17 +6,14 @@ Records keep the manifest as it was before, so that no secret gets into them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from teamwright.errors import ManifestError, Problem
+from teamwright.errors import ManifestError, NotResumable, Problem
+from teamwright.values.secrets import HIDDEN, REFERENCE, is_secret
 from teamwright.values.specs import Manifest
-
-REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-SECRET_NAME = re.compile(r"authorization|cookie|password|secret|token|api[-_]?key", re.IGNORECASE)
 
 
 def resolve_secrets(
@@ -24,10 +21,16 @@ def resolve_secrets(
 ) -> tuple[Manifest, frozenset[str]]:
     """The manifest with values from the environment, and all values that must never be recorded or shown.
 
-    Those are what came from the environment, and keys and authorization headers that are written out.
+    Those are what came from the environment, and keys and authorization headers that are written out. Of a manifest
+    from a record the latter are missing, and nothing may be made of it as if the mark in their place were the secret.
     """
     resolver = _Resolver(os.environ if environment is None else environment)
     data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
+    if resolver.hidden:
+        raise NotResumable(
+            f"What stood in the manifest at {', '.join(resolver.hidden)} is a secret, and no record keeps it: pass the"
+            " team (team=…), or put the secret into the environment, write ${NAME} in its place and start anew."
+        )
     if resolver.problems:
         raise ManifestError(resolver.problems)
     return Manifest.model_validate(data), frozenset(resolver.secrets)
@@ -37,6 +40,7 @@ def resolve_secrets(
 class _Resolver:
     environment: Mapping[str, str]
     secrets: set[str] = field(default_factory=set[str])
+    hidden: list[str] = field(default_factory=list[str])
     problems: list[Problem] = field(default_factory=list[Problem])
 
     def value(self, value: JsonValue, path: tuple[str, ...]) -> JsonValue:
@@ -52,8 +56,10 @@ class _Resolver:
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text
-        if resolved.strip() and _is_secret(path):
+        if resolved.strip() and is_secret(path[-2], path[-1]):
             self.secrets.add(resolved)
+            if text == HIDDEN:
+                self.hidden.append(".".join(path))
         return resolved
 
     def _found(self, name: str | None, path: tuple[str, ...]) -> str:
@@ -67,9 +73,3 @@ class _Resolver:
         if value.strip():
             self.secrets.add(value)
         return value
-
-
-def _is_secret(path: tuple[str, ...]) -> bool:
-    """Whether a written value is a key: by its name, and only where names are ours or a header's."""
-    *_, parent, name = ("", "", *path)
-    return name in {"api_key", "webhook"} or (parent in {"headers", "env"} and SECRET_NAME.search(name) is not None)

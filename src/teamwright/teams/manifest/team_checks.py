@@ -89,15 +89,16 @@ class _Checks:
         if strategy is None or not isinstance(options, Fields):
             return
         self._note_unused(team, strategy)
-        self._check_form(team, strategy, options)
         values = cast("Mapping[str, JsonValue]", plain(options))
+        wrong = misfits(strategy, values)
+        self._check_form(team, strategy, options, wrong)
         named = names_in(strategy, values)
         known = dict(members)
         self._check_names(team, named, known, options)
         asked += [(one.name, place_at(options, one.at, one.name)) for one in named if one.name not in known]
-        usable = as_far_as_it_fits(strategy, values)
+        usable = as_far_as_it_fits(strategy, values, wrong)
         if members and not team.settled and usable is not None:
-            self._check_flaws(team, strategy, self._settings(team.fields, usable), named)
+            self._check_flaws(team, strategy, self._settings(team.fields, strategy, usable), named)
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)
@@ -130,8 +131,8 @@ class _Checks:
             message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
             self.report.warning(team.fields.entries["handoff"].place, message)
 
-    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields) -> None:
-        """Hold the options against the form that the strategy gives them."""
+    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
+        """Tell where the options break the form that the strategy gives them, each place once."""
         model, before = options_of(strategy), len(self.report.problems)
         if model is None:
             return
@@ -147,7 +148,7 @@ class _Checks:
             definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
             Shape(team.words, self.report, definitions).check(options, schema, block.key if block else "")
         told = {(one.file, one.line) for one in self.report.problems[before:]}
-        for flaw in misfits(strategy, cast("Mapping[str, JsonValue]", plain(options))):
+        for flaw in wrong:
             place = place_at(options, flaw.at)
             if (place.file, place.line) not in told:
                 self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
@@ -164,13 +165,13 @@ class _Checks:
                 self.report.problem(place, f"{shown(one.name)} is not a member of {team.words}", hint)
 
     @staticmethod
-    def _settings(fields: Fields, options: Mapping[str, JsonValue]) -> Settings:
+    def _settings(fields: Fields, strategy: Strategy, options: Mapping[str, JsonValue]) -> Settings:
         """The settings as far as they are readable; what is not has been told already."""
         share, turns, then = fields.text("share"), fields.get("max_turns"), fields.text("on_max_turns")
         most = 1 if fields.has("max_turns") else None
         if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
             most = int(turns.value)
-        sharing = cast("Share", share.value if share and share.value in get_args(Share) else "transcript")
+        sharing = cast("Share", share.value if share and share.value in get_args(Share) else share_of(strategy))
         return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
 
     def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[Named]) -> None:
