@@ -11,7 +11,7 @@ from teamwright.errors import JournalUnavailable, NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import Past, Spending
+from teamwright.runtime.replay import Past
 from teamwright.runtime.state import RunState, Waiting
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.values.limits import Limits
@@ -41,16 +41,6 @@ async def test_an_account_begins_with_what_was_spent_before() -> None:
     account = state(past).account("t", Limits(tokens=10), None)
     assert account is not None
     assert account.spent == [7, 3, 2]
-
-
-async def test_a_turn_that_was_under_way_goes_on_with_its_tally() -> None:
-    past, before = Past(), Spending()
-    before.tokens, before.calls = 5, 1
-    past.open["t/s"] = before
-    run = state(past)
-    assert run.tally("t/s") is before
-    assert run.tally("t/s") is before
-    assert run.tally("t/other").calls == 0
 
 
 async def test_the_first_error_counts() -> None:

@@ -24,7 +24,7 @@ class Watch:
 
     def __init__(self, lane: Lane) -> None:
         self.runs = True
-        lane.clocks.append(self)
+        lane.clocks = (*lane.clocks, self)
 
     def stop(self) -> None:
         self.runs = False

@@ -77,12 +77,9 @@ class FunctionAgent:
         )
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
-        self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
-
-    @property
-    def one_call(self) -> bool:
+        self.one_call = not self._wants_context
         """Whether a turn is nothing but a call of the function."""
-        return not self._wants_context
+        self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
 
     @property
     def spec(self) -> AgentSpec:
@@ -132,7 +129,7 @@ class FunctionAgent:
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn
         try:
-            answer = await self._answer(told, ctx)
+            answer = await (self._function(told) if self._async else self._beside_the_loop(told, ctx))
         except SystemExit as error:  # a function that ends the program ends its turn, and not everybody else's
             raise AgentError(f"SystemExit: {error.code}") from error
         if isinstance(answer, Reply):
@@ -140,9 +137,7 @@ class FunctionAgent:
             return Returned({"$reply": said}, answer.usage)
         return Returned(answer if isinstance(answer, str) else self._jsonable(answer))
 
-    async def _answer(self, told: object, ctx: Context) -> object:
-        if self._async:
-            return await self._function(told)
+    async def _beside_the_loop(self, told: object, ctx: Context) -> object:
         if self._isolate == "process":
             return await anyio.to_process.run_sync(self._function, told, cancellable=True)
 

@@ -62,7 +62,7 @@ class Context(Protocol):
         """Let a member take its turn; a member that fails is a value, not an exception."""
         ...
 
-    async def effect(self, key: str, effect: Effect) -> Returned:
+    def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Touch the world once: recorded before it leaves and when it returns, never repeated once recorded."""
         ...
 

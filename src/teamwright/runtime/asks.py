@@ -57,32 +57,42 @@ class Ask:
             self.turn = await self.gate.told(self.turn)
         place, recorded = self._match()
         full = join_key(context.path, place)
-        if recorded is not None and recorded.stopped:
-            await self._until_stopped(recorded)
         if recorded is not None and recorded.ending is not None:
-            await run.turnstile.arrive(context.lane, full, context.agent_scope)
-            context.spend(recorded.ending.usage)
-            return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
+            return await self._repeated(recorded, full)
         child = context.child(full, self._member)
-        asked = recorded.asked if recorded else self._asked(child)
+        seconds = self._seconds(child)
+        asked = recorded.asked if recorded else self._asked(child, seconds)
         child.began = recorded.number if recorded else run.recorder.add(context.path, place, asked).number
         child.announced = asked.called
         if child.limits is not None:
             run.bound(full, child.limits)
+        if asked.left is not None or asked.tier != "primary":
+            self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
         inside = context.in_agent  # then the agent that asks is waiting, and only the one asked is at work
         run.agents_at_work -= inside
         try:
-            if asked.left is not None or asked.tier != "primary":
-                self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
-            ending, event = await self._take_turn(child, place, recorded)
+            ending = await self._take_turn(child, place, seconds, recorded)
         finally:
             run.agents_at_work += inside
+        ending, event = self._record(place, ending, child)
         if full in run.past.reopened:
             run.past.reopened.discard(full)
         else:
             run.turnstile.announce(full)
-        await run.turnstile.arrive(context.lane, full, context.agent_scope)
+        if not run.turnstile.passes(context.lane, full):
+            await run.turnstile.arrive(context.lane, full, context.agent_scope)
         return self._hear(full, ending, event)
+
+    async def _repeated(self, recorded: RecordedAsk, full: str) -> Reply | Failure:
+        """The recorded ending, when its turn has come."""
+        context, run = self._context, self._context.run
+        assert recorded.ending is not None
+        if recorded.stopped:
+            await self._until_stopped(recorded)
+        if not run.turnstile.passes(context.lane, full):
+            await run.turnstile.arrive(context.lane, full, context.agent_scope)
+        context.spend(recorded.ending.usage)
+        return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
 
     def _match(self) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
@@ -101,7 +111,7 @@ class Ask:
             self.attempt += 1
         return with_attempt(key, self.attempt), None
 
-    def _asked(self, child: RunContext) -> AgentAsked:
+    def _asked(self, child: RunContext, seconds: float | None) -> AgentAsked:
         turn = self.turn
         return AgentAsked(
             member=self._member.name,
@@ -112,13 +122,12 @@ class Ask:
             digest=turn.digest,
             purpose=turn.purpose,
             called=child.account is None and self.gate is None and getattr(self._member, "one_call", False),
-            left=self._left(child),
+            left=self._left(child, seconds),
             tier="primary" if self._context.degradation is None else self._context.degradation.tier(self._member),
         )
 
-    def _left(self, child: RunContext) -> Amounts | None:
+    def _left(self, child: RunContext, seconds: float | None) -> Amounts | None:
         """What is left of the budgets around the turn as it begins; nothing where none bounds it."""
-        seconds = self._seconds(child)
         if child.deadline is not None:
             seconds = tighter(seconds, child.deadline.remaining)
         if child.account is None:
@@ -131,22 +140,24 @@ class Ask:
         bounds = child.run.limits
         return own if bounds is None or self._context.path else tighter(own, bounds.seconds)
 
-    async def _take_turn(self, child: RunContext, place: str, recorded: RecordedAsk | None) -> Ended:
-        """Let the member answer and record the ending: exactly one, whatever happens."""
+    async def _take_turn(
+        self, child: RunContext, place: str, seconds: float | None, recorded: RecordedAsk | None
+    ) -> Reply | Failure:
+        """Let the member answer; one that is stopped by others has its ending recorded here."""
         context, run, alone = self._context, self._context.run, self._member.kind != "team"
         if alone:
             run.agents_at_work += 1
             run.turnstile.enter_agent(context.lane, child.path)
         try:
-            seconds = self._seconds(child)
             if self.gate is not None and self.gate.refusal is not None:
-                ending = self.gate.refusal
-            elif seconds is None:
+                return self.gate.refusal
+            if seconds is None:
                 ending = await self._respond(child)
             else:
                 ending = await self._in_time(child, recorded, seconds)
             if self.gate is not None and isinstance(ending, Reply):
-                ending = await self.gate.passed(ending, child)
+                return await self.gate.passed(ending, child)
+            return ending
         except asyncio.CancelledError:
             if context.being_stopped:
                 self._say(self._record(place, self._failure(child, None), child)[0])
@@ -155,7 +166,6 @@ class Ask:
             if alone:
                 run.agents_at_work -= 1
                 run.turnstile.leave_agent(child.path)
-        return self._record(place, ending, child)
 
     async def _in_time(self, child: RunContext, recorded: RecordedAsk | None, seconds: float) -> Reply | Failure:
         """The member's answer, or the failure that it took too long."""

@@ -41,21 +41,26 @@ class RunBranch(Generic[T]):
             raise LookupError(f"the branch {self.name!r} has no result")
         return cast("T", self._value)
 
-    async def run(self) -> None:
-        """Do the work and keep what comes of it."""
+    async def run(self, end: Callable[[RunBranch[T]], None]) -> None:
+        """Do the work, keep what comes of it, and say when it has ended."""
         self.begun = True
-        if self.cancelled:
-            return
         try:
-            self._value = await self._work(self.context)
+            if not self.cancelled:
+                self._value = await self._work(self.context)
+                self.done = True
         except asyncio.CancelledError as error:
             if being_cancelled():
                 raise
-            self._error = RuntimeError(f"the branch {self.name!r} was cancelled from inside")
-            self._error.__cause__ = error
+            self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
         except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
-            self._error = error
-        self.done = True
+            self._failed(error)
+        finally:
+            end(self)
+
+    def _failed(self, error: Exception, cause: BaseException | None = None) -> None:
+        self._error, self.done = error, True
+        if cause is not None:
+            error.__cause__ = cause
 
     def stop(self) -> None:
         """Cancel the work; before it has begun, it will see that it is cancelled and not begin."""
@@ -157,13 +162,7 @@ class RunBranches:
         self._context.lane.inside += 1
         self._at_work(1)
         self._context.run.turnstile.unpark(branch.context.lane)
-        branch.task = asyncio.get_running_loop().create_task(self._run(branch), name=branch.context.path)
-
-    async def _run(self, branch: RunBranch[object]) -> None:
-        try:
-            await branch.run()
-        finally:
-            self._end(branch)
+        branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.context.path)
 
     def _end(self, branch: RunBranch[object]) -> None:
         """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""

@@ -44,40 +44,20 @@ class Calls:
 
     async def outcome(self) -> Returned:
         """The recorded outcome, or a new one."""
-        run = self._context.run
-        recorded = run.past.calls.get(self._key)
-        if (
-            recorded is None
-            and self._context.announced
-            and run.past.taken_over < self._context.began <= run.past.number
-        ):
-            recorded = RecordedCall(self._effect.request, attempts=1, in_doubt=True)
-        if recorded is not None and recorded.request and recorded.request != self._effect.request:
-            run.disagree(
-                self._key,
-                f"that {self._key!r} sent {recorded.request[:8]}",
-                f"sends {self._effect.request[:8]} ({self._effect.name})",
-            )
-            recorded = RecordedCall(self._effect.request, attempts=recorded.attempts)
+        context, run, recorded = self._context, self._context.run, self._recorded()
         if recorded is not None and recorded.outcome is not None:
-            if run.past.writes:
-                self._context.workspace.has_passed(self._key)
-            returned = run.past.returned(recorded)
-            self._context.spend(returned.usage)
-            return returned
+            return self._repeated(recorded)
         if run.turnstile.replaying:
-            await run.turnstile.caught_up(self._context.lane, self._context.agent_scope)
-        return await self._make(recorded or RecordedCall(self._effect.request))
-
-    async def _make(self, past: RecordedCall) -> Returned:
-        self._number, failures, in_doubt = past.attempts, past.failures, past.in_doubt
-        run = self._context.run
-        if past.retry_at is not None:
-            await anyio.sleep(max(0.0, past.retry_at - run.wall()))
+            await run.turnstile.caught_up(context.lane, context.agent_scope)
+        failures, in_doubt = 0, False
+        if recorded is not None:
+            self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
+            if recorded.retry_at is not None:
+                await anyio.sleep(max(0.0, recorded.retry_at - run.wall()))
         while True:
             self._number, self._offset = self._number + 1, 0
-            bounded = self._effect.model or self._context.account or run.pausing
-            passed = await Admission(self._context, self._place, self._effect).granted() if bounded else FREE
+            bounded = self._effect.model or context.account or run.pausing
+            passed = await Admission(context, self._place, self._effect).granted() if bounded else FREE
             run.calls_out += 1
             try:
                 return await self._attempt(passed, in_doubt=in_doubt)
@@ -95,6 +75,29 @@ class Calls:
             in_doubt = False
             await anyio.sleep(wait)
 
+    def _recorded(self) -> RecordedCall | None:
+        """What the record says of this effect; on a fork, one that sends something else begins anew."""
+        context, run, request = self._context, self._context.run, self._effect.request
+        recorded = run.past.calls.get(self._key)
+        if recorded is None and context.announced and run.past.taken_over < context.began <= run.past.number:
+            recorded = RecordedCall(request, attempts=1, in_doubt=True)
+        if recorded is not None and recorded.request and recorded.request != request:
+            run.disagree(
+                self._key,
+                f"that {self._key!r} sent {recorded.request[:8]}",
+                f"sends {request[:8]} ({self._effect.name})",
+            )
+            recorded = RecordedCall(request, attempts=recorded.attempts)
+        return recorded
+
+    def _repeated(self, recorded: RecordedCall) -> Returned:
+        past = self._context.run.past
+        if past.writes:
+            self._context.workspace.has_passed(self._key)
+        returned = past.returned(recorded)
+        self._context.spend(returned.usage)
+        return returned
+
     async def _attempt(self, passed: Pass, *, in_doubt: bool) -> Returned:
         """Announce the call, make it, and record what came back, with what it cost, as one."""
         context, run, effect = self._context, self._context.run, self._effect
@@ -104,7 +107,8 @@ class Calls:
         if not self._announced:
             run.recorder.add(context.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
         try:
-            await run.recorder.durable(at_once=run.turnstile.lone)
+            if (wait := run.recorder.waiting(at_once=run.turnstile.lone)) is not None:
+                await wait
         except asyncio.CancelledError:
             passed.give_back()
             raise
@@ -255,12 +259,11 @@ class Calls:
 
     def _tally(self, cost: Cost, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""
-        run = self._context.run
-        tally = run.tally(self._context.agent_scope)
-        tally.add(cost.tokens, cost.usd, 1)
+        spending = self._context.spending
+        spending.add(cost.tokens, cost.usd, 1)
         if mark is not None:
-            tally.marks.append(mark)
-            run.marks[self._context.member, mark] += 1
+            spending.marks.append(mark)
+            self._context.run.marks[self._context.member, mark] += 1
 
     def _used(self, mark: str) -> int:
         member = self._context.member

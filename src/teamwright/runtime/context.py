@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
@@ -26,6 +26,7 @@ from teamwright.runtime.degradation import Degradation
 from teamwright.runtime.ownership import Holding
 from teamwright.runtime.questions import Inquiry
 from teamwright.runtime.recovering import Recovering
+from teamwright.runtime.replay import Spending
 from teamwright.runtime.state import RunState
 from teamwright.runtime.stillness import Lane
 from teamwright.runtime.workspace import Horizon, RunWorkspace
@@ -58,7 +59,7 @@ class RunContext:
     __slots__ = (
         "_claimed", "_clock", "_emitted", "_parent", "_workspace", "account", "agent_scope", "announced", "began",
         "deadline", "degradation", "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "path",
-        "recovery", "run", "said", "stopping", "usage", "weighs",
+        "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -71,28 +72,35 @@ class RunContext:
         member: str = "",
         agent_scope: str = "",
         account: Account | None = None,
+        said: list[Message] | None = None,
     ) -> None:
-        self.run, self.path, self.lane = run, path, lane
+        self.run, self.path, self.lane, self._parent = run, path, lane, parent
         self.member, self.agent_scope, self.account = member, agent_scope, account
         self.limits: Limits | None = None
-        self.deadline: Deadline | None = parent.deadline if parent else None
         self.usage: Usage = NOTHING
-        self.said: list[Message] = []
-        self.stopping = False
-        self.recovery: Recovery | None = parent.recovery if parent else None
-        self.fallback: Agent | None = parent.fallback if parent else None
-        self.in_agent = parent.in_agent if parent else False
-        self.holding: Holding = parent.holding if parent else run.ownership.everything
-        self.degradation: Degradation | None = parent.degradation if parent else None
-        self.weighs = parent.weighs if parent else False
+        self.said: list[Message] = [] if said is None else said
+        self.stopping = self.announced = False
         self.heard_at = 0.0
-        self._parent = parent
+        self.began = self._emitted = 0
         self._claimed: set[str] = set()
-        self._emitted = 0
         self._clock: ScopeClock | None = None
         self._workspace: RunWorkspace | None = None
-        self.began = 0
-        self.announced = False
+        if parent is not None:
+            self._inherit(parent)
+            return
+        self.deadline: Deadline | None = None
+        self.recovery: Recovery | None = None
+        self.fallback: Agent | None = None
+        self.holding: Holding = run.ownership.everything
+        self.degradation: Degradation | None = None
+        self.in_agent = self.weighs = False
+        self.spending = Spending()
+
+    def _inherit(self, parent: RunContext) -> None:
+        """What holds around a scope holds in it."""
+        self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
+        self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
+        self.in_agent, self.spending = parent.in_agent, parent.spending
 
     @property
     def clock(self) -> Clock:
@@ -137,14 +145,14 @@ class RunContext:
             return ending.changed(optional=True)
         return ending
 
-    async def effect(self, key: str, effect: Effect) -> Returned:
+    def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Touch the world once."""
         if self.run.closing:
-            await self.run.left()
+            return self.run.left()
         place = self.claim(key)
         if not self.agent_scope:
             raise MisplacedEffect(join_key(self.path, key))
-        return await Calls(self, place, effect).outcome()
+        return Calls(self, place, effect).outcome()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
@@ -173,10 +181,7 @@ class RunContext:
         """A named part of the work, with limits and keys of its own; its time begins when it has its keys."""
         full = join_key(self.path, self.claim(name))
         account = self.run.account(full, limits, self.account)
-        child = RunContext(
-            self.run, full, self.lane, self, member=self.member, agent_scope=self.agent_scope, account=account
-        )
-        child.said = self.said
+        child = self._part(full, self.lane, account)
         if limits is not None:
             self.run.bound(full, limits)
         if owns is None:
@@ -237,12 +242,20 @@ class RunContext:
 
     def branch(self, name: str, lane: Lane) -> RunContext:
         """The context of a branch of this scope."""
-        full = join_key(self.path, self.claim(name))
-        context = RunContext(
-            self.run, full, lane, self, member=self.member, agent_scope=self.agent_scope, account=self.account
+        return self._part(join_key(self.path, self.claim(name)), lane, self.account)
+
+    def _part(self, path: str, lane: Lane, account: Account | None) -> RunContext:
+        """The context of a part of this scope: whatever is said there is said here."""
+        return RunContext(
+            self.run,
+            path,
+            lane,
+            self,
+            member=self.member,
+            agent_scope=self.agent_scope,
+            account=account,
+            said=self.said,
         )
-        context.said = self.said
-        return context
 
     def claim(self, key: str) -> str:
         """Take a key of this scope, each once, and return it as it stands in the record."""
@@ -263,8 +276,8 @@ class RunContext:
 
     def tally(self) -> Tally | None:
         """What the effects of this agent's turn came to; a team has none of its own."""
-        spending = self.run.tallies.pop(self.path, None) or self.run.past.open.pop(self.path, None)
-        if spending is None:
+        spending = self.spending
+        if self.path != self.agent_scope or not spending.calls:
             return None
         charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
         money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
@@ -288,6 +301,8 @@ class RunContext:
         child.limits = limits
         child.in_agent = not team
         child.weighs = False
+        if not team:
+            child.spending = self.run.past.open.pop(path, None) or Spending()
         if team and (ladder := Degradation.of(member, child)) is not None:
             child.degradation, child.weighs = ladder, True
         if team and (recovery := getattr(member, "recovery", None)) is not None:

@@ -54,7 +54,7 @@ class Deadline:
             used = run.past.used_by(self._context.path, self._since) if self._since is not None else 0.0
             self._left = max(0.0, self._seconds - used)
             self._start()
-            self._context.lane.clocks.append(self)
+            self._context.lane.clocks = (*self._context.lane.clocks, self)
         return self
 
     def __exit__(
@@ -87,8 +87,8 @@ class Deadline:
         self._timer = asyncio.get_running_loop().call_later(self._left, self._ring)
 
     def _let_go(self) -> None:
-        if self in self._context.lane.clocks:
-            self._context.lane.clocks.remove(self)
+        lane = self._context.lane
+        lane.clocks = tuple(clock for clock in lane.clocks if clock is not self)
         if self._timer is not None:
             self._timer.cancel()
         if self._stopped_at is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from pydantic import JsonValue
@@ -86,34 +86,30 @@ class Recorder:
                 refs.append(MessageRef(name=message.name, body=body))
         return tuple(refs)
 
-    async def durable(self, *, at_once: bool = False) -> None:
-        """Wait until everything written so far is durable; `at_once` when nobody else will add to the batch."""
+    async def durable(self) -> None:
+        """Wait until everything written so far is durable."""
+        if (wait := self.waiting()) is not None:
+            await wait
+
+    def waiting(self, *, at_once: bool = False) -> Awaitable[None] | None:
+        """What to wait for until everything written so far is durable: nothing, where it is already.
+
+        `at_once` says that nobody else will add to the batch. Now and then the rest of the program is given way to,
+        although there is nothing to wait for.
+        """
+        if self._error is None and (at_once or self._journal.instant) and not self.held:
+            self._ship(alone=at_once)
         if self._error is not None:
             raise self._error
-        if self._journal.instant and not self.held:
-            self._ship()
-            if self._error is not None:
-                raise self._error
-            await self._let_others()
-            return
-        if self._durable >= self.number:
-            return
-        if at_once:
-            self._ship(alone=True)
-            if self._error is not None:
-                raise self._error
-            if self._durable >= self.number:
-                await self._let_others()
-                return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self.number, future))
-        await future
-
-    async def _let_others(self) -> None:
-        """Give way to the rest of the program now and then, although there was nothing to wait for."""
-        if (now := asyncio.get_running_loop().time()) - self._yielded > YIELD_EVERY:
+        loop = asyncio.get_running_loop()
+        if self._durable < self.number:
+            future = loop.create_future()
+            self._waiting.append((self.number, future))
+            return future
+        if (now := loop.time()) - self._yielded > YIELD_EVERY:
             self._yielded = now
-            await asyncio.sleep(0)
+            return asyncio.sleep(0)
+        return None
 
     def release(self) -> None:
         """Hand over what was held back."""

@@ -108,7 +108,7 @@ class Run:
             if state.limits is not None:
                 state.bound("", state.limits)
             lane = state.turnstile.open_lane()
-            lane.clocks.append(self)
+            lane.clocks = (self,)
             root = RunContext(state, "", lane, account=state.account("", state.limits, None))
             await self._read_letters()
             ending: Ending | None = None
@@ -160,7 +160,7 @@ class Run:
         # As recorded, so that a resumed run begins at the same instant.
         self._past.started_at = self._state.now = event.time
         self._state.task = task
-        self._past.drives.append((event.time, event.time))
+        self._past.driving.turn(event)
         return task, History.of(history)
 
     def _resume(self) -> tuple[str, History]:

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import anyio
 
-from teamwright.budget.ledger import Account
+from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.bus import Bus
 from teamwright.errors import NonDeterminism, TeamwrightError
@@ -18,7 +18,7 @@ from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.ownership import Ownership
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import EXPIRED, Past, Spending
+from teamwright.runtime.replay import EXPIRED, Past
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
 from teamwright.values.events import Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
@@ -68,7 +68,6 @@ class RunState:
     heard: dict[str, tuple[int, Reply | Failure]] = field(default_factory=dict[str, tuple[int, "Reply | Failure"]])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
-    tallies: dict[str, Spending] = field(default_factory=dict[str, Spending])
     questions: dict[str, Waiting] = field(default_factory=dict[str, "Waiting"])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     call_returned: Callable[[], None] = lambda: None
@@ -96,9 +95,10 @@ class RunState:
         if seconds >= WORTH_NOTING and self.error is None:
             self.recorder.add(scope, "", ScopeWaited(seconds=seconds))
 
-    async def left(self) -> None:
+    async def left(self) -> NoReturn:
         """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written."""
         await asyncio.get_running_loop().create_future()
+        raise AssertionError("nobody ends this wait but by a cancellation")
 
     @property
     def waits_for_people(self) -> bool:
@@ -118,24 +118,21 @@ class RunState:
             self.abort(error)
             raise error
 
-    def tally(self, agent_scope: str) -> Spending:
-        """What the effects of the turn under way at this scope have come to, in this process and before."""
-        if agent_scope not in self.tallies:
-            self.tallies[agent_scope] = self.past.open.pop(agent_scope, None) or Spending()
-        return self.tallies[agent_scope]
-
     def account(self, scope: str, limits: Limits | None, parent: Account | None) -> Account | None:
         """The account of a scope; a scope without limits uses the one around it."""
         if limits is None or not limits.counted:
             return parent
-        return Account(scope, limits, parent, self.past.spent[scope].cost)
+        before = self.past.spent.get(scope)
+        return Account(scope, limits, parent, before.cost if before else NO_COST)
 
     def bound(self, scope: str, limits: Limits) -> None:
         """Write down, once, that these limits hold in a scope."""
         if scope not in self.past.opened and limits.bounds.given:
             self.past.opened.add(scope)
             before = self.past.spent.get(scope)
-            spent = before and Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
+            spent = None
+            if before is not None and before.cost != NO_COST:
+                spent = Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
             self.recorder.add(scope, "", BudgetOpened(limits=limits.bounds, spent=spent))
 
     def give_way(self, key: str, account: Account | None) -> None:

@@ -6,7 +6,7 @@ branches of its own that all do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -37,7 +37,7 @@ class Lane:
         self.number, self.around, self.tell = number, around, tell
         self.parked = self.waits = self.still = self.behind = False
         self.asking = self.inside = self.still_inside = 0
-        self.clocks: list[Clock] = []
+        self.clocks: Sequence[Clock] = ()
 
 
 def look_again(lane: Lane) -> None:

@@ -109,12 +109,18 @@ class Turnstile:
         """Something new has just been recorded for this key."""
         self._due.append(key)
 
+    def passes(self, lane: Lane, key: str) -> bool:
+        """Whether this key goes on at once, since it is its turn and every other branch waits."""
+        alone_at_work = self._parked + (not lane.parked) == self._lanes and not self._unwinding
+        if not (alone_at_work and self._due and self._due[0] == key):
+            return False
+        self.unpark(lane)
+        self._pop()
+        return True
+
     async def arrive(self, lane: Lane, key: str, agent: str) -> None:
         """Wait until it is this key's turn; the branch is at work when this returns."""
-        alone_at_work = self._parked + (not lane.parked) == self._lanes and not self._unwinding
-        if alone_at_work and self._due and self._due[0] == key:
-            self.unpark(lane)
-            self._pop()
+        if self.passes(lane, key):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiter(future, lane)

@@ -61,17 +61,18 @@ class Parts:
         except ExpressionFailed as error:
             self.fail(name, Failure(member=member.name, error=error.kind, message=str(error)))
         else:
-            await self.ask(name, member, turn, ctx)
+            self._hear(name, await ctx.ask(member, turn, key=WORK))
 
     async def ask(self, name: str, member: Agent, turn: Turn, ctx: Context) -> None:
         """Let a member work on the part of this name; to be called in a branch of its own."""
-        if self.over:
-            return
-        reply = await ctx.ask(member, turn, key=WORK)
-        if isinstance(reply, Failure):
-            self.fail(name, reply)
+        if not self.over:
+            self._hear(name, await ctx.ask(member, turn, key=WORK))
+
+    def _hear(self, name: str, ending: Reply | Failure) -> None:
+        if isinstance(ending, Failure):
+            self.fail(name, ending)
         else:
-            self.take(name, reply)
+            self.take(name, ending)
 
     def take(self, name: str, reply: Reply) -> None:
         """Take in what came of the part of this name."""

@@ -69,29 +69,32 @@ class History(Sequence[Message]):
 class Conversation:
     """Messages in the order they were said; only ever grows.
 
-    The digest rolls: it is made from the one before and the new message, so adding and matching take constant work.
+    The digest rolls: it is made from the one before and the new message, so adding and matching take constant work. It
+    is made when somebody is told, since much of what is said is told to nobody.
     """
 
-    __slots__ = ("_digest", "_messages")
+    __slots__ = ("_digest", "_digested", "_messages")
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._digest = ""
+        self._digest, self._digested = "", 0
 
     def append(self, message: Message) -> None:
         """Add what was said."""
         self._messages.append(message)
-        name, role, content = message.name, message.role, message.content
-        self._digest = digest(f"{self._digest} {role} {len(name)} {name} {content}")
 
     def extend(self, messages: Iterable[Message]) -> None:
         """Add several, in order."""
-        for message in messages:
-            self.append(message)
+        self._messages.extend(messages)
 
     def history(self) -> History:
         """Everything so far."""
-        return History(self._messages, 0, len(self._messages), self._digest)
+        length = len(self._messages)
+        for message in self._messages[self._digested :]:
+            name, role, content = message.name, message.role, message.content
+            self._digest = digest(f"{self._digest} {role} {len(name)} {name} {content}")
+        self._digested = length
+        return History(self._messages, 0, length, self._digest)
 
     def since(self, start: int) -> tuple[Message, ...]:
         """What was said from the given position on."""
