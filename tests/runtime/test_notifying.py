@@ -179,6 +179,28 @@ async def test_a_webhook_from_the_environment_is_in_no_record(tmp_path: Path, mo
     assert not [file for file in tmp_path.glob("j.db*") if hook.url.encode() in file.read_bytes()]
 
 
+async def test_a_run_whose_webhook_was_written_out_can_still_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record holds no address, so it is told where the environment says, and otherwise that there is none."""
+    with Hook().open() as written, Hook().open() as general:
+        (tmp_path / "team.yaml").write_text(
+            "agents: {painter: {function: 'tests.cli.people:ask'}}\n"
+            f"teams: {{paint: {{members: [painter], notify: {{webhook: '{written.url}'}}}}}}"
+        )
+        async with Engine(tmp_path / "j.db") as engine:
+            await engine.run(load_team(tmp_path / "team.yaml"), "go", run_id="r")
+            assert (await engine.resume("r")).status == "paused"
+            monkeypatch.setenv("TEAMWRIGHT_WEBHOOK", general.url)
+            assert (await engine.resume("r")).status == "paused"
+            events = await engine.journal.read("r")
+    assert (len(written.told), len(general.told)) == (1, 1)
+    first, second, third = [event.fact.error for event in events if isinstance(event.fact, RunNotified)]
+    assert (first, third) == (None, None)
+    assert second is not None
+    assert "${NAME}" in second
+
+
 @pytest.mark.parametrize(
     ("question", "command"),
     [

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.people import Question
 from teamwright.values.results import StopReason
+from teamwright.values.secrets import HIDDEN
 
 WEBHOOK = "TEAMWRIGHT_WEBHOOK"
 PATIENCE = 5.0
@@ -69,8 +70,9 @@ def resume_command(run_id: str) -> str:
 
 
 def webhook_of(declared: str | None) -> str | None:
-    """Where to send notices: where the team says, else where the environment does."""
-    return declared or os.environ.get(WEBHOOK) or None
+    """Where to send notices: where the team says, else where the environment does, also for one that a record hides."""
+    elsewhere = os.environ.get(WEBHOOK) or None
+    return elsewhere or declared if declared == HIDDEN else declared or elsewhere
 
 
 async def notify(webhook: str, notice: Notice) -> str | None:
@@ -82,6 +84,10 @@ def _post(webhook: str, body: bytes) -> str | None:
     from http.client import HTTPException
     from urllib.request import Request, urlopen
 
+    if webhook == HIDDEN:
+        return (
+            f"the webhook was written in the manifest, which no record keeps: write ${{NAME}} there, or set {WEBHOOK}"
+        )
     if not webhook.startswith(("http://", "https://")):
         return "the webhook is not an http address"
     headers = {"Content-Type": "application/json", "User-Agent": "teamwright"}
