@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.specs import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
@@ -52,6 +53,13 @@ def test_a_source_is_the_same_after_a_round_trip() -> None:
     manifest = Manifest(agents={"a": AgentSpec(function="m:f")}, teams={"t": TeamSpec(members=("a",))})
     source = Source(manifest=manifest, team="t", base="somewhere")
     assert Source.model_validate(source.model_dump(mode="json", exclude_unset=True)) == source
+
+
+def test_a_source_says_what_was_set_and_names_those_who_say_nothing_in_their_place() -> None:
+    agents = {"a": AgentSpec(), "b": AgentSpec(description="writes"), "c": AgentSpec()}
+    for given in (agents, {"b": agents["b"]}, {"a": agents["a"]}):
+        source = Source(manifest=Manifest(agents=given, teams={"t": TeamSpec(members=tuple(given))}), team="t")
+        assert to_json(source.to_json()) == to_json(source.model_dump(mode="json", exclude_unset=True))
 
 
 def test_a_model_is_written_in_three_forms_and_known_by_what_it_is() -> None:  # P-13

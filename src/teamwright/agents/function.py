@@ -75,6 +75,23 @@ class FunctionAgent:
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
         )
+        declared = {
+            "function": import_path(function),
+            "description": description,
+            "capabilities": capabilities,
+            "input_schema": input_schema,
+            "output_schema": output_schema,
+            "timeout": timeout,
+            "retry": None if retry is USUAL else retry,
+            "limits": limits,
+            "tools": (TERMINATE,) if can_terminate else (),
+            "too_long": too_long,
+            "approve": approve,
+            "isolate": isolate if isolate != "thread" else None,
+            "optional": optional,
+            "critical": critical,
+        }
+        self._declared = {field: value for field, value in declared.items() if value}
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self.one_call = not self._wants_context
@@ -84,26 +101,9 @@ class FunctionAgent:
     @property
     def spec(self) -> AgentSpec:
         """The agent as a declaration; a function that can't be imported by name is left out of it."""
-        declared: dict[str, object] = {
-            "function": import_path(self._function),
-            "description": self.description,
-            "capabilities": self.capabilities,
-            "input_schema": self._input_schema,
-            "output_schema": self._output_schema,
-            "timeout": self._timeout,
-            "limits": self.limits,
-            "tools": (TERMINATE,) if self.can_terminate else (),
-            "fallback": fallback_spec(self.name, self.fallback),
-            "too_long": self.too_long,
-            "approve": self.approve,
-            "optional": self.optional,
-            "critical": self.critical,
-        }
-        given = {name: value for name, value in declared.items() if value}
-        if self._retry is not USUAL:
-            given["retry"] = self._retry
-        if self._isolate != "thread":
-            given["isolate"] = self._isolate
+        given = self._declared
+        if self.fallback is not None:
+            given = {**given, "fallback": fallback_spec(self.name, self.fallback)}
         return AgentSpec.model_validate(given) if given else BARE
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
@@ -16,12 +17,16 @@ from teamwright.journal.migrations import MIGRATIONS, migrate
 from teamwright.journal.rows import NUMBERS, references
 from teamwright.values.events import Body
 
+Column = str | bytes | float | None
+
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
 
 _LOG_PAGES = 128
 """When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
 grows, so it is kept short."""
+_BLOCK = 64
+"""How many rows go into one statement."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
@@ -133,6 +138,24 @@ class transaction:  # noqa: N801 - it is used as a function
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+
+class Insert:
+    """Adds rows to a table, many by one statement: SQLite then lets go of the interpreter once, not for each row."""
+
+    __slots__ = ("_block", "_one")
+
+    def __init__(self, into: str, columns: int, otherwise: str = "") -> None:
+        row = f"({', '.join('?' * columns)})"
+        self._one = f"INSERT INTO {into} VALUES {row} {otherwise}"
+        self._block = f"INSERT INTO {into} VALUES {', '.join([row] * _BLOCK)} {otherwise}"
+
+    def __call__(self, connection: sqlite3.Connection, rows: Sequence[tuple[Column, ...]]) -> None:
+        """Add these rows in their order, within the caller's transaction."""
+        whole = len(rows) - len(rows) % _BLOCK
+        for start in range(0, whole, _BLOCK):
+            connection.execute(self._block, list(chain.from_iterable(rows[start : start + _BLOCK])))
+        connection.executemany(self._one, rows[whole:] if whole else rows)
 
 
 def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:

@@ -8,9 +8,9 @@ Several processes may have the file open; a forked child must open a journal of 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,12 +18,12 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalError, JournalUnavailable
-from teamwright.journal.database import Database, is_locked, transaction
+from teamwright.journal.database import Database, Insert, is_locked, transaction
 from teamwright.journal.locks import DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.refusals import fenced_out, missing_bodies
 from teamwright.journal.rows import NUMBERS, Row, letter_from_text, letter_to_text, to_events, to_row
-from teamwright.journal.summaries import Standing
+from teamwright.journal.summaries import TURNS, Standing
 from teamwright.journal.writer import Writer
 from teamwright.values.events import Body, Event
 from teamwright.values.people import Intervention
@@ -37,17 +37,18 @@ _SMALL = 50
 _STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
 _SET_RUN = f"UPDATE runs SET ({_STANDING}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
-_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)"
-_ADD_BODY = "INSERT INTO bodies (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_add_events = Insert("events", 7)
+_add_bodies = Insert("bodies (hash, text)", 2, "ON CONFLICT DO NOTHING")
 
 
 @dataclass(slots=True)
 class _Kept:
-    """A run as the writer knows it: where its rows are, how it stands, and up to which number its own row says so."""
+    """A run as the writer knows it: where its rows are, how it stands in its own row, and the events since."""
 
     place: int
     standing: Standing
-    saved: int
+    since: list[Event] = field(default_factory=list[Event])
+    turned: bool = False
 
 
 class SqliteJournal:
@@ -270,10 +271,10 @@ class SqliteJournal:
         touched: dict[str, _Kept] = {}
         try:
             with transaction(connection):
-                connection.executemany(_ADD_EVENT, self._rows(batches, touched))
+                _add_events(connection, self._rows(batches, touched))
                 bodies = [(bytes.fromhex(one), text) for batch in batches for one, text in batch.bodies.items()]
                 if bodies:
-                    connection.executemany(_ADD_BODY, bodies)
+                    _add_bodies(connection, bodies)
                 for kept in touched.values():
                     self._save(kept)
         except BaseException:
@@ -281,17 +282,19 @@ class SqliteJournal:
                 self._kept.pop(run_id, None)
             raise
 
-    def _rows(self, batches: Sequence[Batch], touched: dict[str, _Kept]) -> Iterator[Row]:
-        """Each event's row; on the way, the standing of each run that is touched takes the event in."""
-        run_id, place, take = "", 0, Standing().take
+    def _rows(self, batches: Sequence[Batch], touched: dict[str, _Kept]) -> list[Row]:
+        """Each event's row; on the way, each run that is touched is told of its events."""
+        rows, kept, run_id = list[Row](), None, ""
         for batch in batches:
             for event in batch.events:
-                if event.run_id != run_id:
+                if kept is None or event.run_id != run_id:
                     run_id = event.run_id
                     kept = touched.get(run_id) or touched.setdefault(run_id, self._keep(run_id))
-                    place, take = kept.place, kept.standing.take
-                take(event)
-                yield to_row(event, place)
+                kept.since.append(event)
+                if event.fact.__class__ in TURNS:
+                    kept.turned = True
+                rows.append(to_row(event, kept.place))
+        return rows
 
     def _keep(self, run_id: str) -> _Kept:
         """The run as it stands. Only what is driven here can't be deleted elsewhere, so the rest is looked up anew."""
@@ -301,20 +304,20 @@ class SqliteJournal:
         found = writer.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
         if found is None:
             place = writer.execute(_ADD_RUN, (run_id,)).lastrowid
-            kept = _Kept(place or 0, Standing(), 0)
+            kept = _Kept(place or 0, Standing())
         elif kept is None or kept.place != found[0]:
             row = writer.execute(f"SELECT {_STANDING} FROM runs WHERE place = ?", found).fetchone()
-            kept = _Kept(found[0], Standing(*row), row[0])
-            kept.standing.take_all(_read(writer, run_id, kept.place, kept.saved))
+            kept = _Kept(found[0], Standing(*row), _read(writer, run_id, found[0], row[0]))
         self._kept[run_id] = kept
         return kept
 
     def _save(self, kept: _Kept) -> None:
         """Write a run's row when its status changed, and else only now and then: readers add the few events since."""
-        standing = kept.standing
-        if standing.turned or standing.number - kept.saved >= _UNSAVED:
-            self._database.writer.execute(_SET_RUN, (*standing.columns(), kept.place))
-            standing.turned, kept.saved = False, standing.number
+        if kept.turned or len(kept.since) >= _UNSAVED:
+            kept.standing.take_all(kept.since)
+            kept.turned = False
+            kept.since.clear()
+            self._database.writer.execute(_SET_RUN, (*kept.standing.columns(), kept.place))
 
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""

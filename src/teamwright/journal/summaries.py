@@ -18,7 +18,8 @@ from teamwright.values.events import (
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 from teamwright.values.usage import added
 
-_TURNS = (RunStarted, RunResumed, RunPaused, RunEnded)
+TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunEnded))
+"""What changes the status of a run."""
 
 
 @dataclass(slots=True)
@@ -26,8 +27,7 @@ class Standing:
     """A run's summary in the making: takes events in order.
 
     `seconds` is the time with a driver up to `since`, when the present driver began, less what was spent waiting for
-    people; `last` is the time of the newest event with a driver and `number` the newest event's number. `turned` is for
-    the keeper: the run began, ended, or was set down or taken up.
+    people; `last` is the time of the newest event with a driver and `number` the newest event's number.
     """
 
     number: int = 0
@@ -40,7 +40,6 @@ class Standing:
     seconds: float = 0.0
     since: float | None = None
     last: float | None = None
-    turned: bool = False
 
     def take(self, event: Event) -> None:
         """Add what one event says."""
@@ -52,8 +51,7 @@ class Standing:
             self.usd = added(self.usd, fact.usage.usd)
         elif isinstance(fact, ScopeWaited) and not event.scope:
             self.seconds -= fact.seconds
-        elif isinstance(fact, _TURNS):
-            self.turned = True
+        elif fact.__class__ in TURNS:
             self._turn(fact, time)
         self.number = event.number
         if self.status != "paused":

@@ -274,7 +274,7 @@ class RunHistory:
             bodies[body] = text
             return body
 
-        source = to_json(without_keys(team.source.model_dump(mode="json", exclude_unset=True))).decode()
+        source = to_json(without_keys(team.source.to_json())).decode()
         point = checkpoint_name(last, self.checkpoints())
         update = {
             "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),

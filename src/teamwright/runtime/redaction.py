@@ -62,7 +62,7 @@ def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
             return {
                 name: (HIDDEN if is_secret(parent, name) and is_written_out(item) else item)
                 if isinstance(item, str)
-                else without_keys(item, name)
+                else (item and without_keys(item, name))
                 for name, item in declared.items()
             }
         case _:

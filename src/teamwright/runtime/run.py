@@ -148,7 +148,7 @@ class Run:
             RunStarted(
                 team=team.name,
                 task=recorder.keep(task),
-                manifest=recorder.keep(without_keys(team.source.model_dump(mode="json", exclude_unset=True))),
+                manifest=recorder.keep(without_keys(team.source.to_json())),
                 seed=beginning.seed,
                 strategies=team.strategies(),
                 origin=beginning.origin,

@@ -203,3 +203,12 @@ class Source(Value):
     bundle: dict[str, JsonValue] | None = Field(
         default=None, description="how the team's shape was chosen, and the schedule that follows, where it was"
     )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All that was said, as JSON data, quickly: of thousands of agents, most say nothing of themselves."""
+        agents = self.manifest.agents
+        silent = {name for name, spec in agents.items() if not spec.model_fields_set}
+        said = self.model_dump(mode="json", exclude_unset=True, exclude={"manifest": {"agents": silent}})
+        if silent:
+            said["manifest"]["agents"] = {name: said["manifest"]["agents"].get(name, {}) for name in agents}
+        return said
