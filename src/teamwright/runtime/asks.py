@@ -97,6 +97,8 @@ class Ask:
     def _match(self) -> tuple[str, RecordedAsk | None]:
         """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
         path, key, run = self._context.path, self._key, self._context.run
+        if not run.past.asks:
+            return with_attempt(key, self.attempt), None
         member, digest = self._member.name, self.turn.digest
         while recorded := run.past.asks.get(join_key(path, with_attempt(key, self.attempt))):
             if recorded.asked.member == member and recorded.asked.digest == digest:
@@ -128,11 +130,12 @@ class Ask:
 
     def _left(self, child: RunContext, seconds: float | None) -> Amounts | None:
         """What is left of the budgets around the turn as it begins; nothing where none bounds it."""
-        if child.deadline is not None:
-            seconds = tighter(seconds, child.deadline.remaining)
-        if child.account is None:
-            return None if seconds is None else Amounts(seconds=seconds)
-        return child.account.left().changed(seconds=seconds)
+        account, deadline = child.account, child.deadline
+        if deadline is not None:
+            seconds = tighter(seconds, deadline.remaining)
+        if account is not None:
+            return account.left().changed(seconds=seconds)
+        return None if seconds is None else Amounts(seconds=seconds)
 
     def _seconds(self, child: RunContext) -> float | None:
         """How long the turn may take; the run's own limit on time is that of its outermost team."""
@@ -286,7 +289,7 @@ class Ask:
     def _say(self, ending: Reply | Failure) -> None:
         """What was said counts as the scope's partial result from the moment it is heard."""
         if self.turn.purpose == "work":
-            self._context.said.extend(ending.messages)
+            self._context.said += ending.messages
 
     async def _until_stopped(self, recorded: RecordedAsk) -> None:
         """Replay of an ask that was cut short: it waits for the same decision to stop it again."""

@@ -44,7 +44,8 @@ class Calls:
 
     async def outcome(self) -> Returned:
         """The recorded outcome, or a new one."""
-        context, run, recorded = self._context, self._context.run, self._recorded()
+        context, run = self._context, self._context.run
+        recorded = self._recorded() if run.past.number else None
         if recorded is not None and recorded.outcome is not None:
             return self._repeated(recorded)
         if run.turnstile.replaying:

@@ -133,7 +133,8 @@ class RunContext:
             await ladder.consider(self, place)
         if self.degradation is not None:
             turn = self.degradation.told(turn)
-        ask = Ask(self, member, turn, place, gate=Gate.of(self, member, place))
+        gate = None if getattr(member, "approve", None) is None else Gate.of(self, member, place)
+        ask = Ask(self, member, turn, place, gate=gate)
         try:
             ending = await ask.ending()
             if isinstance(ending, Failure) and Recovering.may_help(ending):
@@ -296,16 +297,15 @@ class RunContext:
             self,
             member=member.name,
             agent_scope=self.agent_scope if team else path,
-            account=self.run.account(path, limits, self.account),
+            account=self.account if limits is None else self.run.account(path, limits, self.account),
         )
-        child.limits = limits
-        child.in_agent = not team
-        child.weighs = False
+        child.limits, child.weighs, child.in_agent = limits, False, not team
         if not team:
             child.spending = self.run.past.open.pop(path, None) or Spending()
-        if team and (ladder := Degradation.of(member, child)) is not None:
+            return child
+        if (ladder := Degradation.of(member, child)) is not None:
             child.degradation, child.weighs = ladder, True
-        if team and (recovery := getattr(member, "recovery", None)) is not None:
+        if (recovery := getattr(member, "recovery", None)) is not None:
             child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
         return child
 

@@ -101,12 +101,11 @@ class RecordedCall:
 class Spending:
     """What was charged within a scope, money in picodollars, and which marks its returns carried."""
 
-    __slots__ = ("calls", "marks", "scopes", "tokens", "usd")
+    __slots__ = ("calls", "marks", "tokens", "usd")
 
     def __init__(self) -> None:
         self.tokens = self.usd = self.calls = 0
         self.marks: list[str] = []
-        self.scopes: dict[str, Spending] = {}
 
     @property
     def cost(self) -> Cost:
@@ -118,6 +117,16 @@ class Spending:
         self.tokens += tokens
         self.usd += usd
         self.calls += calls
+
+
+class OpenTurn(Spending):
+    """The same of a turn that had not ended when its record does, also scope by scope."""
+
+    __slots__ = ("scopes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: dict[str, Spending] = {}
 
 
 @dataclass(slots=True)
@@ -146,7 +155,7 @@ class Past:
     opened: set[str] = field(default_factory=set[str])
     rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
-    open: dict[str, Spending] = field(default_factory=dict[str, Spending])
+    open: dict[str, OpenTurn] = field(default_factory=dict[str, OpenTurn])
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
     driving: Driving = field(default_factory=Driving)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
@@ -344,7 +353,7 @@ class Past:
 
     def _tally(self, scope: str, cost: Cost, mark: str | None = None) -> None:
         """Count an effect with the turn that it belongs to, which is still open."""
-        tally = self.open.setdefault(self.turn_of(scope), Spending())
+        tally = self.open.setdefault(self.turn_of(scope), OpenTurn())
         tally.add(*cost)
         tally.scopes.setdefault(scope, Spending()).add(*cost)
         if mark:
