@@ -402,6 +402,17 @@ async def test_size_grows_linearly_with_turns(tmp_path: Path) -> None:  # law 10
     assert sizes[2] < 2_000_000
 
 
+@pytest.mark.parametrize("every", [1, 3, 50])
+async def test_bodies_are_found_whether_they_lie_side_by_side_or_far_apart(tmp_path: Path, every: int) -> None:
+    texts = {one: text for number in range(3000) for one, text in body(f"text {number}").items()}
+    async with opened(tmp_path / "journal.db") as journal:
+        await commit(journal, Batch(events("run", [1]), texts))
+        wanted = dict(list(texts.items())[::every])
+        assert await journal.bodies(wanted) == wanted
+        with pytest.raises(JournalCorrupt):
+            await journal.bodies({*wanted, digest("never kept")})
+
+
 async def test_many_bodies_of_one_text_take_the_space_of_one(tmp_path: Path) -> None:  # law 10
     path = tmp_path / "journal.db"
     async with opened(path) as journal:

@@ -32,6 +32,8 @@ from teamwright.values.results import RunSummary
 T = TypeVar("T")
 
 _CHUNK = 500
+_DENSE = 4
+"""Up to how many bodies are read for each that is wanted, rather than looking it up."""
 _UNSAVED = 100
 _SMALL = 50
 _STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
@@ -118,20 +120,10 @@ class SqliteJournal:
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """The JSON text of each body."""
-        wanted = [bytes.fromhex(one) for one in set(hashes)]
-
-        def work(reader: sqlite3.Connection) -> dict[Body, str]:
-            found: dict[Body, str] = {}
-            for start in range(0, len(wanted), _CHUNK):
-                some = wanted[start : start + _CHUNK]
-                marks = ", ".join("?" * len(some))
-                rows = reader.execute(f"SELECT hash, text FROM bodies WHERE hash IN ({marks})", some)
-                found.update((key.hex(), text) for key, text in rows)
-            return found
-
-        found = await self._look(work)
+        wanted = set(map(bytes.fromhex, hashes))
+        found = await self._look(lambda reader: _bodies(reader, wanted))
         if len(found) < len(wanted):
-            raise missing_bodies(set(hashes) - found.keys())
+            raise missing_bodies({one.hex() for one in wanted} - found.keys())
         return found
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
@@ -360,3 +352,24 @@ def _read(
         (start + after, start + NUMBERS, *without, -1 if limit is None else limit),
     )
     return to_events(run_id, rows)
+
+
+def _bodies(reader: sqlite3.Connection, wanted: Collection[bytes]) -> dict[Body, str]:
+    """Those of these bodies that there are. A run's bodies mostly lie in a row, where reading on beats looking up."""
+    keys = list(wanted)
+    sample = _by_hash(reader, keys[:_CHUNK])
+    found = {key: text for _, key, text in sample}
+    if sample and len(keys) > _CHUNK:
+        low, high = min(sample)[0], max(sample)[0]
+        if high - low < _DENSE * len(keys):
+            between = reader.execute("SELECT hash, text FROM bodies WHERE id BETWEEN ? AND ?", (low, high))
+            found.update((key, text) for key, text in between if key in wanted)
+    left = [key for key in keys if key not in found]
+    for start in range(0, len(left), _CHUNK):
+        found.update((key, text) for _, key, text in _by_hash(reader, left[start : start + _CHUNK]))
+    return {key.hex(): text for key, text in found.items()}
+
+
+def _by_hash(reader: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[int, bytes, str]]:
+    marks = ", ".join("?" * len(keys))
+    return reader.execute(f"SELECT id, hash, text FROM bodies WHERE hash IN ({marks})", keys).fetchall()

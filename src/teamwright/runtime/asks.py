@@ -55,8 +55,7 @@ class Ask:
         context, run = self._context, self._context.run
         if self.gate is not None:
             self.turn = await self.gate.told(self.turn)
-        place, recorded = self._match()
-        full = join_key(context.path, place)
+        place, full, recorded = self._match()
         if recorded is not None and recorded.ending is not None:
             return await self._repeated(recorded, full)
         child = context.child(full, self._member)
@@ -94,24 +93,23 @@ class Ask:
         context.spend(recorded.ending.usage)
         return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
 
-    def _match(self) -> tuple[str, RecordedAsk | None]:
-        """Find the ask in the record. On a fork, one that was told something else is asked anew, as `#2`."""
-        path, key, run = self._context.path, self._key, self._context.run
-        if not run.past.asks:
-            return with_attempt(key, self.attempt), None
-        member, digest = self._member.name, self.turn.digest
-        while recorded := run.past.asks.get(join_key(path, with_attempt(key, self.attempt))):
-            if recorded.asked.member == member and recorded.asked.digest == digest:
-                return with_attempt(key, self.attempt), recorded
+    def _match(self) -> tuple[str, str, RecordedAsk | None]:
+        """Its place, its key, and what is recorded there. On a fork, what was told otherwise is asked anew, as `#2`."""
+        path, run, member = self._context.path, self._context.run, self._member.name
+        while True:
+            place = with_attempt(self._key, self.attempt)
+            full = join_key(path, place)
+            recorded = run.past.asks.get(full)
+            if recorded is None or (recorded.asked.member == member and recorded.asked.digest == self.turn.digest):
+                return place, full, recorded
             run.disagree(
-                join_key(path, key),
-                f"that {recorded.asked.member!r} was asked at {join_key(path, key)!r} with the turn"
+                join_key(path, self._key),
+                f"that {recorded.asked.member!r} was asked at {join_key(path, self._key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
-                f"asks {member!r} there with the turn {digest[:8]}, after {len(self.turn.history)} messages",
+                f"asks {member!r} there with the turn {self.turn.digest[:8]}, after {len(self.turn.history)} messages",
             )
-            run.give_way(join_key(path, with_attempt(key, self.attempt)), self._context.account)
+            run.give_way(full, self._context.account)
             self.attempt += 1
-        return with_attempt(key, self.attempt), None
 
     def _asked(self, child: RunContext, seconds: float | None) -> AgentAsked:
         turn = self.turn
