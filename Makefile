@@ -24,6 +24,7 @@ run: $(VENV)/.run ## run an example team of three with the embedded model (no ke
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
 
 test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
+	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
 
 check: $(VENV)/.dev ## check format, lint, types, layers and sizes
