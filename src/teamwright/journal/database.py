@@ -54,6 +54,8 @@ class Database:
             ) from error
         with self.told(), ExitStack() as opened:
             self.writer = self._open(opened, busy_timeout)
+            self.pen = self.writer.cursor()
+            """For what is written again and again: a connection makes a new one for each statement."""
             _prepare(self.writer, self.name, busy_timeout)
             self.reader = self._open(opened, busy_timeout)
             self.reader.execute("PRAGMA query_only = ON")
@@ -86,7 +88,7 @@ class Database:
         connection = self.writer
         with self.told():
             before = _pragma(connection, "page_count")
-            with transaction(connection):
+            with transaction(self.pen):
                 _delete_rows(connection, run_ids)
             connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
             return max(0, before - _pragma(connection, "page_count")) * _pragma(connection, "page_size")
@@ -123,21 +125,21 @@ def is_locked(error: sqlite3.Error) -> bool:
 class transaction:  # noqa: N801 - it is used as a function
     """All or nothing; the right to write is had from the start, so that no commit can fail for want of it."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_pen",)
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, pen: sqlite3.Cursor) -> None:
+        self._pen = pen
 
     def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._pen.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
             if error is None:
-                self._connection.execute("COMMIT")
+                self._pen.execute("COMMIT")
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            if self._pen.connection.in_transaction:
+                self._pen.execute("ROLLBACK")
 
 
 class Insert:
@@ -150,12 +152,12 @@ class Insert:
         self._one = f"INSERT INTO {into} VALUES {row} {otherwise}"
         self._block = f"INSERT INTO {into} VALUES {', '.join([row] * _BLOCK)} {otherwise}"
 
-    def __call__(self, connection: sqlite3.Connection, rows: Sequence[tuple[Column, ...]]) -> None:
+    def __call__(self, pen: sqlite3.Cursor, rows: Sequence[tuple[Column, ...]]) -> None:
         """Add these rows in their order, within the caller's transaction."""
         whole = len(rows) - len(rows) % _BLOCK
         for start in range(0, whole, _BLOCK):
-            connection.execute(self._block, list(chain.from_iterable(rows[start : start + _BLOCK])))
-        connection.executemany(self._one, rows[whole:] if whole else rows)
+            pen.execute(self._block, list(chain.from_iterable(rows[start : start + _BLOCK])))
+        pen.executemany(self._one, rows[whole:] if whole else rows)
 
 
 def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
@@ -170,7 +172,7 @@ def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None
     if version == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         _switch_to_wal(connection, name, patience)
-    with transaction(connection):
+    with transaction(connection.cursor()):
         migrate(name, _pragma(connection, "user_version"), connection.execute)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 

@@ -259,14 +259,14 @@ class SqliteJournal:
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         """One transaction for all: events, bodies and, now and then, how their runs stand."""
-        connection = self._database.writer
+        pen = self._database.pen
         touched: dict[str, _Kept] = {}
         try:
-            with transaction(connection):
-                _add_events(connection, self._rows(batches, touched))
+            with transaction(pen):
+                _add_events(pen, self._rows(batches, touched))
                 bodies = [(bytes.fromhex(one), text) for batch in batches for one, text in batch.bodies.items()]
                 if bodies:
-                    _add_bodies(connection, bodies)
+                    _add_bodies(pen, bodies)
                 for kept in touched.values():
                     self._save(kept)
         except BaseException:

@@ -15,8 +15,9 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events import Body, Event, Fact, MessageRef
 from teamwright.values.messages import Message, digest
 
-YIELD_EVERY = 0.001
-"""Where the journal makes nobody wait, how long a run may keep the event loop to itself, by the loop's own clock."""
+YIELD_EVERY = 0.005
+"""Where there is nothing to wait for, how long a run may keep the event loop to itself, by the loop's own clock. The
+interpreter lets a thread go on for as long while others wait."""
 
 
 class Recorder:
