@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from teamwright.errors import TeamwrightError
 from teamwright.runtime.calls import being_cancelled
 from teamwright.runtime.stillness import look_again
 
@@ -155,7 +154,8 @@ class RunBranches:
 
     @property
     def _has_room(self) -> bool:
-        return len(self._running) < self._context.posture.width(self._limit)
+        ladder = self._context.degradation
+        return len(self._running) < (self._limit if ladder is None else ladder.posture.width(self._limit))
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
@@ -172,7 +172,7 @@ class RunBranches:
         self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
-        if isinstance(branch.error, TeamwrightError) and self._context.run.error is branch.error:
+        if branch.error is not None and branch.error is self._context.run.error:
             branch.seen = True
         if self._until is not None and self._until():
             self.cancel()

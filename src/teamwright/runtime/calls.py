@@ -263,7 +263,7 @@ class Calls:
         spending = self._context.spending
         spending.add(cost.tokens, cost.usd, 1)
         if mark is not None:
-            spending.marks.append(mark)
+            spending.marks += (mark,)
             self._context.run.marks[self._context.member, mark] += 1
 
     def _used(self, mark: str) -> int:

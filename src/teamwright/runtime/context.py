@@ -85,8 +85,10 @@ class RunContext:
         self._claimed: set[str] = set()
         self._clock: ScopeClock | None = None
         self._workspace: RunWorkspace | None = None
-        if parent is not None:
-            self._inherit(parent)
+        if parent is not None:  # what holds around a scope holds in it
+            self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
+            self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
+            self.in_agent, self.spending = parent.in_agent, parent.spending
             return
         self.deadline: Deadline | None = None
         self.recovery: Recovery | None = None
@@ -95,12 +97,6 @@ class RunContext:
         self.degradation: Degradation | None = None
         self.in_agent = self.weighs = False
         self.spending = Spending()
-
-    def _inherit(self, parent: RunContext) -> None:
-        """What holds around a scope holds in it."""
-        self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
-        self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
-        self.in_agent, self.spending = parent.in_agent, parent.spending
 
     @property
     def clock(self) -> Clock:
@@ -284,7 +280,7 @@ class RunContext:
         money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
         if charged is None and money is None and spending.calls == 1 and not spending.marks:
             return ONE_CALL
-        return Tally(calls=spending.calls, charged=charged, charged_usd=money, marks=tuple(spending.marks))
+        return Tally(calls=spending.calls, charged=charged, charged_usd=money, marks=spending.marks)
 
     def child(self, path: str, member: Agent) -> RunContext:
         """The context of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""

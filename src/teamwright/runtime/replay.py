@@ -105,7 +105,7 @@ class Spending:
 
     def __init__(self) -> None:
         self.tokens = self.usd = self.calls = 0
-        self.marks: list[str] = []
+        self.marks: tuple[str, ...] = ()
 
     @property
     def cost(self) -> Cost:
@@ -357,7 +357,7 @@ class Past:
         tally.add(*cost)
         tally.scopes.setdefault(scope, Spending()).add(*cost)
         if mark:
-            tally.marks.append(mark)
+            tally.marks += (mark,)
 
     def gave_way(self, key: str) -> bool:
         """Whether a fork has asked this anew, or something around it: what was said there counts no more."""

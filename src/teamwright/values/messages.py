@@ -27,6 +27,14 @@ class Message(Record, frozen=True):
     role: Role = "assistant"
 
 
+def _rolled(before: str, messages: Sequence[Message]) -> str:
+    """The digest of a conversation with these further messages, from that of the conversation before them."""
+    for message in messages:
+        name, role, content = message.name, message.role, message.content
+        before = digest(f"{before} {role} {len(name)} {name} {content}")
+    return before
+
+
 class History(Sequence[Message]):
     """A fixed stretch of a conversation. It stays as it is when the conversation grows, and costs nothing to make."""
 
@@ -39,9 +47,8 @@ class History(Sequence[Message]):
     @classmethod
     def of(cls, messages: Iterable[Message]) -> History:
         """A history of its own, from messages that belong to no conversation."""
-        conversation = Conversation()
-        conversation.extend(messages)
-        return conversation.history()
+        kept = list(messages)
+        return cls(kept, 0, len(kept), _rolled("", kept))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -90,9 +97,7 @@ class Conversation:
     def history(self) -> History:
         """Everything so far."""
         length = len(self._messages)
-        for message in self._messages[self._digested :]:
-            name, role, content = message.name, message.role, message.content
-            self._digest = digest(f"{self._digest} {role} {len(name)} {name} {content}")
+        self._digest = _rolled(self._digest, self._messages[self._digested :])
         self._digested = length
         return History(self._messages, 0, length, self._digest)
 
