@@ -323,6 +323,17 @@ async def test_an_event_of_a_later_version_is_told(tmp_path: Path, change: str, 
             await journal.read("run")
 
 
+async def test_a_run_that_can_not_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+    async with opened(tmp_path / "journal.db") as journal:
+        for run in ("bad", "good"):
+            await commit(journal, Batch(events(run, [1, 2]), {}))
+        journal._database.writer.execute("UPDATE events SET kind = 'team.dreamt' WHERE position < 2 << 32")
+        with pytest.raises(JournalTooNew):
+            await journal.read("bad")
+        assert [summary.id for summary in await journal.runs()] == ["good", "bad"]
+        assert await journal.find("bad")
+
+
 async def test_a_letter_of_a_later_version_is_told(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         journal._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES ('run', '{\"kind\":\"sing\"}')")

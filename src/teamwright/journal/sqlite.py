@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from teamwright.errors import JournalError, JournalUnavailable
+from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
 from teamwright.journal.database import Database, Insert, is_locked, transaction
 from teamwright.journal.locks import DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
@@ -144,7 +144,8 @@ class SqliteJournal:
     def _summary(self, reader: sqlite3.Connection, run_id: str, place: int, standing: Standing) -> RunSummary:
         if standing.status is not None:
             return standing.summary(run_id, driven=False)
-        standing.take_all(_read(reader, run_id, place, standing.number))
+        with suppress(JournalCorrupt, JournalTooNew):  # one run that can't be read must not hide the others
+            standing.take_all(_read(reader, run_id, place, standing.number))
         return standing.summary(run_id, driven=self._locks.is_held(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
