@@ -21,8 +21,9 @@ from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, Journ
 from teamwright.journal.database import Database, Insert, is_locked, transaction
 from teamwright.journal.locks import DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.reading import read_bodies, read_events
 from teamwright.journal.refusals import fenced_out, missing_bodies
-from teamwright.journal.rows import NUMBERS, Row, letter_from_text, letter_to_text, to_events, to_row
+from teamwright.journal.rows import Row, letter_from_text, letter_to_text, to_row
 from teamwright.journal.summaries import TURNS, Standing
 from teamwright.journal.writer import Writer
 from teamwright.values.events import Body, Event
@@ -31,9 +32,6 @@ from teamwright.values.results import RunSummary
 
 T = TypeVar("T")
 
-_CHUNK = 500
-_DENSE = 4
-"""Up to how many bodies are read for each that is wanted, rather than looking it up."""
 _UNSAVED = 100
 _SMALL = 50
 _STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
@@ -114,14 +112,14 @@ class SqliteJournal:
 
         def work(reader: sqlite3.Connection) -> list[Event]:
             found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
-            return [] if found is None else _read(reader, run_id, found[0], after, limit, without)
+            return [] if found is None else read_events(reader, run_id, found[0], after, limit, without)
 
         return await self._look(work)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """The JSON text of each body."""
         wanted = set(map(bytes.fromhex, hashes))
-        found = await self._look(lambda reader: _bodies(reader, wanted))
+        found = await self._look(lambda reader: read_bodies(reader, wanted))
         if len(found) < len(wanted):
             raise missing_bodies({one.hex() for one in wanted} - found.keys())
         return found
@@ -145,7 +143,7 @@ class SqliteJournal:
         if standing.status is not None:
             return standing.summary(run_id, driven=False)
         with suppress(JournalCorrupt, JournalTooNew):  # one run that can't be read must not hide the others
-            standing.take_all(_read(reader, run_id, place, standing.number))
+            standing.take_all(read_events(reader, run_id, place, standing.number))
         return standing.summary(run_id, driven=self._locks.is_held(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
@@ -300,7 +298,7 @@ class SqliteJournal:
             kept = _Kept(place or 0, Standing())
         elif kept is None or kept.place != found[0]:
             row = writer.execute(f"SELECT {_STANDING} FROM runs WHERE place = ?", found).fetchone()
-            kept = _Kept(found[0], Standing(*row), _read(writer, run_id, found[0], row[0]))
+            kept = _Kept(found[0], Standing(*row), read_events(writer, run_id, found[0], row[0]))
         self._kept[run_id] = kept
         return kept
 
@@ -336,41 +334,3 @@ class SqliteJournal:
 
     def _closed(self) -> JournalUnavailable:
         return JournalUnavailable(f"The journal {str(self._path)!r} is not open: call open() before using it.")
-
-
-def _read(
-    connection: sqlite3.Connection,
-    run_id: str,
-    place: int,
-    after: int,
-    limit: int | None = None,
-    without: Collection[str] = (),
-) -> list[Event]:
-    start = place * NUMBERS
-    others = f"AND kind NOT IN ({', '.join('?' * len(without))})" if without else ""
-    rows = connection.execute(
-        f"SELECT * FROM events WHERE position > ? AND position < ? {others} ORDER BY position LIMIT ?",
-        (start + after, start + NUMBERS, *without, -1 if limit is None else limit),
-    )
-    return to_events(run_id, rows)
-
-
-def _bodies(reader: sqlite3.Connection, wanted: Collection[bytes]) -> dict[Body, str]:
-    """Those of these bodies that there are. A run's bodies mostly lie in a row, where reading on beats looking up."""
-    keys = list(wanted)
-    sample = _by_hash(reader, keys[:_CHUNK])
-    found = {key: text for _, key, text in sample}
-    if sample and len(keys) > _CHUNK:
-        low, high = min(sample)[0], max(sample)[0]
-        if high - low < _DENSE * len(keys):
-            between = reader.execute("SELECT hash, text FROM bodies WHERE id BETWEEN ? AND ?", (low, high))
-            found.update((key, text) for key, text in between if key in wanted)
-    left = [key for key in keys if key not in found]
-    for start in range(0, len(left), _CHUNK):
-        found.update((key, text) for _, key, text in _by_hash(reader, left[start : start + _CHUNK]))
-    return {key.hex(): text for key, text in found.items()}
-
-
-def _by_hash(reader: sqlite3.Connection, keys: Sequence[bytes]) -> list[tuple[int, bytes, str]]:
-    marks = ", ".join("?" * len(keys))
-    return reader.execute(f"SELECT id, hash, text FROM bodies WHERE hash IN ({marks})", keys).fetchall()
