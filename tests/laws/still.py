@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
-from teamwright.journal.sqlite import SqliteJournal, _read
+from teamwright.journal.reading import read_events
+from teamwright.journal.sqlite import SqliteJournal
 from teamwright.values.events import Event
 from teamwright.values.people import Intervention
 
@@ -162,7 +163,7 @@ class BusySqlite(SqliteJournal):
         """What is durable at this moment, read at once."""
         with closing(sqlite3.connect(self._place)) as reader:
             found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
-            return [] if found is None else _read(reader, run_id, found[0], 0)
+            return [] if found is None else read_events(reader, run_id, found[0], 0)
 
     def borders(self, run_id: str) -> list[int]:
         """Only what is durable now can be had."""

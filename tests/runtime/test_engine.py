@@ -11,6 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.sqlite import SqliteJournal
 from teamwright.values.events import Delta
 from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
 
@@ -300,3 +301,22 @@ async def test_the_reason_of_a_cancel_outlives_its_driver() -> None:
     at = next(event.number for event in events if event.kind == "run.intervened")
     result, _ = await cut_and_resume(team, at, journal)
     assert (result.status, result.warnings) == ("cancelled", ("enough",))
+
+
+async def test_an_engine_with_nothing_to_drive_looks_for_nothing(tmp_path: Path) -> None:
+    looked: list[float] = []
+
+    class Watched(SqliteJournal):
+        async def news(self, every: float) -> None:
+            looked.append(every)
+            await super().news(every)
+
+    async def wait(turn: Turn) -> str:
+        while not looked:
+            await anyio.sleep(0.01)
+        return "seen"
+
+    async with Engine(Watched(tmp_path / "j.db")) as engine:
+        await anyio.wait_all_tasks_blocked()
+        assert not looked
+        assert (await engine.run(FunctionAgent("a", wait), "go")).output == "seen"

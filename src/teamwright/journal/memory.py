@@ -32,8 +32,6 @@ class MemoryJournal:
         self._sent = 0
         self._driven: set[str] = set()
         self._failed: dict[str, JournalError] = {}
-        self._changes = 1
-        self._seen = 0
         self._listeners: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None: ...
@@ -49,7 +47,6 @@ class MemoryJournal:
         if events:
             self._logs.setdefault(events[0].run_id, []).extend(events)
         self._bodies.update(batch.bodies)
-        self._changes += 1
         done(None)
 
     def _continues(self, events: Sequence[Event]) -> bool:
@@ -79,7 +76,6 @@ class MemoryJournal:
         for run_id, known in added.items():
             self._logs[run_id] = sorted(known.values(), key=_number)
         self._bodies.update(batch.bodies)
-        self._changes += 1
         return None
 
     def _refuse(self, batch: Batch, failure: FencedOut) -> FencedOut:
@@ -142,15 +138,12 @@ class MemoryJournal:
         self._inbox = [letter for letter in self._inbox if letter.run_id not in run_ids]
         left = references(_texts(self._logs.values()))
         unused = references(_texts(gone)).intersection(self._bodies) - left
-        freed = sum(map(len, _texts(gone))) + sum(len(self._bodies.pop(one)) for one in unused)
-        self._changes += bool(gone)
-        return freed
+        return sum(map(len, _texts(gone))) + sum(len(self._bodies.pop(one)) for one in unused)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
         """Put something into a run's inbox."""
         self._sent += 1
         self._inbox.append(Letter(self._sent, run_id, intervention))
-        self._changes += 1
         for listener in self._listeners:
             if not listener.done():
                 listener.set_result(None)
@@ -158,11 +151,6 @@ class MemoryJournal:
     async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
         """What lies in the inbox, with an id above `after`."""
         return [letter for letter in self._inbox if letter.run_id == run_id and letter.id > after]
-
-    async def changed(self) -> bool:
-        """Whether anything was committed since this was last asked."""
-        seen, self._seen = self._seen, self._changes
-        return seen != self._changes
 
     async def news(self, every: float) -> None:
         """Wait until something is sent; nobody can do that unseen, so time does not matter."""

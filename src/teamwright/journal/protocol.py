@@ -102,10 +102,6 @@ class Inbox(Protocol):
         """What lies in the inbox, with an id above `after`."""
         ...
 
-    async def changed(self) -> bool:
-        """Whether anything was committed since this was last asked; cheap enough to ask ten times a second."""
-        ...
-
     async def news(self, every: float) -> None:
         """Wait until something may have been sent: told at once where that is known, else looked for so often."""
         ...

@@ -180,18 +180,12 @@ class SqliteJournal:
 
         return await self._look(work)
 
-    async def changed(self) -> bool:
-        """Whether anything was committed since this was last asked, by any process."""
-        seen = self._seen
-        self._seen = await self._look(lambda _: self._database.changes())
-        return seen != self._seen
-
     async def news(self, every: float) -> None:
-        """Wait until something was committed, by any process, which is looked for so often."""
-        while True:
+        """Wait until something was committed since the last news, by any process, which is looked for so often."""
+        seen = self._seen
+        while seen == self._seen:
             await anyio.sleep(every)
-            if await self.changed():
-                return
+            self._seen = await self._look(lambda _: self._database.changes())
 
     def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
         """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""

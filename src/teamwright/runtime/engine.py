@@ -64,6 +64,7 @@ class Engine:
         self._wall, self._seed = wall, seed
         self._live: dict[str, Run] = {}
         self._handles: dict[str, Handle] = {}
+        self._launched = anyio.Event()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -323,6 +324,7 @@ class Engine:
             raise UsageError("The engine is not open; use  async with Engine() as engine:")
         handle = Handle(self, run.run_id, run, beginning)
         self._live[run.run_id] = run
+        self._launched.set()
         self._handles[run.run_id] = handle
         self._tasks.start_soon(handle.drive)
         return handle
@@ -391,8 +393,11 @@ class Engine:
             raise failure[0]
 
     async def _watch(self) -> None:
-        """Bring in what others send to the runs that are driven here."""
+        """Bring in what others send to the runs that are driven here; without one, nothing is looked for."""
         while True:
+            if not self._live:
+                self._launched = anyio.Event()
+                await self._launched.wait()
             with suppress(JournalError):  # a journal that is gone is told by whoever writes to it; here we look again
                 await self.journal.news(WATCH_EVERY)
                 await self._bring_letters()

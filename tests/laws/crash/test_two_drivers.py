@@ -139,6 +139,6 @@ async def test_an_event_number_that_exists_is_refused_whole(tmp_path: Path) -> N
                 engine.journal.append(Batch(late, {}), answers.append)
                 await engine.journal.find(RUN_ID)
                 while not answers:
-                    await engine.journal.changed()
+                    await engine.journal.find(RUN_ID)
             assert isinstance(answers[0], FencedOut)
             assert await engine.journal.read(RUN_ID) == events
