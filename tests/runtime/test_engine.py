@@ -304,19 +304,18 @@ async def test_the_reason_of_a_cancel_outlives_its_driver() -> None:
 
 
 async def test_an_engine_with_nothing_to_drive_looks_for_nothing(tmp_path: Path) -> None:
-    looked: list[float] = []
+    looked = anyio.Event()
 
     class Watched(SqliteJournal):
         async def news(self, every: float) -> None:
-            looked.append(every)
+            looked.set()
             await super().news(every)
 
     async def wait(turn: Turn) -> str:
-        while not looked:
-            await anyio.sleep(0.01)
+        await looked.wait()
         return "seen"
 
     async with Engine(Watched(tmp_path / "j.db")) as engine:
         await anyio.wait_all_tasks_blocked()
-        assert not looked
+        assert not looked.is_set()
         assert (await engine.run(FunctionAgent("a", wait), "go")).output == "seen"
