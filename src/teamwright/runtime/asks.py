@@ -57,7 +57,12 @@ class Ask:
             self.turn = await self.gate.told(self.turn)
         place, full, recorded = self._match()
         if recorded is not None and recorded.ending is not None:
-            return await self._repeated(recorded, full)
+            if recorded.stopped:
+                await self._until_stopped(recorded)
+            if not run.turnstile.passes(context.lane, full):
+                await run.turnstile.arrive(context.lane, full, context.agent_scope)
+            context.spend(recorded.ending.usage)
+            return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
         child = context.child(full, self._member)
         seconds = self._seconds(child)
         asked = recorded.asked if recorded else self._asked(child, seconds)
@@ -81,17 +86,6 @@ class Ask:
         if not run.turnstile.passes(context.lane, full):
             await run.turnstile.arrive(context.lane, full, context.agent_scope)
         return self._hear(full, ending, event)
-
-    async def _repeated(self, recorded: RecordedAsk, full: str) -> Reply | Failure:
-        """The recorded ending, when its turn has come."""
-        context, run = self._context, self._context.run
-        assert recorded.ending is not None
-        if recorded.stopped:
-            await self._until_stopped(recorded)
-        if not run.turnstile.passes(context.lane, full):
-            await run.turnstile.arrive(context.lane, full, context.agent_scope)
-        context.spend(recorded.ending.usage)
-        return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
 
     def _match(self) -> tuple[str, str, RecordedAsk | None]:
         """Its place, its key, and what is recorded there. On a fork, what was told otherwise is asked anew, as `#2`."""

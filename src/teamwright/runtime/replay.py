@@ -428,8 +428,9 @@ class Past:
         """The bodies without which the run can't be replayed."""
         found: set[Body] = set()
         for key, ask in self.asks.items():
-            if ask.ending is not None and (ask.stopped or key in self._due):
-                found.update(ref.body for ref in ask.ending.messages)
+            if ask.ending is not None and (key in self._due or ask.stopped):
+                for ref in ask.ending.messages:
+                    found.add(ref.body)
                 if ask.ending.data:
                     found.add(ask.ending.data)
         found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
