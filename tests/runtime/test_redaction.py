@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, Task, Team, Turn, load_team
 from teamwright.errors import AgentError
-from teamwright.runtime.redaction import HIDDEN, Redactor, environment_secrets, whole_characters
+from teamwright.runtime.redaction import HIDDEN, Pieces, Redactor, environment_secrets, whole_characters
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, Delta
 from teamwright.values.people import Answer, Question
@@ -70,6 +71,36 @@ def test_known_secrets_go_wherever_they_stand() -> None:
     redactor = Redactor(["hunter22", "hunter22-and-more", "a.b*c(d"])
     assert redactor.text("a hunter22-and-more b hunter22 c a.b*c(d") == f"a {HIDDEN} b {HIDDEN} c {HIDDEN}"
     assert redactor.value({"hunter22": ["hunter22", 5, None, True]}) == {HIDDEN: [HIDDEN, 5, None, True]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "take hunter22, then go", "take hunter22", "use sk-abcdefghijklmnop1234 now",
+        "a (ghp_abcdefghijklmnopqrst1234) b",
+        "Authorization: Bearer abcdef0123456789xyz and on", "authorization: Basic dXNlcjpwYXNz", "x-api-key: abc123 ok",
+        "the bearer abcdef0123456789xyz came", "nothing to hide\n\nat all", "密码是hunter22。",
+    ],
+)  # fmt: skip
+def test_a_secret_that_comes_in_pieces_is_never_shown(text: str) -> None:
+    redactor = Redactor(["hunter22"])
+
+    def shown(pieces: Sequence[str]) -> str:
+        coming = Pieces(redactor)
+        return "".join(coming.take(piece)[0] for piece in pieces) + coming.rest()
+
+    for at in range(len(text) + 1):
+        assert shown([text[:at], text[at:]]) == redactor.text(text)
+    assert shown(list(text)) == redactor.text(text)
+
+
+def test_pieces_of_words_wait_for_their_end_but_other_scripts_and_endless_words_do_not() -> None:
+    coming = Pieces(Redactor())
+    assert [coming.take(piece) for piece in ("Wor", "ds and", " mo")] == [("", 0), ("Words ", 6), ("and ", 4)]
+    assert coming.rest() == "mo"
+    assert coming.rest() == ""
+    assert coming.take("日本語") == ("日本語", 3)
+    assert coming.take("x" * 1000)[1] == 1000
 
 
 def test_very_short_values_are_no_secrets() -> None:

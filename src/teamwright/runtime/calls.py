@@ -13,6 +13,7 @@ from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
+from teamwright.runtime.redaction import Pieces
 from teamwright.runtime.replay import RecordedCall
 from teamwright.values.events import (
     AgentCalled,
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 class Calls:
     """All attempts at one effect."""
 
-    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_place")
+    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_pieces", "_place")
 
     def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
         self._context, self._place, self._effect = context, place, effect
         self._key = join_key(context.path, place)
         self._number = self._offset = 0
+        self._pieces: Pieces | None = None
 
     async def outcome(self) -> Returned:
         """The recorded outcome, or a new one."""
@@ -56,7 +58,7 @@ class Calls:
             if recorded.retry_at is not None:
                 await anyio.sleep(max(0.0, recorded.retry_at - run.wall()))
         while True:
-            self._number, self._offset = self._number + 1, 0
+            self._number, self._offset, self._pieces = self._number + 1, 0, None
             bounded = self._effect.model or context.account or run.pausing
             passed = await Admission(context, self._place, self._effect).granted() if bounded else FREE
             run.calls_out += 1
@@ -120,6 +122,8 @@ class Calls:
             if passed.reservation:
                 passed.reservation.forfeit()
             raise
+        if self._pieces is not None:
+            self._tell(self._pieces.rest())
         eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
         if run.closing:
             await run.left()
@@ -270,9 +274,16 @@ class Calls:
         member = self._context.member
         return self._context.run.past.marks[member, mark] + self._context.run.marks[member, mark]
 
-    def _show(self, text: str) -> None:
+    def _show(self, piece: str) -> None:
+        """Show a piece of the reply to whoever watches, as far as its words are whole."""
+        if self._pieces is None:
+            self._pieces = Pieces(self._context.run.redactor)
+        text, length = self._pieces.take(piece)
+        self._tell(text)
+        self._offset += length
+
+    def _tell(self, text: str) -> None:
         context = self._context
-        offset, self._offset = self._offset, self._offset + len(text)
         if text and context.run.bus.watched:
             context.run.bus.show(
                 Delta(
@@ -280,8 +291,8 @@ class Calls:
                     key=context.path,
                     member=context.member,
                     attempt=self._number,
-                    offset=offset,
-                    text=context.run.redactor.text(text),
+                    offset=self._offset,
+                    text=text,
                 )
             )
 

@@ -17,6 +17,11 @@ SHAPES = re.compile(
 )
 SECRET_NAMES = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$")
 SHORTEST = 6
+UNFINISHED = re.compile(r"(?:authorization:[ ]*)?(?:(?:bearer|basic|token|apikey|api-key:)[ ]*)?[!-~]*$", re.IGNORECASE)
+"""A last word that may go on, with the words before it that tell a secret. Secrets are plain ASCII, so other scripts,
+of which many have no spaces, are shown as they come."""
+LONGEST_WORD = 400
+"""Characters after which a word is shown although it may go on."""
 
 
 class Redactor:
@@ -51,6 +56,28 @@ class Redactor:
                 }
             case _:
                 return value
+
+
+class Pieces:
+    """A text that comes in pieces, shown word by word: half of a secret is no secret that anybody could recognise."""
+
+    __slots__ = ("_held", "_redactor")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor, self._held = redactor, ""
+
+    def take(self, piece: str) -> tuple[str, int]:
+        """What can be shown now, without secrets, and how long that was; the word that may go on is held back."""
+        text = self._held + piece
+        found = UNFINISHED.search(text)
+        whole = len(text) if found is None or len(text) - found.start() > LONGEST_WORD else found.start()
+        self._held = text[whole:]
+        return self._redactor.text(text[:whole]), whole
+
+    def rest(self) -> str:
+        """What was held back, when nothing more comes."""
+        held, self._held = self._held, ""
+        return self._redactor.text(held)
 
 
 def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
