@@ -193,7 +193,9 @@ def in_terminal(*arguments: object, **environment: str) -> tuple[str, str]:
 
 
 def test_a_terminal_gets_a_live_view_and_its_cursor_back(tmp_path: Path) -> None:
-    team = write_team(tmp_path / "team", TEAM, "rules: [{agent: writer, delay: 0.5, reply: First part.}, {reply: Last.}]")
+    team = write_team(
+        tmp_path / "team", TEAM, "rules: [{agent: writer, delay: 0.5, reply: First part.}, {reply: Last.}]"
+    )
     out, shown = in_terminal("run", team, "Go")
     assert out == "Last.\n"
     for words in ("streaming", "waiting", "First part.", "completed (done)"):

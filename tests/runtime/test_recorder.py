@@ -179,3 +179,22 @@ async def test_a_wait_that_is_cancelled_does_not_lose_the_fact() -> None:
     await asyncio.sleep(0)
     journal.commit()
     assert len(desk.published) == 1
+
+
+async def test_there_is_nothing_to_wait_for_where_all_is_durable() -> None:
+    desk = Desk(MemoryJournal())
+    await desk.recorder.durable()  # gives way to others once, for they had no turn yet
+    desk.add("a")
+    assert desk.recorder.waiting() is None
+    assert [event.number for event in desk.published] == [1]
+
+
+async def test_whoever_is_alone_has_its_facts_shipped_at_once() -> None:
+    journal = SlowJournal()
+    desk = Desk(journal)
+    desk.add("a")
+    wait = desk.recorder.waiting(at_once=True)
+    assert wait is not None
+    assert [batch.alone for batch, _ in journal.batches] == [True]
+    journal.commit()
+    await wait

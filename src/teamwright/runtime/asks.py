@@ -63,15 +63,7 @@ class Ask:
                 await run.turnstile.arrive(context.lane, full, context.agent_scope)
             context.spend(recorded.ending.usage)
             return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
-        child = context.child(full, self._member)
-        seconds = self._seconds(child)
-        asked = recorded.asked if recorded else self._asked(child, seconds)
-        child.began = recorded.number if recorded else run.recorder.add(context.path, place, asked).number
-        child.announced = asked.called
-        if child.limits is not None:
-            run.bound(full, child.limits)
-        if asked.left is not None or asked.tier != "primary":
-            self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
+        child, seconds = self._begun(place, full, recorded)
         inside = context.in_agent  # then the agent that asks is waiting, and only the one asked is at work
         run.agents_at_work -= inside
         try:
@@ -104,6 +96,20 @@ class Ask:
             )
             run.give_way(full, self._context.account)
             self.attempt += 1
+
+    def _begun(self, place: str, full: str, recorded: RecordedAsk | None) -> tuple[RunContext, float | None]:
+        """The context of the turn, which is in the record from here on, and how many seconds it may take."""
+        context, run = self._context, self._context.run
+        child = context.child(full, self._member)
+        seconds = self._seconds(child)
+        asked = recorded.asked if recorded else self._asked(child, seconds)
+        child.began = recorded.number if recorded else run.recorder.add(context.path, place, asked).number
+        child.announced = asked.called
+        if child.limits is not None:
+            run.bound(full, child.limits)
+        if asked.left is not None or asked.tier != "primary":
+            self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
+        return child, seconds
 
     def _asked(self, child: RunContext, seconds: float | None) -> AgentAsked:
         turn = self.turn
