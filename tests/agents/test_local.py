@@ -172,7 +172,7 @@ async def test_a_server_that_crashed_is_started_again_at_its_next_use(model: Loc
     first = pid_of(model)
     os.kill(first, signal.SIGKILL)
     assert model._process is not None
-    await model._process.wait()
+    await anyio.to_thread.run_sync(model._process.wait)
     assert (await say(await model.url(), "Hello"))["usage"]["completion_tokens"] > 0
     assert pid_of(model) != first
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -179,9 +181,7 @@ async def test_a_secret_is_nowhere_in_the_journal_nor_on_the_bus(secret: str, tm
 
 
 def _tables_with(file: Path, secret: str) -> set[str]:
-    import sqlite3
-
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database:
         names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         return {name for name in names if secret in str(database.execute(f"SELECT * FROM {name}").fetchall())}
 

@@ -14,12 +14,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
 import anyio
-from anyio.abc import ByteReceiveStream, Process
+import anyio.to_thread
 
 from teamwright.errors import MissingExtra, ServiceError, UsageError
 
@@ -39,7 +41,7 @@ class LocalModel:
 
     def __init__(self, path: str | None = None, *, slots: int = SLOTS, context: int = 4096) -> None:
         self._path, self._slots, self._context = path, slots, context
-        self._process: Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._url = ""
         self._lock = anyio.Lock()
 
@@ -52,7 +54,7 @@ class LocalModel:
     async def url(self) -> str:
         """Give the address for an OpenAI client, and start the server unless it runs."""
         async with self._lock:
-            if self._process is None or self._process.returncode is not None:
+            if self._process is None or self._process.poll() is not None:
                 await self._stop()
                 await self._start()
             return self._url
@@ -68,13 +70,8 @@ class LocalModel:
         weights = await anyio.to_thread.run_sync(find_weights, self._path)
         arguments = [str(weights), str(self._slots), str(self._context), str(os.getpid())]
         with tempfile.TemporaryFile() as complaints:
+            self._process = _child(arguments, complaints)
             try:
-                # -P keeps the user's folder out of the child's imports; a session of its own keeps Ctrl-C away from it.
-                self._process = await anyio.open_process(
-                    [sys.executable, "-P", "-m", "teamwright.agents.local", *arguments],
-                    stderr=complaints,
-                    start_new_session=True,
-                )
                 self._url = await _address(self._process) + "/v1"
             except EOFError:
                 await self._stop()
@@ -90,27 +87,39 @@ class LocalModel:
         process, self._process = self._process, None
         if process is None:
             return
-        with anyio.move_on_after(STOP_SECONDS, shield=True):
-            if process.returncode is None:
-                process.kill()
-            await process.aclose()
+        process.kill()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(_bury, process)
 
 
-async def _address(process: Process) -> str:
+def _child(arguments: Sequence[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The process that serves. One of asyncio's would complain at the end of a program that never closed it."""
+    # -P keeps the user's folder out of the child's imports; a session of its own keeps Ctrl-C away from it.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "teamwright.agents.local", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=complaints,
+        start_new_session=True,
+    )
+
+
+def _bury(process: subprocess.Popen[bytes]) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(STOP_SECONDS)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+async def _address(process: subprocess.Popen[bytes]) -> str:
     """Wait for the line in which the child says where it listens; a child that ends without it is an `EOFError`."""
     assert process.stdout is not None
     with anyio.fail_after(START_SECONDS):
-        return await _first_line(process.stdout)
-
-
-async def _first_line(stream: ByteReceiveStream) -> str:
-    received = b""
-    while b"\n" not in received:
-        try:
-            received += await stream.receive()
-        except anyio.EndOfStream:
-            raise EOFError from None
-    return received.partition(b"\n")[0].decode()
+        line = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line.decode().strip()
 
 
 def _could_not_load(weights: Path, complaints: IO[bytes]) -> str:
