@@ -22,6 +22,7 @@ from teamwright.errors import (
     JournalUnavailable,
     RunIsLive,
 )
+from teamwright.journal.database import Database
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import JournalConformance, body, commit, commit_all, event, events
@@ -469,6 +470,21 @@ async def test_two_drivers_of_one_run_lose_nothing_and_one_is_fenced_out(tmp_pat
         with pytest.raises(FencedOut, match="runs tail run"):
             await commit(ours, Batch(events("run", [2]), {}))
         assert await theirs.read("run") == events("run", [1, 2, 3])
+
+
+def test_nobody_takes_a_database_in_the_making_for_that_of_another_program(tmp_path: Path) -> None:
+    for number in range(40):
+        start, go = os.pipe()
+
+        def create(start: int = start, path: Path = tmp_path / f"{number}.db") -> None:
+            os.read(start, 1)
+            Database(path, 10.0).close()
+
+        pids = [in_child(create) for _ in range(6)]
+        os.write(go, b"!" * 6)
+        assert [exit_code(pid) for pid in pids] == [0] * 6
+        os.close(start)
+        os.close(go)
 
 
 def test_processes_that_create_one_database_at_once_all_succeed(tmp_path: Path) -> None:

@@ -162,10 +162,11 @@ class Insert:
 
 def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
     """Bring a database up to date, whoever else may be doing the same."""
-    version = _pragma(connection, "user_version")
-    if _pragma(connection, "application_id") != APPLICATION_ID and (
-        version or connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
-    ):
+    connection.execute("BEGIN")  # all that is looked at here is of one moment: another process may just be creating it
+    version, owner = _pragma(connection, "user_version"), _pragma(connection, "application_id")
+    used = connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
+    connection.execute("COMMIT")
+    if owner != APPLICATION_ID and (version or used):
         raise JournalCorrupt(f"{name!r} is a database of another program: give the journal a file of its own.")
     if version == len(MIGRATIONS):
         return
