@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from pydantic import JsonValue
 
 from teamwright.errors import FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.memory import MemoryJournal
@@ -198,3 +199,17 @@ async def test_whoever_is_alone_has_its_facts_shipped_at_once() -> None:
     assert [batch.alone for batch, _ in journal.batches] == [True]
     journal.commit()
     await wait
+
+
+async def test_what_was_kept_last_is_not_written_twice_and_anything_else_is_kept() -> None:
+    journal = MemoryJournal()
+    desk = Desk(journal)
+    value: JsonValue = ["a", {"b": 1}]
+    body = desk.recorder.keep(value)
+    assert desk.recorder.keep_again(value) == body
+    assert desk.recorder.keep_again(["another"]) == desk.recorder.keep(["another"]) != body
+    desk.recorder.drop()
+    desk.add("a")
+    assert desk.recorder.keep_again(value) == body
+    await desk.recorder.durable()
+    assert await journal.bodies([body])

@@ -20,6 +20,8 @@ from teamwright.values.usage import added
 
 TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunEnded))
 """What changes the status of a run."""
+COUNTED = TURNS | {AgentReturned, ScopeWaited}
+"""What adds to more than the time."""
 
 
 @dataclass(slots=True)
@@ -58,9 +60,14 @@ class Standing:
             self.last = time
 
     def take_all(self, events: Iterable[Event]) -> None:
-        """Add what several events say."""
+        """Add what several events say; of most, only that they are there."""
         for event in events:
-            self.take(event)
+            if self.since is None or event.fact.__class__ in COUNTED:
+                self.take(event)
+            else:
+                self.number = event.number
+                if self.status != "paused":
+                    self.last = event.time
 
     def _turn(self, fact: Fact, time: float) -> None:
         match fact:

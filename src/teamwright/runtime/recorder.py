@@ -41,6 +41,7 @@ class Recorder:
         self._events: list[Event] = []
         self._bodies: dict[Body, str] = {}
         self.texts: dict[str, Body] = {}
+        self._latest: tuple[JsonValue, Body] = None, ""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._shipping = False
         self._yielded = 0.0
@@ -66,7 +67,13 @@ class Recorder:
         self._bodies[body] = text
         if isinstance(value, str):
             self.texts[value] = body
+        else:
+            self._latest = value, body
         return body
+
+    def keep_again(self, value: JsonValue) -> Body:
+        """Like `keep`, for what may be the last value that was kept and that nobody can have changed since."""
+        return self._latest[1] if self._latest[0] is value else self.keep(value)
 
     def knows(self, messages: Sequence[Message]) -> bool:
         """Whether all these texts have been kept before."""
@@ -124,7 +131,7 @@ class Recorder:
 
     def drop(self) -> None:
         """Forget what the journal has not been given yet."""
-        self._events, self._bodies, self.texts = [], {}, {}
+        self._events, self._bodies, self.texts, self._latest = [], {}, {}, (None, "")
 
     def _ship_late(self) -> None:
         """Hand over what nobody waited for in this go of the event loop."""

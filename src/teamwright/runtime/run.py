@@ -206,7 +206,7 @@ class Run:
                 status=ending.status,
                 stop_reason=ending.stop_reason,
                 output=None if ending.output is None else recorder.keep(ending.output),
-                data=None if ending.data is None else recorder.keep(ending.data),
+                data=None if ending.data is None else recorder.keep_again(ending.data),
                 usage=ending.usage,
                 warnings=ending.warnings,
                 seconds=seconds,

@@ -114,7 +114,7 @@ class FanOut:
             if isinstance(made, Outcome):
                 return made
             chunks = made
-        job = Job(task, options, tuple(chunks or ()))
+        job = Job.of(task, options, chunks or ())
         parts = await job.work(_workers(members, options), ctx)
         if ended := parts.end(talk, job.names):
             unpaid = ended.failure is not None and ended.failure.error == BUDGET
@@ -161,11 +161,12 @@ class Job:
     task: Task
     options: FanOutOptions
     chunks: Sequence[JsonValue]
+    names: Sequence[str]
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The names of the chunks, in their order."""
-        return _names(self.chunks)
+    @classmethod
+    def of(cls, task: Task, options: FanOutOptions, chunks: Sequence[JsonValue]) -> Job:
+        """The job of working on these chunks."""
+        return cls(task, options, tuple(chunks), _names(chunks))
 
     async def work(self, workers: Sequence[Agent], ctx: Context) -> Parts:
         """Let the workers work on all chunks; a failed one leaves the others alone unless the options say otherwise."""
