@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from teamwright.cli.output import clean
 from teamwright.cli.wording import price_text, seconds_text
-from teamwright.lab.tables import number_text
 from teamwright.runtime.levels import Level, Levels
+from teamwright.values.texts import number_text
 from teamwright.values.usage import Amounts
 
 MOST_LISTED = 20

@@ -96,8 +96,8 @@ def described(report: CalibrationReport) -> str:
     """The fitted numbers, and how far predictions are off."""
     from teamwright.cli.listing import columns
     from teamwright.lab.calibration import FITTED
-    from teamwright.lab.tables import NOTHING
     from teamwright.planning.profiles import TOPOLOGIES
+    from teamwright.values.texts import NOTHING
 
     fits = report.calibration.topologies
     lines: list[str] = []

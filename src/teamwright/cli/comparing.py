@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from teamwright.cli.listing import columns
 from teamwright.cli.output import clean, json_text
 from teamwright.cli.wording import price_text, seconds_text
-from teamwright.lab.tables import NOTHING, count_text, number_text
+from teamwright.values.texts import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.comparison import Change, Comparison, How, MemberSide, RunSide, TurnPair, TurnSide

@@ -138,7 +138,7 @@ def _journal(path: Path) -> Finding:
     from teamwright.errors import JournalError
     from teamwright.journal.migrations import MIGRATIONS
     from teamwright.journal.sqlite import SqliteJournal
-    from teamwright.lab.tables import count_text
+    from teamwright.values.texts import count_text
 
     if not path.exists():
         return Finding("journal", True, f"{path} (is made at the first run)", needed=True)

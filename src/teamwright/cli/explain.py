@@ -28,7 +28,6 @@ from teamwright.cli.wording import (
     when_text,
     why_text,
 )
-from teamwright.lab.tables import count_text, number_text
 from teamwright.runtime.levels import Levels
 from teamwright.values.events import (
     AgentAsked,
@@ -42,6 +41,7 @@ from teamwright.values.events import (
     TeamStarted,
 )
 from teamwright.values.results import FINAL, iso
+from teamwright.values.texts import count_text, number_text
 from teamwright.values.turns import Purpose
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from teamwright.cli.output import clean, json_text
 from teamwright.cli.wording import size_text
-from teamwright.lab.tables import count_text
 from teamwright.values.events import Event, RunMeasured, WorkspaceKept
+from teamwright.values.texts import count_text
 from teamwright.values.workspace import Held
 
 if TYPE_CHECKING:

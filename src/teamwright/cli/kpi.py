@@ -9,7 +9,7 @@ import typer
 
 from teamwright.cli.opening import with_journal
 from teamwright.cli.output import Json, Out, check_files, result, result_json, say, tell_broken
-from teamwright.lab.tables import NOTHING, number_text
+from teamwright.values.texts import NOTHING, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

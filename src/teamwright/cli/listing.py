@@ -8,8 +8,8 @@ from typing import cast, get_args
 
 from teamwright.cli.wording import price_text, seconds_text
 from teamwright.errors import UnknownName
-from teamwright.lab.tables import NOTHING, number_text
 from teamwright.values.results import RunSummary, Status
+from teamwright.values.texts import NOTHING, number_text
 
 HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
 WIDEST_TEAM = 24

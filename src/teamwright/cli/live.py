@@ -20,8 +20,8 @@ from teamwright.cli.budgets import open_lines
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, Repeats, message_texts
 from teamwright.cli.wording import mark_of, note_text, seconds_text
-from teamwright.lab.tables import number_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
+from teamwright.values.texts import number_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

@@ -14,7 +14,6 @@ from teamwright.cli.output import clean, one_line, result, result_json
 from teamwright.cli.views import message_texts
 from teamwright.cli.wording import note_text, seconds_text, way_text
 from teamwright.errors import UnknownName
-from teamwright.lab.tables import number_text
 from teamwright.values.events import (
     AgentAbandoned,
     AgentAsked,
@@ -39,6 +38,7 @@ from teamwright.values.events import (
 )
 from teamwright.values.names import SEPARATOR
 from teamwright.values.results import iso
+from teamwright.values.texts import number_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -89,7 +89,7 @@ def _build(loaded: Loaded, model: str | None) -> None:
 
 
 def _words(loaded: Loaded) -> str:
-    from teamwright.lab.tables import count_text
+    from teamwright.values.texts import count_text
 
     manifest = loaded.manifest
     agents, teams = len(manifest.agents), len(manifest.teams)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from teamwright.cli.listing import columns
 from teamwright.cli.wording import price_text
-from teamwright.lab.tables import NOTHING, number_text
+from teamwright.values.texts import NOTHING, number_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.checkpoints import Checkpoint

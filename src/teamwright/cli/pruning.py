@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from teamwright.cli.listing import check_statuses
 from teamwright.cli.wording import size_text
 from teamwright.errors import UsageError
-from teamwright.lab.tables import count_text
 from teamwright.values.results import FINAL, RunSummary
+from teamwright.values.texts import count_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

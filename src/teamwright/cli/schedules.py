@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from teamwright.cli.listing import columns
 from teamwright.cli.output import one_line
 from teamwright.lab.report import section_of
-from teamwright.lab.tables import NOTHING, count_text, number_text
 from teamwright.lab.words import section_table
 from teamwright.planning.orchestrate import Bundle, Prepared
 from teamwright.planning.topology import TopologyReport
 from teamwright.values.plan import Plan, Step
+from teamwright.values.texts import NOTHING, count_text, number_text
 
 WIDTH = 80
 TOKENS_COLUMN = 62

@@ -116,7 +116,7 @@ def described(report: SimulationReport) -> str:
 
 def _rows(shapes: Sequence[SimulatedShape]) -> list[Sequence[str]]:
     from teamwright.cli.wording import price_text, seconds_text
-    from teamwright.lab.tables import NOTHING, number_text
+    from teamwright.values.texts import NOTHING, number_text
 
     def tokens(value: float) -> str:
         return number_text(round(value))

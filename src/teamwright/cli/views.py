@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from teamwright.cli.board import Board
 from teamwright.cli.output import clean, line_json, one_line, say
 from teamwright.cli.wording import mark_of, note_text, seconds_text
-from teamwright.lab.tables import number_text
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed, TeamStarted
+from teamwright.values.texts import number_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal

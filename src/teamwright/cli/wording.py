@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
-from teamwright.lab.tables import count_text, number_text
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
     AgentAbandoned,
@@ -54,6 +53,7 @@ from teamwright.values.events import (
 )
 from teamwright.values.people import REJECT, Mark
 from teamwright.values.results import RunResult, Status, StopReason
+from teamwright.values.texts import count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.values.people import Question

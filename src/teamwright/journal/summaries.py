@@ -43,31 +43,25 @@ class Standing:
     since: float | None = None
     last: float | None = None
 
-    def take(self, event: Event) -> None:
-        """Add what one event says."""
-        fact, time = event.fact, event.time
-        if self.since is None:
-            self.since = time
+    def take_all(self, events: Iterable[Event]) -> None:
+        """Add what events say; of most, only that they are there."""
+        for event in events:
+            if self.since is None:
+                self.since = event.time
+            if event.fact.__class__ in COUNTED:
+                self._count(event, event.fact)
+            self.number = event.number
+            if self.status != "paused":
+                self.last = event.time
+
+    def _count(self, event: Event, fact: Fact) -> None:
         if isinstance(fact, AgentReturned):
             self.tokens += fact.usage.total_tokens
             self.usd = added(self.usd, fact.usage.usd)
         elif isinstance(fact, ScopeWaited) and not event.scope:
             self.seconds -= fact.seconds
-        elif fact.__class__ in TURNS:
-            self._turn(fact, time)
-        self.number = event.number
-        if self.status != "paused":
-            self.last = time
-
-    def take_all(self, events: Iterable[Event]) -> None:
-        """Add what several events say; of most, only that they are there."""
-        for event in events:
-            if self.since is None or event.fact.__class__ in COUNTED:
-                self.take(event)
-            else:
-                self.number = event.number
-                if self.status != "paused":
-                    self.last = event.time
+        else:
+            self._turn(fact, event.time)
 
     def _turn(self, fact: Fact, time: float) -> None:
         match fact:

@@ -14,7 +14,6 @@ from typing import TypedDict, cast, get_args
 
 from teamwright.errors import UsageError
 from teamwright.lab.options import BUDGET_LEVELS, bounds, expected, inputs_of, refusal
-from teamwright.lab.tables import number_text
 from teamwright.planning.profiles import (
     TOPOLOGY_NAMES,
     BudgetLevel,
@@ -25,6 +24,7 @@ from teamwright.planning.profiles import (
     plain_topology,
 )
 from teamwright.planning.topology import EvaluationSettings
+from teamwright.values.texts import number_text
 
 MOST_CELLS = 5_000_000
 RANGE = re.compile(r"(-?\d+):(-?\d+)(?::(\d+))?")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, cast
 
-from teamwright.lab.tables import NOTHING, Table, count_text, number_text
+from teamwright.lab.tables import Table
+from teamwright.values.texts import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.lab.matrix import Sweep

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-NOTHING = "–"
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -37,16 +35,6 @@ class Table:
     def _cell(self, kind: str, place: int, text: str) -> str:
         side = "left" if place in self.words else "right"
         return f'<{kind} style="text-align: {side}">{escape(text)}</{kind}>'
-
-
-def number_text(count: int) -> str:
-    """A whole number, with gaps for thousands."""
-    return f"{count:,}".replace(",", " ")
-
-
-def count_text(count: int, word: str) -> str:
-    """A number with its noun: 1 token, 2 tokens, 12 345 tokens."""
-    return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from teamwright.lab.tables import NOTHING, Table, count_text, listed, number_text
+from teamwright.lab.tables import Table, listed
+from teamwright.values.texts import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.lab.comparison import Change, Comparison, Difference

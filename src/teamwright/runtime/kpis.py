@@ -129,8 +129,8 @@ async def read_kpis(journal: Journal, run_id: str) -> Kpis:
 def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     """The figures of a run from its events, the first one first; `driven` tells a running from an interrupted one."""
     reading, standing = _Reading(), Standing()
+    standing.take_all(events)
     for event in events:
-        standing.take(event)
         reading.take(event)
     summary = standing.summary(events[0].run_id, driven=driven)
     counts, used = reading.steps(), reading.used()

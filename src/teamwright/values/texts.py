@@ -1,9 +1,21 @@
-"""Texts that have to be short: one way of cutting them, wherever they are told or shown."""
+"""Texts and numbers as people are shown them: one way of cutting and counting, wherever they are told."""
 
 ELLIPSIS = "…"
+NOTHING = "–"
+"""Where a table has no value."""
 
 
 def cut(text: str, most: int) -> str:
     """A text that is no longer than so many characters, of which the last is an ellipsis where it was cut."""
     # No blank is trimmed before the ellipsis: a text of blanks would come out shorter than it may be.
     return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+
+
+def number_text(count: int) -> str:
+    """A whole number, with gaps for thousands."""
+    return f"{count:,}".replace(",", " ")
+
+
+def count_text(count: int, word: str) -> str:
+    """A number with its noun: 1 token, 2 tokens, 12 345 tokens."""
+    return f"{number_text(count)} {word}{'' if count == 1 else 's'}"
