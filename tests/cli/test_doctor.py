@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from teamwright.journal.migrations import MIGRATIONS
 from tests.cli.conftest import Call
 
 
@@ -15,7 +16,7 @@ def test_a_sound_installation_is_exit_code_0(call: Call, team: Path) -> None:
     told = call("doctor", "--json").json
     assert told["ok"] is True
     journal = next(one for one in told["findings"] if one["name"] == "journal")
-    assert "schema version 1, 1 run," in journal["detail"]
+    assert f"schema version {len(MIGRATIONS)}, 1 run," in journal["detail"]
 
 
 def test_looking_changes_nothing(call: Call, tmp_path: Path) -> None:

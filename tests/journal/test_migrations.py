@@ -4,10 +4,13 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import JournalTooNew
+from teamwright.journal.database import APPLICATION_ID
 from teamwright.journal.migrations import MIGRATIONS, Execute, migrate
 from teamwright.journal.protocol import Batch
+from teamwright.journal.rows import to_text
 from teamwright.journal.sqlite import SqliteJournal
-from teamwright.testing.journal import commit, events
+from teamwright.testing.journal import body, commit, events
+from teamwright.values.events import AgentReturned
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -57,4 +60,28 @@ async def test_a_new_database_has_the_newest_layout(tmp_path: Path) -> None:
     assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     connection.close()
     assert journal._database.writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    await journal.close()
+
+
+async def test_bodies_of_the_first_layout_move_beside_their_events(tmp_path: Path) -> None:  # law 9
+    path = tmp_path / "journal.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate("x", 0, connection.execute, MIGRATIONS[:1])
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    texts = body("one") | body("two")
+    for place, run in enumerate(("first", "second"), start=1):
+        connection.execute("INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 2, '', 0, 0)", (run,))
+        for number, one in enumerate(texts, start=1):
+            row = ((place << 32) + number, 1.5, "s", "p", "agent.returned", to_text(AgentReturned(body=one)), None)
+            connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    for one, text in (texts | body("nobody refers to it")).items():
+        connection.execute("INSERT INTO bodies (hash, text) VALUES (?, ?)", (bytes.fromhex(one), text))
+    connection.close()
+    journal = SqliteJournal(path)
+    await journal.open()
+    assert await journal.bodies(texts) == texts
+    assert [event.fact for event in await journal.read("second")] == [AgentReturned(body=one) for one in texts]
+    await journal.delete(["first"])
+    assert await journal.bodies(texts) == texts
+    assert journal._database.writer.execute("SELECT count(*) FROM bodies").fetchone() == (2,)
     await journal.close()

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shutil import copyfile
 
 import anyio
 import pytest
@@ -399,6 +400,38 @@ async def test_deleting_shortens_the_file(tmp_path: Path) -> None:  # law 10
         assert path.stat().st_size == before - freed
         assert not Path(f"{path}-wal").stat().st_size
         assert await journal.bodies(kept) == kept
+
+
+async def test_the_log_of_a_run_is_long_enough_from_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    log = Path(f"{path}-wal")
+    async with opened(path) as journal:
+        with journal.drive("run"):
+            await commit(journal, Batch(events("run", [1]), {}))
+            size = log.stat().st_size
+            for number in range(2, 200):
+                await commit(journal, Batch(events("run", [number]), body(f"{number}" * 200)))
+            assert log.stat().st_size == size
+        with journal.drive("other"):
+            await commit(journal, Batch(events("other", [1]), {}))
+        assert log.stat().st_size == size
+        copy = tmp_path / "crashed.db"
+        for ending in ("", "-wal"):
+            copyfile(f"{path}{ending}", f"{copy}{ending}")
+    async with opened(copy) as journal:
+        assert len(await journal.read("run")) == 199
+
+
+async def test_a_log_that_can_not_be_made_longer_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with opened(path) as journal:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with journal.drive("run"):
+            other.execute("COMMIT")
+            await commit(journal, Batch(events("run", [1]), {}))
+        other.close()
+        assert await journal.read("run") == events("run", [1])
 
 
 async def test_size_grows_linearly_with_turns(tmp_path: Path) -> None:  # law 10

@@ -1,4 +1,4 @@
-"""The SQLite file under the journal: opening and preparing it, deleting from it, and its failures in words.
+"""The SQLite file under the journal: opening and preparing it, writing to it, and its failures in words.
 
 It never writes to a file that is not a journal.
 """
@@ -8,25 +8,27 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import chain
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
+from teamwright.journal.deleting import delete_runs
 from teamwright.journal.migrations import MIGRATIONS, migrate
-from teamwright.journal.rows import NUMBERS, references
-from teamwright.values.events import Body
 
 Column = str | bytes | float | None
+"""What a row holds in one place."""
 
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
 
-_LOG_PAGES = 128
+_LOG_PAGES = 64
 """When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
-grows, so it is kept short."""
+grows, so it is kept short and made long enough before it is needed."""
+_LOG_BYTES = (_LOG_PAGES + 16) * 4200
+AT_ONCE = 8
+"""Up to how many rows are always added by one statement."""
 _BLOCK = 64
-"""How many rows go into one statement."""
+"""How many rows of many go into one statement."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 _ADVICE = {
     sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
@@ -44,7 +46,8 @@ class Database:
         """Open the file, creating it or bringing it up to date."""
         self.name = str(path)
         self._patience = busy_timeout
-        self._waits = True
+        self.waits = True
+        """Whether a commit waits for another process that is writing, or is refused at once."""
         try:
             (path.parent / "locks").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -70,9 +73,9 @@ class Database:
         return connection
 
     def wait_for_others(self, waits: bool) -> None:
-        """Whether a commit waits for another process that is writing, or is refused at once."""
-        if waits != self._waits:
-            self._waits = waits
+        """Say whether commits wait from here on."""
+        if waits != self.waits:
+            self.waits = waits
             self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._patience) if waits else 0}")
 
     def close(self) -> None:
@@ -83,13 +86,22 @@ class Database:
         """A number that differs once anybody has committed something."""
         return _pragma(self.reader, "data_version")
 
+    def lengthen_log(self) -> None:
+        """Make the log as long as it is going to be, so that no commit has to, unless somebody else is writing.
+
+        Whoever may write is the only one who may append to it, and SQLite passes over what it did not write itself.
+        """
+        self.wait_for_others(False)
+        with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab") as log:
+            log.write(bytes(max(0, _LOG_BYTES - log.tell())))
+
     def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
         connection = self.writer
         with self.told():
             before = _pragma(connection, "page_count")
-            with transaction(self.pen):
-                _delete_rows(connection, run_ids)
+            with transaction(self.pen) as pen:
+                delete_runs(pen, run_ids)
             connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
             return max(0, before - _pragma(connection, "page_count")) * _pragma(connection, "page_size")
 
@@ -130,8 +142,8 @@ class transaction:  # noqa: N801 - it is used as a function
     def __init__(self, pen: sqlite3.Cursor) -> None:
         self._pen = pen
 
-    def __enter__(self) -> None:
-        self._pen.execute("BEGIN IMMEDIATE")
+    def __enter__(self) -> sqlite3.Cursor:
+        return self._pen.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
@@ -145,19 +157,29 @@ class transaction:  # noqa: N801 - it is used as a function
 class Insert:
     """Adds rows to a table, many by one statement: SQLite then lets go of the interpreter once, not for each row."""
 
-    __slots__ = ("_block", "_one")
+    __slots__ = ("_block", "_least", "_statements")
 
     def __init__(self, into: str, columns: int, otherwise: str = "") -> None:
         row = f"({', '.join('?' * columns)})"
-        self._one = f"INSERT INTO {into} VALUES {row} {otherwise}"
-        self._block = f"INSERT INTO {into} VALUES {', '.join([row] * _BLOCK)} {otherwise}"
+        self._least, self._block = AT_ONCE * columns, _BLOCK * columns
+        self._statements = {
+            rows * columns: f"INSERT INTO {into} VALUES {', '.join([row] * rows)} {otherwise}"
+            for rows in (*range(1, AT_ONCE + 1), _BLOCK)
+        }
 
-    def __call__(self, pen: sqlite3.Cursor, rows: Sequence[tuple[Column, ...]]) -> None:
-        """Add these rows in their order, within the caller's transaction."""
-        whole = len(rows) - len(rows) % _BLOCK
-        for start in range(0, whole, _BLOCK):
-            pen.execute(self._block, list(chain.from_iterable(rows[start : start + _BLOCK])))
-        pen.executemany(self._one, rows[whole:] if whole else rows)
+    def __call__(self, pen: sqlite3.Cursor, columns: Sequence[Column]) -> int:
+        """Add rows, given as their columns in a row, and return how many were added.
+
+        Up to `AT_ONCE` are added by one statement, all or none; more need a transaction around them.
+        """
+        if statement := self._statements.get(len(columns)):
+            return pen.execute(statement, columns).rowcount
+        start = added = 0
+        while left := len(columns) - start:
+            size = self._block if left >= self._block else min(left, self._least)
+            added += pen.execute(self._statements[size], columns[start : start + size]).rowcount
+            start += size
+        return added
 
 
 def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
@@ -194,22 +216,6 @@ def _switch_to_wal(connection: sqlite3.Connection, name: str, patience: float) -
             f"The journal {name!r} lies where SQLite can't keep a write-ahead log, as on many network drives:"
             " set TEAMWRIGHT_HOME to a folder on a local disk."
         )
-
-
-def _delete_rows(connection: sqlite3.Connection, run_ids: Collection[str]) -> None:
-    """Only events refer to bodies, so a body goes when no event that is left names it."""
-    unused: set[Body] = set()
-    for run_id in run_ids:
-        for (place,) in connection.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchall():
-            span = (place * NUMBERS, (place + 1) * NUMBERS)
-            texts = connection.execute("SELECT data FROM events WHERE position >= ? AND position < ?", span)
-            unused |= references(text for (text,) in texts)
-            connection.execute("DELETE FROM events WHERE position >= ? AND position < ?", span)
-        connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
-        connection.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
-    if unused:
-        unused -= references(text for (text,) in connection.execute("SELECT data FROM events"))
-    connection.executemany("DELETE FROM bodies WHERE hash = ?", [(bytes.fromhex(one),) for one in unused])
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

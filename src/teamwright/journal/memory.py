@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
-from teamwright.errors import FencedOut, JournalError, RunIsLive
+from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.refusals import fenced_out, missing_bodies
 from teamwright.journal.rows import references, to_text
@@ -40,48 +40,33 @@ class MemoryJournal:
 
     def append(self, batch: Batch, done: Committed) -> None:
         """Keep the batch, whole or not at all."""
-        events = batch.events
-        if self._failed or not self._continues(events):
-            done(self._add_with_care(batch))
-            return
-        if events:
-            self._logs.setdefault(events[0].run_id, []).extend(events)
-        self._bodies.update(batch.bodies)
-        done(None)
+        done(self._add(batch))
 
-    def _continues(self, events: Sequence[Event]) -> bool:
-        """Whether the events simply go on where their one run stands, as a driver's do."""
-        if not events:
-            return True
-        run_id = events[0].run_id
+    def _add(self, batch: Batch) -> JournalError | None:
+        """After a batch that is refused its run takes no further one until it is driven anew."""
+        run_id = batch.run_id
+        if self._failed and run_id in self._failed:
+            return self._failed[run_id]
         log = self._logs.get(run_id)
         last = log[-1].number if log else -1
-        for event in events:
-            if event.number <= last or event.run_id != run_id:
-                return False
-            last = event.number
-        return True
-
-    def _add_with_care(self, batch: Batch) -> JournalError | None:
-        """Add a batch that is not simply the continuation of one run."""
-        added: dict[str, dict[int, Event]] = {}
         for event in batch.events:
-            known = added.setdefault(event.run_id, {one.number: one for one in self._logs.get(event.run_id, ())})
-            failure = self._failed.get(event.run_id)
-            if failure is None and event.number in known:
-                failure = self._refuse(batch, fenced_out(event.run_id))
-            if failure is not None:
-                return failure
-            known[event.number] = event
-        for run_id, known in added.items():
-            self._logs[run_id] = sorted(known.values(), key=_number)
+            if event.number <= last:
+                return self._insert(batch, log or [])
+            last = event.number
+        if log is None:
+            log = self._logs[run_id] = []
+        log += batch.events
         self._bodies.update(batch.bodies)
         return None
 
-    def _refuse(self, batch: Batch, failure: FencedOut) -> FencedOut:
-        """From here on nothing is taken for the runs of a refused batch, until they are driven anew."""
-        self._failed |= dict.fromkeys({event.run_id for event in batch.events}, failure)
-        return failure
+    def _insert(self, batch: Batch, log: list[Event]) -> JournalError | None:
+        """Add events that do not simply go on where their run stands, as a driver's do."""
+        known = {event.number: event for event in (*log, *batch.events)}
+        if len(known) < len(log) + len(batch.events):
+            return self._failed.setdefault(batch.run_id, fenced_out(batch.run_id))
+        self._logs[batch.run_id] = sorted(known.values(), key=_number)
+        self._bodies.update(batch.bodies)
+        return None
 
     @contextmanager
     def drive(self, run_id: str) -> Generator[None]:
@@ -136,8 +121,7 @@ class MemoryJournal:
                 raise RunIsLive(run_id)
         gone = [self._logs.pop(run_id) for run_id in set(run_ids) if run_id in self._logs]
         self._inbox = [letter for letter in self._inbox if letter.run_id not in run_ids]
-        left = references(_texts(self._logs.values()))
-        unused = references(_texts(gone)).intersection(self._bodies) - left
+        unused = _references(gone).intersection(self._bodies) - _references(self._logs.values())
         return sum(map(len, _texts(gone))) + sum(len(self._bodies.pop(one)) for one in unused)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
@@ -160,6 +144,10 @@ class MemoryJournal:
             await listener
         finally:
             self._listeners.discard(listener)
+
+
+def _references(logs: Iterable[Iterable[Event]]) -> set[Body]:
+    return {body for text in _texts(logs) for body in references(text)}
 
 
 def _texts(logs: Iterable[Iterable[Event]]) -> Iterator[str]:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from typing import Any
 
 from teamwright.errors import JournalTooNew
+from teamwright.journal.rows import join, references
 
-Execute = Callable[[str], object]
+Execute = Callable[..., Any]
+"""Runs a statement with its parameters, and returns the rows that come of it."""
 Migration = Callable[[Execute], None]
 
 
@@ -34,7 +38,30 @@ def create(execute: Execute) -> None:
     execute("CREATE INDEX inbox_of_run ON inbox (run_id, id)")
 
 
-MIGRATIONS: tuple[Migration, ...] = (create,)
+def put_bodies_beside_events(execute: Execute) -> None:
+    """A body lies in the row of an event, so that a commit mostly writes one page; `bodies` tells in which.
+
+    A run's bodies are noted there as its own row is written: up to event `number`. Later ones are only in their rows.
+    """
+    places: dict[str, int] = {}
+    for position, data in execute("SELECT position, data FROM events ORDER BY position"):
+        for one in references(data):
+            places.setdefault(one, position)
+    execute("ALTER TABLE events ADD COLUMN bodies TEXT")
+    execute("ALTER TABLE bodies RENAME TO texts")
+    execute("CREATE TABLE bodies (hash BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID")
+    for position, hashes in groupby(places, key=places.__getitem__):
+        texts: list[str] = []
+        for one in map(bytes.fromhex, hashes):
+            for (text,) in execute("SELECT text FROM texts WHERE hash = ?", (one,)):
+                texts.append(text)
+                execute("INSERT INTO bodies VALUES (?, ?)", (one, position))
+        if texts:
+            execute("UPDATE events SET bodies = ? WHERE position = ?", (join(texts), position))
+    execute("DROP TABLE texts")
+
+
+MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events)
 
 
 def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:

@@ -13,14 +13,18 @@ from teamwright.values.results import RunSummary
 
 
 class Batch(NamedTuple):
-    """What one commit adds: events in order, and the bodies they refer to, as JSON text by content hash.
+    """What one commit adds: one or more events of a run in order, and new bodies they refer to.
 
-    `alone` says that its run has nothing else to do until this is durable.
+    A body is JSON text by its content hash. `alone` says that its run has nothing else to do until this is durable.
     """
 
     events: Sequence[Event]
     bodies: Mapping[Body, str]
     alone: bool = False
+
+    @property
+    def run_id(self) -> str:
+        return self.events[0].run_id
 
 
 @dataclass(frozen=True, slots=True)

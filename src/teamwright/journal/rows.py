@@ -16,7 +16,7 @@ from msgspec.json import Decoder, Encoder
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
 from teamwright.values.bulk import collection_paused
 from teamwright.values.events import SCHEMA_VERSION, Body, Event, Fact
-from teamwright.values.messages import DIGEST_BYTES
+from teamwright.values.messages import DIGEST_BYTES, digest
 from teamwright.values.people import Intervention
 
 NUMBERS = 1 << 32
@@ -25,24 +25,27 @@ NUMBERS = 1 << 32
 FIRST_VERSION = 1
 """A row without a version has this one, for ever."""
 
+_RECORD = "\x1e"
+"""What stands between the bodies of one row, as in RFC 7464: no JSON text holds it."""
 _HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{2 * DIGEST_BYTES}}}(?![0-9a-f])")
 
 _encode = Encoder().encode
 
-Row = tuple[int, float, str, str, str, str, int | None]
-"""Position, time, scope, place, kind, data, version."""
+EVENT = "position, time, scope, place, kind, data, version"
+Row = tuple[int, float, str, str, str, str, int | None, str | None]
+"""The columns of an event, and last the bodies that came with it."""
 
 
-def to_row(event: Event, run: int) -> Row:
-    """The row of an event of the run at place `run`."""
+def to_row(position: int, event: Event, bodies: str | None) -> Row:
+    """The row of an event at this position."""
     fact, version = event.fact, event.version
     return (
-        run * NUMBERS + event.number, event.time, event.scope, event.place, fact.kind, to_text(fact),
-        None if version == FIRST_VERSION else version,
+        position, event.time, event.scope, event.place, fact.kind, _encode(fact).decode(),
+        None if version == FIRST_VERSION else version, bodies,
     )  # fmt: skip
 
 
-def to_events(run_id: str, rows: Iterable[Row]) -> list[Event]:
+def to_events(run_id: str, rows: Iterable[tuple[int, float, str, str, str, str, int | None]]) -> list[Event]:
     """The events of one run's rows."""
     readers, events = _readers(), list[Event]()
     kind, number = "", 0
@@ -66,10 +69,19 @@ def to_text(fact: Fact) -> str:
     return _encode(fact).decode()
 
 
-def references(texts: Iterable[str]) -> set[Body]:
-    """The hashes of all bodies that facts refer to; whatever looks like a hash counts, so that none is ever missed."""
-    find = _HASH.findall
-    return {one for text in texts for one in find(text)}
+def join(texts: Iterable[str]) -> str:
+    """Bodies as one row holds them."""
+    return _RECORD.join(texts)
+
+
+def split(bodies: str) -> dict[Body, str]:
+    """The bodies of one row, by their hashes."""
+    return {digest(text): text for text in bodies.split(_RECORD)}
+
+
+def references(data: str) -> list[Body]:
+    """The hashes of the bodies that a fact refers to; whatever looks like one counts, so that none is ever missed."""
+    return _HASH.findall(data)
 
 
 def letter_to_text(intervention: Intervention) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,13 +17,14 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
-from teamwright.journal.database import Database, Insert, is_locked, transaction
+from teamwright.journal.database import AT_ONCE, Column, Database, Insert, is_locked, transaction
+from teamwright.journal.kept import Kept
 from teamwright.journal.locks import DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.reading import read_bodies, read_events
 from teamwright.journal.refusals import fenced_out, missing_bodies
-from teamwright.journal.rows import Row, letter_from_text, letter_to_text, to_row
-from teamwright.journal.summaries import TURNS, Standing
+from teamwright.journal.rows import letter_from_text, letter_to_text
+from teamwright.journal.summaries import COLUMNS, Standing
 from teamwright.journal.writer import Writer
 from teamwright.values.events import Body, Event
 from teamwright.values.people import Intervention
@@ -32,23 +32,8 @@ from teamwright.values.results import RunSummary
 
 T = TypeVar("T")
 
-_UNSAVED = 100
 _SMALL = 50
-_STANDING = "number, team, started, status, stop_reason, tokens, usd, seconds, since, last"
-_ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
-_SET_RUN = f"UPDATE runs SET ({_STANDING}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
-_add_events = Insert("events", 7)
-_add_bodies = Insert("bodies (hash, text)", 2, "ON CONFLICT DO NOTHING")
-
-
-@dataclass(slots=True)
-class _Kept:
-    """A run as the writer knows it: where its rows are, how it stands in its own row, and the events since."""
-
-    place: int
-    standing: Standing
-    since: list[Event] = field(default_factory=list[Event])
-    turned: bool = False
+_add_events = Insert("events", 8)
 
 
 class SqliteJournal:
@@ -63,7 +48,7 @@ class SqliteJournal:
         self._reading = anyio.CapacityLimiter(1)
         self._failed: dict[str, JournalError] = {}
         self._driven: set[str] = set()
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, Kept] = {}
         self._opened: Database | None = None
         self._running: Writer | None = None
         self._seen: int | None = None
@@ -118,10 +103,10 @@ class SqliteJournal:
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """The JSON text of each body."""
-        wanted = set(map(bytes.fromhex, hashes))
+        wanted = set(hashes)
         found = await self._look(lambda reader: read_bodies(reader, wanted))
         if len(found) < len(wanted):
-            raise missing_bodies({one.hex() for one in wanted} - found.keys())
+            raise missing_bodies(wanted - found.keys())
         return found
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
@@ -134,7 +119,7 @@ class SqliteJournal:
 
     async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
-            rows = reader.execute(f"SELECT id, place, {_STANDING} FROM runs {which}", (parameter,)).fetchall()
+            rows = reader.execute(f"SELECT id, place, {COLUMNS} FROM runs {which}", (parameter,)).fetchall()
             return [self._summary(reader, run_id, place, Standing(*rest)) for run_id, place, *rest in rows]
 
         return await self._look(work)
@@ -191,9 +176,10 @@ class SqliteJournal:
         """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
         if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:
             return None
-        self._database.wait_for_others(False)
+        if self._database.waits:
+            self._database.wait_for_others(False)
         try:
-            self._commit([batch])
+            self._commit((batch,))
         except sqlite3.Error as error:
             return None if is_locked(error) else self._commit_group([batch])
         except (ValueError, OverflowError, JournalError):
@@ -218,13 +204,12 @@ class SqliteJournal:
         refusal = self._refusal(batch)
         if refusal is not None:
             return refusal
-        run_id = batch.events[0].run_id if batch.events else ""
         try:
             self._commit([batch])
         except sqlite3.IntegrityError:
-            return self._fail(batch, fenced_out(run_id))
+            return self._fail(batch, fenced_out(batch.run_id))
         except (ValueError, OverflowError) as error:
-            return self._fail(batch, JournalError(f"What happened in run {run_id!r} can't be recorded: {error}"))
+            return self._fail(batch, JournalError(f"What happened in run {batch.run_id!r} can't be recorded: {error}"))
         except JournalError as error:
             return self._fail(batch, error)
         except sqlite3.Error as error:
@@ -233,76 +218,64 @@ class SqliteJournal:
 
     def _fail(self, batch: Batch, failure: JournalError) -> JournalError:
         """After a lost batch its run takes no further one until it is driven anew, so that its record has no gap."""
-        for event in batch.events:
-            self._failed[event.run_id] = failure
+        self._failed[batch.run_id] = failure
         return failure
 
     def _refusal(self, batch: Batch) -> JournalError | None:
-        if not self._failed:
-            return None
-        return next((self._failed[event.run_id] for event in batch.events if event.run_id in self._failed), None)
+        return self._failed.get(batch.run_id)
 
     def _begin_anew(self, run_id: str) -> None:
         self._failed.pop(run_id, None)
         self._forget(run_id)
+        self._database.lengthen_log()
 
     def _forget(self, run_id: str) -> None:
         """Let go of what was known of a run: another process may drive it from here on."""
         self._kept.pop(run_id, None)
 
     def _commit(self, batches: Sequence[Batch]) -> None:
-        """One transaction for all: events, bodies and, now and then, how their runs stand."""
-        pen = self._database.pen
-        touched: dict[str, _Kept] = {}
+        """Make batches durable, all or none: their events with the bodies and, now and then, how their runs stand."""
+        if len(batches) == 1 and self._add(batches[0]):
+            return
+        touched: dict[str, Kept] = {}
+        due: set[str] = set()
         try:
-            with transaction(pen):
-                _add_events(pen, self._rows(batches, touched))
-                bodies = [(bytes.fromhex(one), text) for batch in batches for one, text in batch.bodies.items()]
-                if bodies:
-                    _add_bodies(pen, bodies)
-                for kept in touched.values():
-                    self._save(kept)
+            with transaction(self._database.pen) as pen:
+                columns: list[Column] = []
+                for batch in batches:
+                    kept = touched.get(batch.run_id) or touched.setdefault(batch.run_id, self._keep(batch.run_id))
+                    if kept.is_due(batch.events) or batch.run_id not in self._driven:
+                        due.add(batch.run_id)
+                    columns += kept.take(batch)
+                _add_events(pen, columns)
+                for run_id in due:
+                    touched[run_id].save(pen)
         except BaseException:
             for run_id in touched:
                 self._kept.pop(run_id, None)
             raise
 
-    def _rows(self, batches: Sequence[Batch], touched: dict[str, _Kept]) -> list[Row]:
-        """Each event's row; on the way, each run that is touched is told of its events."""
-        rows, kept, run_id = list[Row](), None, ""
-        for batch in batches:
-            for event in batch.events:
-                if kept is None or event.run_id != run_id:
-                    run_id = event.run_id
-                    kept = touched.get(run_id) or touched.setdefault(run_id, self._keep(run_id))
-                kept.since.append(event)
-                if event.fact.__class__ in TURNS:
-                    kept.turned = True
-                rows.append(to_row(event, kept.place))
-        return rows
+    def _add(self, batch: Batch) -> bool:
+        """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
+        events = batch.events
+        kept = self._kept.get(events[0].run_id)
+        if kept is None or len(events) > AT_ONCE or kept.is_due(events):
+            return False
+        try:
+            _add_events(self._database.pen, kept.take(batch))
+        except BaseException:
+            del self._kept[batch.run_id]
+            raise
+        return True
 
-    def _keep(self, run_id: str) -> _Kept:
-        """The run as it stands. Only what is driven here can't be deleted elsewhere, so the rest is looked up anew."""
-        writer, kept = self._database.writer, self._kept.get(run_id)
-        if kept is not None and run_id in self._driven:
-            return kept
-        found = writer.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
-        if found is None:
-            place = writer.execute(_ADD_RUN, (run_id,)).lastrowid
-            kept = _Kept(place or 0, Standing())
-        elif kept is None or kept.place != found[0]:
-            row = writer.execute(f"SELECT {_STANDING} FROM runs WHERE place = ?", found).fetchone()
-            kept = _Kept(found[0], Standing(*row), read_events(writer, run_id, found[0], row[0]))
-        self._kept[run_id] = kept
+    def _keep(self, run_id: str) -> Kept:
+        """The run as it stands. What is not driven here may change elsewhere, so it is looked up anew."""
+        kept = self._kept.get(run_id)
+        if kept is None:
+            kept = Kept(self._database.pen, run_id)
+            if run_id in self._driven:
+                self._kept[run_id] = kept
         return kept
-
-    def _save(self, kept: _Kept) -> None:
-        """Write a run's row when its status changed, and else only now and then: readers add the few events since."""
-        if kept.turned or len(kept.since) >= _UNSAVED:
-            kept.standing.take_all(kept.since)
-            kept.turned = False
-            kept.since.clear()
-            self._database.writer.execute(_SET_RUN, (*kept.standing.columns(), kept.place))
 
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from teamwright.values.events import (
     AgentReturned,
@@ -101,3 +101,7 @@ class Standing:
             total_tokens=self.tokens,
             usd=self.usd,
         )
+
+
+COLUMNS = ", ".join(field.name for field in fields(Standing))
+"""How a database names them."""

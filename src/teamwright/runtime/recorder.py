@@ -98,9 +98,9 @@ class Recorder:
                 refs.append(MessageRef(name=message.name, body=body))
         return tuple(refs)
 
-    async def durable(self) -> None:
-        """Wait until everything written so far is durable."""
-        if (wait := self.waiting()) is not None:
+    async def durable(self, *, at_once: bool = False) -> None:
+        """Wait until everything written so far is durable; `at_once` as for `waiting`."""
+        if (wait := self.waiting(at_once=at_once)) is not None:
             await wait
 
     def waiting(self, *, at_once: bool = False) -> Awaitable[None] | None:

@@ -103,6 +103,7 @@ class Run:
     async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
         """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
         with self._journal.drive(self.run_id):
+            letters = await self._journal.letters(self.run_id)
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
             if state.limits is not None:
@@ -110,7 +111,8 @@ class Run:
             lane = state.turnstile.open_lane()
             lane.clocks = (self,)
             root = RunContext(state, "", lane, account=state.account("", state.limits, None))
-            await self._read_letters()
+            for letter in letters:
+                self.take(letter)
             ending: Ending | None = None
             with state.cancel_scope:
                 if state.cancelled and not state.turnstile.replaying:
@@ -214,7 +216,7 @@ class Run:
                 message=ending.failure.message if ending.failure else None,
             ),
         )
-        await recorder.durable()
+        await recorder.durable(at_once=True)
         return ending.result(self.run_id, self._past.started_at, seconds)
 
     async def _set_down(self, reason: StopReason) -> None:
@@ -248,10 +250,6 @@ class Run:
         """See what has been recorded so far into the journal."""
         with anyio.CancelScope(shield=True):
             await self._state.recorder.durable()
-
-    async def _read_letters(self) -> None:
-        for letter in await self._journal.letters(self.run_id, self.letter):
-            self.take(letter)
 
     def take(self, letter: Letter) -> None:
         """Take in what somebody sent to this run; what comes after its end or its pause stays in the inbox."""

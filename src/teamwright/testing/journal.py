@@ -208,7 +208,7 @@ class JournalConformance:
     def test_many_bodies_are_read_at_once(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             texts = {one: text for number in range(3000) for one, text in body(str(number)).items()}
-            await commit(journal, Batch([], texts))
+            await commit(journal, Batch(events("run", [1, 2]), texts))
             assert await journal.bodies(texts) == texts
 
         self.check(tmp_path, check)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite import SqliteJournal, _Kept
+from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.values.people import Intervention
 from teamwright.values.results import FINAL, RunResult
@@ -20,6 +20,8 @@ from tests.laws.crash.agreeing import answer_to
 RUN_ID = "crashed"
 SEED = 4711
 
+INSIDE = 30
+"""So many steps of SQLite's machine into a commit, it has begun to write and not ended."""
 When = Literal["before", "inside", "after"]
 
 
@@ -46,6 +48,8 @@ class KillingJournal(SqliteJournal):
     def _commit(self, batches: Sequence[Batch]) -> None:
         self.writes += 1
         self._die("before")
+        if self.writes == self._write and self._when == "inside":
+            self._database.writer.set_progress_handler(lambda: self._die("inside"), INSIDE)
         super()._commit(batches)
         self._die("after")
 
@@ -55,10 +59,6 @@ class KillingJournal(SqliteJournal):
         self._die("before")
         await super().send(run_id, intervention)
         self._die("after")
-
-    def _save(self, kept: _Kept) -> None:
-        super()._save(kept)
-        self._die("inside")
 
     def _die(self, when: When) -> None:
         if self.writes == self._write and when == self._when:

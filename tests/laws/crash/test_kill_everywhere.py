@@ -43,7 +43,7 @@ def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
             report = made.drive(write=write, when=when)
             if not report.killed:
                 assert result_of(report) == expected
-                assert write > 3
+                assert write > report.value["writes"] > 2, "it was to be killed at this write"
                 break
             before = Before.of(made)
             assert set(before.counts) <= before.announced, "a call left before its intent was durable"
