@@ -49,7 +49,7 @@ async def test_everything_in_the_database_is_a_number_text_or_json(tmp_path: Pat
             assert isinstance(json.loads(text), dict)
         for (texts,) in database.execute("SELECT bodies FROM events WHERE bodies IS NOT NULL"):
             for text in texts.split("\x1e"):
-                json.loads(text)
+                json.loads(text[40:])
 
 
 async def test_a_newer_database_is_refused_in_words_and_left_alone(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def delete_runs(pen: sqlite3.Cursor, run_ids: Collection[str]) -> None:
             texts |= {body: _bodies_at(pen, bodies[body])[body]}
             pen.execute("REPLACE INTO bodies VALUES (?, ?)", (bytes.fromhex(body), position))
             del bodies[body]
-        pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (join(texts.values()), position))
+        pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (join(texts.items()), position))
     pen.executemany("DELETE FROM bodies WHERE hash = ?", [(bytes.fromhex(body),) for body in bodies])
     for place in places:
         pen.execute("DELETE FROM events WHERE position >= ? AND position < ?", (place * NUMBERS, (place + 1) * NUMBERS))
@@ -57,4 +57,4 @@ def _wanted_elsewhere(pen: sqlite3.Cursor, places: Collection[int], bodies: Coll
 
 def _bodies_at(pen: sqlite3.Cursor, position: int) -> dict[Body, str]:
     (texts,) = pen.execute("SELECT bodies FROM events WHERE position = ?", (position,)).fetchone()
-    return split(texts) if texts else {}
+    return dict(split(texts)) if texts else {}

@@ -40,27 +40,26 @@ class Kept:
 
     def take(self, batch: Batch) -> list[Column]:
         """The columns of a batch's rows, one row after the other."""
-        texts = self._new_texts(batch) if batch.bodies else []
-        start, count = self._start, len(texts)
+        bodies = self._new(batch) if batch.bodies else []
+        start, count = self._start, len(bodies)
         columns: list[Column] = []
         for index, event in enumerate(batch.events):
-            columns += to_row(start + event.number, event, texts[index] if index < count else None)
+            columns += to_row(start + event.number, event, join(bodies[index]) if index < count else None)
         self._events += batch.events
         return columns
 
-    def _new_texts(self, batch: Batch) -> list[str]:
+    def _new(self, batch: Batch) -> list[list[tuple[Body, str]]]:
         """The bodies that are new: each event takes one along, and the last one all that are left."""
         events, known = batch.events, self._bodies
-        texts: list[str] = []
-        for body, text in batch.bodies.items():
-            if body not in known:
-                event = events[len(texts)] if len(texts) < len(events) else events[-1]
-                known[body] = self._start + event.number
-                texts.append(text)
-        if len(texts) > len(events):
-            last = len(events) - 1
-            texts[last:] = [join(texts[last:])]
-        return texts
+        shares: list[list[tuple[Body, str]]] = []
+        for one in batch.bodies.items():
+            if one[0] not in known:
+                if len(shares) < len(events):
+                    shares.append([one])
+                else:
+                    shares[-1].append(one)
+                known[one[0]] = self._start + events[len(shares) - 1].number
+        return shares
 
     def is_due(self, events: Sequence[Event]) -> bool:
         """Whether the run's row is to be written with these: when its status changes, and else only now and then."""
@@ -89,5 +88,5 @@ def _drop_doubles(pen: sqlite3.Cursor, bodies: Sequence[tuple[bytes, int]]) -> N
             doubles[position].append(one.hex())
     for position, gone in doubles.items():
         (texts,) = pen.execute("SELECT bodies FROM events WHERE position = ?", (position,)).fetchone()
-        left = [text for body, text in split(texts).items() if body not in gone]
+        left = [(body, text) for body, text in split(texts) if body not in gone]
         pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (join(left) if left else None, position))

@@ -51,13 +51,13 @@ def put_bodies_beside_events(execute: Execute) -> None:
     execute("ALTER TABLE bodies RENAME TO texts")
     execute("CREATE TABLE bodies (hash BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID")
     for position, hashes in groupby(places, key=places.__getitem__):
-        texts: list[str] = []
-        for one in map(bytes.fromhex, hashes):
-            for (text,) in execute("SELECT text FROM texts WHERE hash = ?", (one,)):
-                texts.append(text)
-                execute("INSERT INTO bodies VALUES (?, ?)", (one, position))
-        if texts:
-            execute("UPDATE events SET bodies = ? WHERE position = ?", (join(texts), position))
+        found: list[tuple[str, str]] = []
+        for one in hashes:
+            for (text,) in execute("SELECT text FROM texts WHERE hash = ?", (bytes.fromhex(one),)):
+                found.append((one, text))
+                execute("INSERT INTO bodies VALUES (?, ?)", (bytes.fromhex(one), position))
+        if found:
+            execute("UPDATE events SET bodies = ? WHERE position = ?", (join(found), position))
     execute("DROP TABLE texts")
 
 

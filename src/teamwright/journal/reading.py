@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from teamwright.journal.rows import EVENT, NUMBERS, split, to_events
 from teamwright.values.events import Body, Event
@@ -45,7 +46,7 @@ def read_places(pen: sqlite3.Cursor, place: int, after: int = 0) -> dict[Body, i
         "SELECT position, bodies FROM events WHERE position > ? AND position < ? AND bodies IS NOT NULL",
         (start + after, start + NUMBERS),
     )
-    return {one: position for position, bodies in rows for one in split(bodies)}
+    return {body: position for position, bodies in rows for body, _ in split(bodies)}
 
 
 def read_bodies(reader: sqlite3.Connection, wanted: Collection[Body]) -> dict[Body, str]:
@@ -53,20 +54,20 @@ def read_bodies(reader: sqlite3.Connection, wanted: Collection[Body]) -> dict[Bo
     found: dict[Body, str] = {}
 
     def take(statement: str, parameters: Sequence[bytes | int] = ()) -> None:
-        for (bodies,) in reader.execute(statement, parameters):
-            found.update((one, text) for one, text in split(bodies).items() if one in wanted)
+        rows = reader.execute(statement, parameters)
+        found.update({body: text for (bodies,) in rows for body, text in split(bodies) if body in wanted})
 
-    def missing() -> list[bytes]:
-        return [bytes.fromhex(one) for one in wanted if one not in found]
+    def missing(limit: int | None = None) -> list[bytes]:
+        return [bytes.fromhex(body) for body in islice(wanted, limit) if body not in found]
 
     with _one_moment(reader):
-        if len(wanted) > _CHUNK and (span := _span(reader, missing()[:_CHUNK], _DENSE * len(wanted))):
+        if len(wanted) > _CHUNK and (span := _span(reader, missing(_CHUNK), _DENSE * len(wanted))):
             take("SELECT bodies FROM events WHERE position BETWEEN ? AND ? AND bodies IS NOT NULL", span)
         left = missing()
         for start in range(0, len(left), _CHUNK):
             chunk = left[start : start + _CHUNK]
             take(f"SELECT bodies FROM events WHERE position IN (SELECT position FROM bodies {_among(chunk)})", chunk)
-        if missing():
+        if len(found) < len(wanted):
             take(_RECENT)
     return found
 

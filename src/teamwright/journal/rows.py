@@ -16,7 +16,7 @@ from msgspec.json import Decoder, Encoder
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
 from teamwright.values.bulk import collection_paused
 from teamwright.values.events import SCHEMA_VERSION, Body, Event, Fact
-from teamwright.values.messages import DIGEST_BYTES, digest
+from teamwright.values.messages import DIGEST_BYTES
 from teamwright.values.people import Intervention
 
 NUMBERS = 1 << 32
@@ -26,8 +26,9 @@ FIRST_VERSION = 1
 """A row without a version has this one, for ever."""
 
 _RECORD = "\x1e"
-"""What stands between the bodies of one row, as in RFC 7464: no JSON text holds it."""
-_HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{2 * DIGEST_BYTES}}}(?![0-9a-f])")
+"""What stands between the bodies of one row, which no JSON text holds."""
+_HEX = 2 * DIGEST_BYTES
+_HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{_HEX}}}(?![0-9a-f])")
 
 _encode = Encoder().encode
 
@@ -69,14 +70,16 @@ def to_text(fact: Fact) -> str:
     return _encode(fact).decode()
 
 
-def join(texts: Iterable[str]) -> str:
-    """Bodies as one row holds them."""
-    return _RECORD.join(texts)
+def join(bodies: Iterable[tuple[Body, str]]) -> str:
+    """Bodies as one row holds them, each behind its hash."""
+    return _RECORD.join([body + text for body, text in bodies])
 
 
-def split(bodies: str) -> dict[Body, str]:
-    """The bodies of one row, by their hashes."""
-    return {digest(text): text for text in bodies.split(_RECORD)}
+def split(bodies: str) -> list[tuple[Body, str]]:
+    """The bodies of one row; mostly there is one."""
+    if _RECORD not in bodies:
+        return [(bodies[:_HEX], bodies[_HEX:])]
+    return [(one[:_HEX], one[_HEX:]) for one in bodies.split(_RECORD)]
 
 
 def references(data: str) -> list[Body]:
