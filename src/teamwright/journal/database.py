@@ -21,7 +21,7 @@ Column = str | bytes | float | None
 APPLICATION_ID = 0x7EA3_3117
 """Marks a file as a journal."""
 
-_LOG_PAGES = 64
+_LOG_PAGES = 256
 """When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
 grows, so it is kept short and made long enough before it is needed."""
 _LOG_BYTES = (_LOG_PAGES + 16) * 4200

@@ -10,7 +10,7 @@ from itertools import chain
 from teamwright.journal.database import Column, Insert
 from teamwright.journal.protocol import Batch
 from teamwright.journal.reading import read_events, read_places
-from teamwright.journal.rows import NUMBERS, join, split, to_row
+from teamwright.journal.rows import NUMBERS, join, split, spread, to_row
 from teamwright.journal.summaries import COLUMNS, TURNS, Standing
 from teamwright.values.events import Body, Event
 
@@ -40,26 +40,22 @@ class Kept:
 
     def take(self, batch: Batch) -> list[Column]:
         """The columns of a batch's rows, one row after the other."""
-        bodies = self._new(batch) if batch.bodies else []
-        start, count = self._start, len(bodies)
+        events, start = batch.events, self._start
+        held = self._new(batch) if batch.bodies else []
         columns: list[Column] = []
-        for index, event in enumerate(batch.events):
-            columns += to_row(start + event.number, event, join(bodies[index]) if index < count else None)
-        self._events += batch.events
+        for index, event in enumerate(events):
+            columns += to_row(start + event.number, event, held[index] if index < len(held) else None)
+        self._events += events
         return columns
 
-    def _new(self, batch: Batch) -> list[list[tuple[Body, str]]]:
-        """The bodies that are new: each event takes one along, and the last one all that are left."""
+    def _new(self, batch: Batch) -> list[str]:
+        """The bodies that are new, as the rows of the batch take them along."""
         events, known = batch.events, self._bodies
-        shares: list[list[tuple[Body, str]]] = []
-        for one in batch.bodies.items():
-            if one[0] not in known:
-                if len(shares) < len(events):
-                    shares.append([one])
-                else:
-                    shares[-1].append(one)
-                known[one[0]] = self._start + events[len(shares) - 1].number
-        return shares
+        new = [one for one in batch.bodies.items() if one[0] not in known]
+        for index, (body, _) in enumerate(new):
+            event = events[index] if index < len(events) else events[-1]
+            known[body] = self._start + event.number
+        return spread(new, len(events))
 
     def is_due(self, events: Sequence[Event]) -> bool:
         """Whether the run's row is to be written with these: when its status changes, and else only now and then."""

@@ -75,6 +75,14 @@ def join(bodies: Iterable[tuple[Body, str]]) -> str:
     return _RECORD.join([body + text for body, text in bodies])
 
 
+def spread(bodies: Iterable[tuple[Body, str]], rows: int) -> list[str]:
+    """Bodies as so many rows hold them: one each as far as they go, and the last row all that are left."""
+    held = [body + text for body, text in bodies]
+    if len(held) > rows:
+        held[rows - 1 :] = [_RECORD.join(held[rows - 1 :])]
+    return held
+
+
 def split(bodies: str) -> list[tuple[Body, str]]:
     """The bodies of one row; mostly there is one."""
     if _RECORD not in bodies:
