@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -24,3 +25,16 @@ def leave_a_trace_and_hang(text: str) -> str:
 
 def exit_at_once(text: str) -> str:
     raise SystemExit(3)
+
+
+def interrupt_itself(text: str) -> str:
+    raise KeyboardInterrupt
+
+
+def end_the_process(text: str) -> str:
+    os._exit(4)
+
+
+def outlive_ctrl_c(text: str) -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return "still here"

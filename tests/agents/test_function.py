@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Literal
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from teamwright.agents import threads as module
 from teamwright.agents.function import FunctionAgent, import_path
 from teamwright.agents.protocol import Context
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
-from teamwright.runtime.engine import Engine
+from teamwright.runtime.engine import Engine, run_sync
+from teamwright.teams.team import Team
 from teamwright.values.events import AgentAbandoned, AgentCalled, Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.messages import Message
 from teamwright.values.results import RunResult
 from teamwright.values.specs import JsonSchema
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import Usage
-from tests.agents.functions import exit_at_once, leave_a_trace_and_hang, process_id, shout
+from tests.agents.functions import (
+    end_the_process,
+    exit_at_once,
+    interrupt_itself,
+    leave_a_trace_and_hang,
+    outlive_ctrl_c,
+    process_id,
+    shout,
+)
 from tests.agents.recording import Recording
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -143,6 +156,104 @@ async def test_what_is_no_json_is_a_failure_that_says_so(returned: object) -> No
         assert "neither text nor JSON" in message
 
 
+def nested(depth: int) -> object:
+    value: object = "deep"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (math.nan, "not JSON compliant"), ({"score": math.inf}, "not JSON compliant"),
+        (nested(250), "recursion limit"), ([10**5000], "4300 digits"),
+        (Reply.of("a", "x", data={"score": math.nan}), "not JSON compliant"),
+        (Reply.of("a", "x", data=nested(250)), "recursion limit"),
+    ],
+)  # fmt: skip
+async def test_what_can_not_be_read_back_is_refused_when_it_is_returned(returned: object, why: str) -> None:
+    async def alone(task: str) -> object:
+        return returned
+
+    async def with_context(turn: Turn, ctx: Context) -> object:
+        return returned
+
+    for function in (alone, with_context):
+        result, _ = await run(FunctionAgent("a", function))
+        kind, message = failure_of(result)
+        assert kind == "error"
+        assert "which is neither text nor JSON (" in message
+        assert why in message
+
+
+async def test_a_reply_is_refused_that_is_too_deep_only_as_it_is_recorded() -> None:
+    result, _ = await run(FunctionAgent("a", lambda turn: Reply.of("a", "x", data=nested(200))))
+    assert "recursion limit" in failure_of(result)[1]
+
+
+class Mood(str, Enum):  # noqa: UP042 - the older way to write it, which is a string too
+    GLAD = "glad"
+
+
+class Loud(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.upper()
+
+
+@pytest.mark.parametrize(("returned", "text"), [(Mood.GLAD, "glad"), (Loud("low"), "low")])
+async def test_any_kind_of_string_is_handed_on_as_plain_text(returned: str, text: str) -> None:
+    async def with_context(turn: Turn, ctx: Context) -> str:
+        return returned
+
+    for function in (lambda turn: returned, with_context):  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+        result, _ = await run(FunctionAgent("a", function))
+        assert (result.output, type(result.output)) == (text, str), result.failure
+
+
+LATE = Failure(member="z", error="timeout", message="late")
+
+
+@pytest.mark.parametrize("returned", [LATE, [Reply.of("y", "fine"), LATE]])
+async def test_a_failure_that_a_function_returns_fails_its_turn_and_is_told_to_nobody(returned: object) -> None:
+    async def with_context(turn: Turn, ctx: Context) -> object:
+        return returned
+
+    told: list[str] = []
+    for function in (lambda turn: returned, with_context):  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+        members = [FunctionAgent("a", function), FunctionAgent("b", lambda turn: told.append(turn.task) or "x")]
+        async with Engine("memory") as engine:
+            result = await engine.run(Team("t", members=members, share="output"), "go")
+        assert not told
+        assert failure_of(result)[0] == ("timeout" if returned is LATE else "error")
+        assert "'z' failed: late" in failure_of(result)[1]
+
+
+async def test_the_failure_of_a_helper_is_that_of_the_function_with_what_was_said_until_then() -> None:
+    async def broken(text: str) -> str:
+        raise ServiceError("down")
+
+    first, second = FunctionAgent("first", shout), FunctionAgent("second", broken, retry=RetryPolicy(attempts=0))
+
+    async def asking(turn: Turn, ctx: Context) -> object:
+        await ctx.ask(first, Turn("loud"), key="first")
+        return await ctx.ask(second, Turn("x"), key="second")
+
+    result, _ = await run(FunctionAgent("a", asking))
+    assert failure_of(result) == ("server", "'a' failed: 'second' failed: down")
+    assert [message.content for message in result.messages] == ["LOUD"]
+
+
+async def test_a_returned_failure_fails_the_same_way_on_replay() -> None:
+    agent, recording = FunctionAgent("a", lambda turn: LATE), Recording()
+    for ctx in (recording.ctx, recording.again().ctx):
+        with pytest.raises(AgentError, match=r"^'z' failed: late$") as caught:
+            await agent.respond(Turn("go"), ctx)
+        assert caught.value.kind == "timeout"
+
+
 async def test_a_reply_is_handed_on_whole() -> None:
     said = Reply(
         messages=(Message(name="a", content="one"), Message(name="a", content="two")),
@@ -186,10 +297,47 @@ async def test_a_function_that_raises_fails_its_turn_by_name() -> None:
     assert failure_of(result) == ("error", "'a' failed: KeyError: 'missing'")
 
 
+ENDINGS: list[tuple[Callable[[str], str], str]] = [
+    (exit_at_once, "SystemExit: 3"),
+    (interrupt_itself, "KeyboardInterrupt"),
+]
+
+
 @pytest.mark.parametrize("isolate", ["thread", "process"])
-def test_a_function_that_ends_the_program_ends_only_its_turn(isolate: Literal["thread", "process"]) -> None:
-    result, _ = anyio.run(run, FunctionAgent("a", exit_at_once, isolate=isolate))
-    assert failure_of(result) == ("error", "'a' failed: SystemExit: 3")
+@pytest.mark.parametrize(("function", "why"), ENDINGS)
+def test_a_function_that_ends_the_program_ends_only_its_turn(
+    isolate: Literal["thread", "process"], function: Callable[[str], str], why: str
+) -> None:
+    result, _ = anyio.run(run, FunctionAgent("a", function, isolate=isolate))
+    assert failure_of(result)[0] == "error"
+    assert failure_of(result)[1].startswith(f"'a' failed: {why}")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, BaseException, GeneratorExit])
+async def test_whatever_a_function_raises_is_the_failure_of_its_turn(error: type[BaseException]) -> None:
+    def beside(text: str) -> str:
+        raise error
+
+    async def here(text: str) -> str:
+        raise error
+
+    for function in (beside,) if error is GeneratorExit else (beside, here):  # in the loop it closes a coroutine
+        result, events = await run(FunctionAgent("a", function))
+        assert failure_of(result)[0] == "error"
+        assert failure_of(result)[1].startswith(f"'a' failed: {error.__name__}")
+        assert events[-1].kind == "run.ended"
+
+
+@pytest.mark.parametrize(("function", "why"), [*ENDINGS, (end_the_process, "its process ended before it had answered")])
+def test_a_process_that_was_ended_is_not_given_to_the_next(function: Callable[[str], str], why: str) -> None:
+    async def main() -> tuple[RunResult, RunResult]:
+        async with Engine("memory") as engine:
+            broken = await engine.run(FunctionAgent("a", function, isolate="process"), "go")
+            return broken, await engine.run(FunctionAgent("b", shout, isolate="process"), "go")
+
+    broken, fine = anyio.run(main)
+    assert why in failure_of(broken)[1]
+    assert fine.output == "GO", fine.failure
 
 
 async def test_stop_iteration_does_not_stop_the_wrong_thing() -> None:
@@ -202,11 +350,14 @@ async def test_stop_iteration_does_not_stop_the_wrong_thing() -> None:
 
 def test_ctrl_c_in_a_function_reaches_the_caller_and_the_run_can_be_resumed(tmp_path: Path) -> None:
     program = """
+import os
+import signal
 import sys
 from teamwright import Engine, FunctionAgent, run_sync
 import anyio
 async def ask(text: str) -> str:
-    raise KeyboardInterrupt
+    os.kill(os.getpid(), signal.SIGINT)
+    await anyio.sleep(60)
 try:
     run_sync(FunctionAgent("a", ask), "go", journal=sys.argv[1], run_id="r")
 except BaseException as error:
@@ -326,6 +477,18 @@ async def test_context_variables_reach_the_thread() -> None:
     assert (await answer(FunctionAgent("a", look))).text == "set"
 
 
+async def test_a_synchronous_function_may_run_an_event_loop_of_its_own() -> None:
+    async def inside() -> str:
+        await anyio.lowlevel.checkpoint()
+        return "inside"
+
+    def nest(text: str) -> str:
+        inner = run_sync(FunctionAgent("inner", shout), "go", journal="memory")
+        return f"{inner.output} {anyio.run(inside)}"
+
+    assert (await answer(FunctionAgent("a", nest))).text == "GO inside"
+
+
 # Worker processes are kept for the next call as long as the event loop lives, so these tests have one of their own.
 
 
@@ -370,6 +533,10 @@ def test_a_process_is_ended_at_a_timeout_and_the_next_attempt_has_another(tmp_pa
     assert failure_of(result)[0] == "timeout"
     assert [e.fact.attempt for e in events if isinstance(e.fact, AgentCalled)] == [2]  # the first is the ask
     assert gone(int(trace.read_text()))
+
+
+def test_ctrl_c_is_for_the_process_that_waits_and_fails_no_call_in_another() -> None:
+    assert anyio.run(answer, FunctionAgent("a", outlive_ctrl_c, isolate="process")).text == "still here"
 
 
 def test_a_function_that_no_process_can_be_sent_is_a_failure() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import os
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from pydantic import ValidationError
 
 from teamwright.agents.scripted import Rule, Script, ScriptedAgent, ToolRule, leftovers
 from teamwright.errors import InvalidInput, InvalidOutput, ManifestError, ScriptMismatch
@@ -151,6 +154,14 @@ async def test_a_tool_that_fails_is_told_and_the_script_goes_on() -> None:
     assert texts(await run(round_robin(script, "a", tools=[double]))) == ["no such tool"]
 
 
+@pytest.mark.parametrize(("tools", "told"), [([double], "did you mean 'double'?"), ([], "it has none.")])
+async def test_a_tool_that_is_not_there_is_a_mistake_of_the_script(tools: list[Any], told: str) -> None:
+    result = await run(round_robin(rules({"reply": "x", "agent": "b"}, {"tool": {"name": "dubble"}}), "a", tools=tools))
+    assert result.failure is not None
+    assert (result.failure.error, result.usage.requests) == ("script", 1)  # it is told so once, as a model is
+    assert f"Rule 2 calls the tool 'dubble', which 'a' does not have; {told}" in result.failure.message
+
+
 async def test_a_script_that_only_calls_tools_is_stopped() -> None:
     result = await run(round_robin(rules({"tool": {"name": "double", "args": {"n": 1}}}), "a", tools=[double]))
     assert result.failure is not None
@@ -272,18 +283,30 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hello", "a script is a list of rules"),
-        ("a: [", "not YAML"),
-        ("rules: 5", "rules"),
-        ("- 5", "rule 1"),
-        ("- {reply: x}\n- {reply: x, json: 1}", "rule 2: a rule needs exactly one of"),
-        ("- {match: x}", "a rule needs exactly one of"),
-        ("- {reply: x, times: 0}", "rule 1: times"),
-        ("- {reply: x, bogus: 1}", "rule 1: bogus"),
-        ("- {error: explode}", "rule 1: error"),
-        ("- {reply: x, match: '('}", "not a regular expression"),
-        ("- &a [*a]", "grows too large"),
-        ("[" * 500, "not YAML"),
+        ("hello", "1:1: A script is a list of rules"),
+        ("a: [", "This is not YAML"),
+        ("rules: 5", "1:8: the script: 'rules' expects a list, found the number 5"),
+        ("rules: []\nstrikt: true", "2:1: 'strikt' is not a part of a script (did you mean 'strict'?)"),
+        ("- reply: x\n---\n- reply: y", "3:1: A script is one document, and here begins another"),
+        ("- 5", "1:3: rule 1: expected a mapping, found the number 5"),
+        ("- {reply: x}\n- {reply: x, json: 1}", "2:3: rule 2: a rule needs exactly one of"),
+        ("- {match: x}", "1:3: rule 1: a rule needs exactly one of"),
+        ("- {reply: x, times: 0}", "1:21: rule 1: 'times' must be at least 1, and 0 is not"),
+        ("- {reply: x}\n- repl: a", "2:3: rule 2: 'repl' is not a field here (did you mean 'reply'?)"),
+        ("- {error: timeuot}", "1:11: rule 1: 'error' is "),
+        ("- {error: timeuot}", "(did you mean 'timeout'"),
+        ("- {reply: 5}", "1:11: rule 1: 'reply' expects text, found the number 5 (put it in quotes"),
+        ("- {tool: {args: {}}}", "rule 1: 'name' is missing"),
+        ("- {reply: x, match: '('}", "1:21: rule 1: match is not a regular expression"),
+        ("- {reply: x, match: 'a{99999999999}'}", "rule 1: match is not a regular expression"),
+        ("- {reply: x, delay: .inf}", "1:21: .inf is not a finite number"),
+        ("- {reply: x, delay: .nan}", "1:21: .nan is not a finite number"),
+        ("- {reply: x, delay: -1}", "1:21: rule 1: 'delay' must be at least 0, and -1 is not"),
+        ("- {json: {a: [.nan]}}", "1:15: .nan is not a finite number"),
+        ("- {json: {1: a}}", "1:11: A key must be text, and this is the number 1"),
+        ("rules: []\nrules: []", "2:1: The key 'rules' stands here twice"),
+        ("- &a [*a]", "1:7: *a stands inside what it repeats"),
+        ("[" * 500, "nested more than 50 levels deep"),
     ],
 )
 def test_a_mistake_in_a_script_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -291,8 +314,41 @@ def test_a_mistake_in_a_script_is_told_with_its_place(tmp_path: Path, text: str,
     path.write_text(text)
     with pytest.raises(ManifestError) as raised:
         Script.load(path)
+    assert len(raised.value.problems) == 1
     assert str(path) in str(raised.value)
     assert told in str(raised.value)
+
+
+def test_every_mistake_of_a_script_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text("strict: maybe\nrules:\n- {repl: a}\n- {}\n- {reply: x, delay: .inf}\n- {reply: x, match: '['}\n")
+    with pytest.raises(ManifestError) as raised:
+        Script.load(path)
+    assert [(one.line, one.column) for one in raised.value.problems] == [(1, 9), (3, 4), (4, 3), (5, 21), (6, 21)]
+
+
+def test_words_and_numbers_are_read_as_in_manifests(tmp_path: Path) -> None:
+    path = tmp_path / "script.yaml"
+    path.write_text("- reply: yes\n- reply: 12:30\n- json: [on, 010, 1e3, 2026-01-02]\n")
+    first, second, third = Script.load(path).rules
+    assert (first.reply, second.reply) == ("yes", "12:30")
+    assert third.data == ["on", "010", 1000.0, "2026-01-02"]
+
+
+@pytest.mark.parametrize("delay", [math.inf, math.nan, -1.0])
+def test_a_delay_is_a_number_of_seconds(delay: float) -> None:
+    with pytest.raises(ValidationError):
+        Rule(reply="x", delay=delay)
+
+
+@pytest.mark.parametrize(
+    "text", ["0o14", "1e5", "0x1f", ".inf", "~", "yes", "12:30", "", " x ", "'", "a: b", "\x1b[0m"]
+)
+def test_any_text_can_be_written_and_read(tmp_path: Path, text: str) -> None:
+    script = Script.model_validate({"rules": [{"reply": text}, {"json": {text or "k": text}}]})
+    path = tmp_path / "script.yaml"
+    path.write_text(script.to_yaml(), encoding="utf-8")
+    assert Script.load(path) == script
 
 
 def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
@@ -304,11 +360,15 @@ def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing_or_no_text_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match="can't read the script"):
+    with pytest.raises(ManifestError, match="There is no such file"):
         Script.load(tmp_path / "none.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ManifestError, match="not YAML"):
+    with pytest.raises(ManifestError, match="not UTF-8 text"):
         Script.load(tmp_path / "bytes.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for path in (tmp_path, tmp_path / "pipe.yaml"):
+        with pytest.raises(ManifestError, match="not a regular file"):
+            Script.load(path)
 
 
 def test_a_script_is_a_list_or_has_rules(tmp_path: Path) -> None:

@@ -44,6 +44,14 @@ def test_a_data_folder_that_is_a_file_is_exit_code_1(
     assert "BAD data folder" in done.out
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make anything")
+def test_a_data_folder_that_can_not_be_made_is_exit_code_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_HOME", "/proc/nothing/there")
+    done = call("doctor")
+    assert done.code == 1
+    assert "BAD data folder: /proc/nothing/there can't be written" in done.out
+
+
 def test_keys_are_named_and_never_shown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     done = call("doctor")

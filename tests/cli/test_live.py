@@ -84,6 +84,20 @@ def test_a_member_is_shown_under_its_team() -> None:
     assert "busy" in [row.member for row in shown]
 
 
+class Gone(io.StringIO):
+    """A terminal that somebody has closed."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(5, "Input/output error")
+
+
+async def test_a_terminal_that_is_gone_stops_nothing() -> None:
+    view = LiveView(MemoryJournal(), Console(file=Gone(), width=80, height=24, force_terminal=True))
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+
+
 async def test_a_note_that_comes_again_after_a_reply_is_told_again_in_its_place() -> None:
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system="standard")
     view = LiveView(MemoryJournal(), console)

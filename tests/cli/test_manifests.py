@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Call, write_team
 
 
@@ -34,6 +36,74 @@ def test_a_function_that_is_not_there_is_a_mistake(call: Call, tmp_path: Path) -
     done = call("validate", team)
     assert done.code == 2
     assert "nowhere" in done.err
+
+
+BROKEN = """
+agents:
+  a: {function: "nowhere:f"}
+  b: {function: "json:dumpz"}
+  c: {scripted: bad.yaml, instructon: x}
+teams:
+  t: {members: [a, b, c]}
+"""
+
+
+@pytest.mark.parametrize("command", [("validate",), ("run", "Go")])
+def test_functions_and_scripts_are_told_with_every_other_mistake(
+    call: Call, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    team = write_team(tmp_path / "team", BROKEN)
+    (team / "bad.yaml").write_text("rules:\n- repl: a\n")
+    done = call(command[0], team / "team.yaml", *command[1:], "--json")
+    assert done.code == 2
+    problems = done.json["error"]["problems"]
+    places = [(Path(one["file"]).name, one["line"], one["column"]) for one in problems]
+    assert places == [("bad.yaml", 2, 3), ("team.yaml", 3, 17), ("team.yaml", 4, 17), ("team.yaml", 5, 27)]
+    assert all(f"agent {name!r}" in one["message"] for name, one in zip("abc", problems[1:], strict=True))
+
+
+def test_what_only_making_a_team_finds_has_the_place_of_its_agent(call: Call, tmp_path: Path) -> None:
+    agents = "agents:\n  z: {model: local}\n  a: {model: local, tools: ['json:dumps', 'json:dumps']}\n"
+    team = write_team(tmp_path / "team", agents + "teams: {t: {members: [z, a]}}")
+    for done in (call("validate", team / "team.yaml", "--json"), call("run", team / "team.yaml", "Go", "--json")):
+        (problem,) = done.json["error"]["problems"]
+        assert (problem["line"], problem["column"]) == (3, 3)
+        assert problem["message"] == "agent 'a': There is already a tool 'dumps'; choose another name."
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("bogus", "There is no model 'bogus': write provider:name"),
+        ("scripted:", "The model 'scripted:' names no file"),
+        ("scripted:none.yaml", "none.yaml: There is no such file"),
+    ],
+)
+def test_a_model_that_is_none_is_refused(call: Call, team: Path, model: str, told: str) -> None:
+    for command in (("validate", team), ("run", team, "Go")):
+        done = call(*command, "--model", model)
+        assert (done.code, done.out) == (2, "")
+        assert told in done.err
+
+
+def test_nobody_is_asked_while_a_later_member_can_not_answer(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    agents = "agents:\n  a: {scripted: replies.yaml}\n  b: {model: 'openai:gpt-5'}\n  c: {model: 'foo:bar'}\n"
+    team = write_team(tmp_path / "team", agents + "teams: {t: {members: [a, b, c]}}")
+    (team / "replies.yaml").write_text("- reply: x\n")
+    done = call("run", team / "team.yaml", "Go", "--run-id", "one", "--json")
+    assert done.code == 2
+    problems = done.json["error"]["problems"]
+    assert [(one["line"], one["column"]) for one in problems] == [(3, 3), (4, 3)]
+    assert "agent 'b'" in problems[0]["message"]
+    assert "set OPENAI_API_KEY in the environment" in problems[0]["message"]
+    assert "Agent(" not in done.err
+    assert call("runs", "list", "--json").json == []
+    scripted = f"scripted:{team / 'replies.yaml'}"
+    assert call("run", team / "team.yaml", "Go", "--run-id", "one", "--model", scripted).code == 0
+    assert call("run", team / "team.yaml", "Go", "--run-id", "one").code == 0  # there already, so nothing has to answer
 
 
 def test_no_environment_is_needed_to_validate(call: Call, tmp_path: Path) -> None:

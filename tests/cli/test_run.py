@@ -153,6 +153,8 @@ rules:
     assert real["stop_reason"] == again["stop_reason"] == "terminated"
     assert real["messages"] == again["messages"]
     assert "times: 1" in script.read_text()
+    one = call("run", team, "Go", "--team", "writer", "--record", script)
+    assert f"recorded 1 reply; replay it with  --model scripted:{script}" in one.err
 
 
 @pytest.mark.parametrize(

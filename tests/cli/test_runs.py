@@ -20,6 +20,8 @@ def test_the_list_is_newest_first_with_the_agreed_fields(call: Call, team: Path)
     assert listed[0].keys() == LIST_FIELDS
     assert [run["id"] for run in call("runs", "list", "--limit", 1, "--json").json] == ["three"]
     assert call("runs", "list", "--status", "failed", "--json").json == []
+    none_such = call("runs", "list", "--status", "failed", "--status", "paused").err
+    assert none_such == "There are no failed or paused runs here. See all with  teamwright runs list\n"
     assert call("runs", "list", "--status", "bad").code == 2
     table = call("runs", "list").out.splitlines()
     assert table[0].startswith("RUN ")
@@ -38,6 +40,38 @@ def test_a_run_is_found_by_a_unique_beginning_or_as_last(call: Call, team: Path)
     missing = call("runs", "show", "betta", "--json")
     assert missing.code == 2
     assert missing.json["error"]["kind"] == "RunNotFound"
+
+
+def test_no_run_is_called_last(call: Call, team: Path) -> None:
+    refused = call("run", team, "Explain", "--run-id", "last")
+    assert refused.code == 2
+    assert "choose another --run-id" in refused.err
+    call("run", team, "Explain", "--run-id", "one")
+    assert call("runs", "fork", "one", "--run-id", "last").code == 2
+    assert [run["id"] for run in call("runs", "list", "--json").json] == ["one"]
+
+
+async def test_a_run_that_python_code_has_called_last_is_not_in_the_way(call: Call, team: Path) -> None:
+    from teamwright import Engine, load_team
+    from teamwright.cli.selection import find_run
+
+    async with Engine() as engine:
+        for name in ("last", "newer"):
+            await engine.run(load_team(team), "Explain", run_id=name)
+        assert (await find_run(engine.journal, "last")).id == "newer"
+        assert (await find_run(engine.journal, "las")).id == "last"
+
+
+def test_a_retry_is_suggested_only_where_it_is_possible(call: Call, tmp_path: Path) -> None:
+    strict = write_team(tmp_path / "strict", TEAM, "{strict: true, rules: [{reply: First.}, {agent: x, reply: Left.}]}")
+    failed = call("run", strict, "Go", "--run-id", "one")
+    assert failed.code == 1
+    shown = call("runs", "show", "one").out
+    for told in (failed.err, shown):
+        assert "--retry" not in told
+        assert "teamwright runs fork one --at POINT  (teamwright runs checkpoints one lists them)" in told
+    assert "look closer with: teamwright runs show one" in failed.err
+    assert "look closer" not in shown
 
 
 def test_show_explains_a_run_to_somebody_who_was_not_there(call: Call, team: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.cli.wording import next_steps, note_text, way_text
+from teamwright.cli.wording import failure_text, next_steps, note_text, status_text, way_text
 from teamwright.values.events import (
     AgentCalled,
     BudgetDegraded,
@@ -31,6 +31,7 @@ from teamwright.values.events import (
 from teamwright.values.people import Mark
 from teamwright.values.posture import AT_EASE
 from teamwright.values.results import RunResult
+from teamwright.values.turns import Failure
 from teamwright.values.workspace import Artifact
 
 
@@ -139,6 +140,13 @@ def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | No
 def test_a_rung_is_told_in_words(rung: str, before: float | None, after: float | None, words: str) -> None:  # Z-11
     fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=AT_EASE, undone=after is None)
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+def test_nothing_is_said_twice_of_how_a_run_ended() -> None:
+    assert status_text(RunResult(run_id="r", status="cancelled", stop_reason="cancelled")) == "cancelled"
+    assert status_text(RunResult(run_id="r", status="failed", stop_reason="error")) == "failed (error)"
+    assert failure_text(Failure("t", "cancelled", "cancelled")) == "cancelled"
+    assert failure_text(Failure("t", "cancelled", "Too slow.")) == "cancelled: Too slow."
 
 
 def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> None:  # Z-10

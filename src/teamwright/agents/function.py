@@ -7,27 +7,28 @@ context and is an agent in its own right, whose effects are its own.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Literal, cast
 
-import anyio.to_process
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data, with_welcome_data
 from teamwright.agents.standing import check_standing, fallback_spec
-from teamwright.agents.threads import in_thread
-from teamwright.errors import AgentError, UsageError
+from teamwright.agents.threads import in_process, in_thread
+from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.texts import error_text
+from teamwright.values.turns import Failure, Reply, Turn
 
 BARE = AgentSpec()
 
@@ -114,7 +115,8 @@ class FunctionAgent:
             answering = self._function(turn, ctx)
             if not inspect.isawaitable(answering):
                 raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
-            return self._reply(await cast("Awaitable[object]", answering), turn)
+            answer = await cast("Awaitable[object]", answering)
+            return self._reply(answer if type(answer) is str else self._sayable(answer), turn)
         effect = Effect(
             kind="function",
             name=self.name,
@@ -129,41 +131,56 @@ class FunctionAgent:
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn
         try:
-            answer = await (self._function(told) if self._async else self._beside_the_loop(told, ctx))
-        except SystemExit as error:  # a function that ends the program ends its turn, and not everybody else's
-            raise AgentError(f"SystemExit: {error.code}") from error
-        if isinstance(answer, Reply):
-            said = cast("JsonValue", to_builtins(answer))
-            return Returned({"$reply": said}, answer.usage)
-        return Returned(answer if isinstance(answer, str) else self._jsonable(answer))
+            answer: object = await (self._function(told) if self._async else self._beside_the_loop(told, ctx))
+        except KeyboardInterrupt as error:  # its own: a person's goes to the event loop, which cancels the call
+            raise AgentError(error_text(error)) from error
+        if type(answer) is str:
+            return Returned(answer)
+        said = self._sayable(answer)
+        if isinstance(said, Reply):
+            return Returned(self._jsonable({"$reply": said}), said.usage)
+        return Returned(said)
 
     async def _beside_the_loop(self, told: object, ctx: Context) -> object:
         if self._isolate == "process":
-            return await anyio.to_process.run_sync(self._function, told, cancellable=True)
+            return await in_process(self._function, told)
 
         async def abandoned(grace: float) -> None:
             await ctx.emit(AgentAbandoned(name=self.name, grace=grace))
 
         return await in_thread(partial(self._function, told), f"agent {self.name}", abandoned)
 
+    def _sayable(self, answer: object) -> Reply | JsonValue:
+        """The answer as it can be recorded and read back; a failure of somebody whom the function asked is none."""
+        match answer:
+            case Failure():
+                raise MemberFailed(answer.error, f"{answer.member!r} failed: {answer.message}")
+            case str():
+                return str.__str__(answer)  # plain text, also of an enum or any other kind of string
+            case Reply():
+                return answer if answer.data is None else answer.changed(data=self._jsonable(answer.data))
+            case _:
+                return self._jsonable(answer)
+
     def _jsonable(self, answer: object) -> JsonValue:
         try:
-            return to_jsonable_python(answer, fallback=to_builtins)
+            value: JsonValue = to_jsonable_python(answer, fallback=_as_builtins)
+            _check_readable(value)
         except (TypeError, ValueError) as error:
             text = f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON ({error})"
             raise AgentError(text) from error
+        return value
 
-    def _reply(self, answer: object, turn: Turn, *, truncated: bool = False) -> Reply:
-        match answer:
-            case Reply():
-                reply = answer
-            case {"$reply": object() as said}:
-                reply = convert(said, Reply)
+    def _reply(self, said: Reply | JsonValue, turn: Turn, *, truncated: bool = False) -> Reply:
+        match said:
             case str():
-                reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
-            case object():
-                data = self._jsonable(answer)
-                reply = Reply(messages=(Message(name=self.name, content=_text_of(data)),), data=data)
+                reply = Reply(messages=(Message(name=self.name, content=said),), truncated=truncated)
+            case Reply():
+                reply = said
+            case {"$reply": whole}:
+                reply = convert(whole, Reply)
+            case _:
+                reply = Reply(messages=(Message(name=self.name, content=_text_of(said)),), data=said)
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
@@ -190,3 +207,15 @@ def import_path(function: Function) -> str | None:
 
 def _text_of(data: JsonValue) -> str:
     return to_json(data).decode()
+
+
+def _as_builtins(value: object) -> object:
+    """A record inside an answer, as JSON has it; the words of a failure are not for others there either."""
+    if isinstance(value, Failure):
+        raise TypeError(f"{value.member!r} failed: {value.message}")
+    return to_builtins(value)
+
+
+def _check_readable(value: JsonValue) -> None:
+    """Refuse what can be written but not read back: NaN, infinities, numbers and nesting without measure."""
+    from_json(json.dumps(value, allow_nan=False, ensure_ascii=False).encode(errors="replace"))

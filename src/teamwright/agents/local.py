@@ -64,10 +64,14 @@ class LocalModel:
         async with self._lock:
             await self._stop()
 
-    async def _start(self) -> None:
+    async def weights(self) -> Path:
+        """Find what it would start with, or say what is missing."""
         if find_spec("xllamacpp") is None:
             raise MissingExtra("local", f"The embedded local model, with weights from  {INSTALL},")
-        weights = await anyio.to_thread.run_sync(find_weights, self._path)
+        return await anyio.to_thread.run_sync(find_weights, self._path)
+
+    async def _start(self) -> None:
+        weights = await self.weights()
         arguments = [str(weights), str(self._slots), str(self._context), str(os.getpid())]
         with tempfile.TemporaryFile() as complaints:
             self._process = _child(arguments, complaints)

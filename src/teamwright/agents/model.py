@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from teamwright.agents.model_clients import ModelClient
 
 HEAVY = "teamwright.agents.model_run"
+EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
+"""What must be importable for a provider; the extra is called like it, and `openai` comes with `models`."""
 
 
 _SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
@@ -74,6 +76,8 @@ class Models:
             model = model.model
         async with self._lock:
             if model not in self._clients:
+                if missing := missing_extra(model):
+                    raise missing
                 await import_models()
                 from teamwright.agents.model_clients import open_client
 
@@ -82,12 +86,28 @@ class Models:
 
 
 async def import_models() -> None:
-    """Import pydantic-ai beside the event loop, or say which extra is missing."""
-    if HEAVY in sys.modules:
-        return
-    if find_spec("pydantic_ai") is None:
-        raise MissingExtra("models", "Talking to a model")
-    await anyio.to_thread.run_sync(import_module, HEAVY)
+    """Import pydantic-ai beside the event loop."""
+    if HEAVY not in sys.modules:
+        await anyio.to_thread.run_sync(import_module, HEAVY)
+
+
+def missing_extra(model: AnyModel) -> MissingExtra | None:
+    """What has to be installed before a model can be asked, as far as that is known without importing it."""
+    name = model_key(model)
+    provider = "openai" if isinstance(model, ServerModel) else name.partition(":")[0]
+    family = provider.partition("-")[0]
+    for module in ("pydantic_ai", EXTRAS.get(family)):
+        if module is not None and not _importable(module):
+            extra = family if family in EXTRAS and family != "openai" else "models"
+            return MissingExtra(extra, f"The model {name!r}")
+    return None
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it is there
+        return False
 
 
 class ModelAgent:
@@ -194,6 +214,17 @@ class ModelAgent:
             points = client.takes_tools and turn.points
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
                 return await take_turn(self, turn, ctx, client, tools)
+
+    async def lacks(self, models: Models) -> list[str]:
+        """What keeps it from answering, as far as that is known without asking anybody; `models` opens its clients."""
+        found = self.toolbox.lacks
+        for model in (self.model, self.economy):
+            if model is not None:
+                try:
+                    await (await models.client(model)).check()
+                except UsageError as error:
+                    found.append(str(error))
+        return found
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[ModelClient]:

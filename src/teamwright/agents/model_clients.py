@@ -5,6 +5,7 @@ Clients never retry by themselves; the engine does, where it can be seen and pai
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from teamwright.agents.local import SLOTS, LocalModel
-from teamwright.errors import MissingExtra, UsageError
+from teamwright.errors import UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.specs import ServerModel
 
 LOCAL = "local"
-EXTRAS = {"anthropic", "google"}
+KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
+FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 NOT_STARTED = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
 ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
@@ -46,6 +48,11 @@ class ModelClient:
     def takes_tools(self) -> bool:
         """Whether the model can be offered tools at all."""
         return bool(self.model.profile.get("supports_tools", True))
+
+    async def check(self) -> None:
+        """Raise a `UsageError` if it can't be used, without starting or asking anything."""
+        if self.local is not None:
+            await self.local.weights()
 
     async def ready(self) -> None:
         """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
@@ -82,9 +89,16 @@ def _server(spec: ServerModel) -> tuple[OpenAICompatibleProvider, OpenAIChatMode
 def _named(name: str) -> Model:
     try:
         return infer_model(name)
-    except ImportError as error:
-        if (provider := name.partition(":")[0]) in EXTRAS:
-            raise MissingExtra(provider, f"The model {name!r}") from error
-        raise UsageError(f"The model {name!r} can't be used: {error}") from error
-    except (UserError, ValueError) as error:
-        raise UsageError(f"The model {name!r} can't be used: {error}") from error
+    except (ImportError, UserError, ValueError) as error:
+        raise UsageError(f"The model {name!r} can't be used: {_reason(name, str(error))}") from error
+
+
+def _reason(name: str, told: str) -> str:
+    """What pydantic-ai objects to, in words for whoever writes manifests rather than its classes."""
+    if told.startswith("Unknown model"):
+        provider, colon, _ = name.partition(":")
+        what = f"the provider {provider!r} is not known" if colon else "nothing declares it"
+        return f"{what}; {told.partition('. ')[2] or FORMS}"
+    if keys := dict.fromkeys(KEY.findall(told)):
+        return f"set {' or '.join(keys)} in the environment"
+    return told

@@ -175,8 +175,9 @@ def load_function(path: str, what: str) -> Function:
         raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")
     try:
         found: object = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UsageError(f"The module of {what} {path!r} can't be imported: {error}.") from error
+    except Exception as error:  # a module may raise anything while it is imported
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        raise UsageError(f"The module of {what} {path!r} can't be imported: {kind}{error}.") from error
     for name in names.split("."):
         known = [one for one in dir(found) if not one.startswith("_")]
         if (found := getattr(found, name, None)) is None:

@@ -13,20 +13,21 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Literal, Self
 
 import anyio
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import check_input, with_data, with_welcome_data
+from teamwright.agents.script_file import read_script, script_text
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
 from teamwright.agents.wrapping_up import left_line
 from teamwright.budget.money import Rate
-from teamwright.errors import AgentError, ManifestError, Problem, ScriptMismatch
+from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.recovery.retry import ERRORS
 from teamwright.values.approvals import Approve
 from teamwright.values.frozen import Value
@@ -38,7 +39,6 @@ from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
 
 MOST_REQUESTS = 50
-MOST_NODES = 200_000
 PIECES = 8
 
 
@@ -58,19 +58,23 @@ class Rule(Value):
     data: Annotated[JsonValue, Field(alias="json")] = None
     tool: ToolRule | None = None
     error: Literal["rate_limit", "context_length", "timeout", "server", "refused"] | None = None
-    delay: float = Field(default=0.0, ge=0)
+    delay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     times: int | None = Field(default=None, ge=1)
+
+    @field_validator("match")
+    @classmethod
+    def _expression(cls, match: str | None) -> str | None:
+        try:
+            re.compile(match or "")
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"match is not a regular expression: {error}") from error
+        return match
 
     @model_validator(mode="after")
     def _one_answer(self) -> Self:
         given = [name for name in ("reply", "data", "tool", "error") if name in self.model_fields_set]
         if len(given) != 1:
             raise ValueError("a rule needs exactly one of reply, json, tool and error")
-        if self.match is not None:
-            try:
-                re.compile(self.match)
-            except re.error as error:
-                raise ValueError(f"match is not a regular expression: {error}") from error
         return self
 
     def fits(self, agent: str, told: str) -> bool:
@@ -87,36 +91,11 @@ class Script(Value):
     @classmethod
     def load(cls, path: Path) -> Script:
         """Read a script; every mistake in it is told."""
-        import yaml
-
-        try:
-            content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ManifestError([Problem(f"can't read the script: {error.strerror}", str(path))]) from error
-        except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            raise ManifestError([Problem(f"the script is not YAML: {error}", str(path))]) from error
-        if _too_large(content):
-            raise ManifestError([Problem("the script grows too large when its aliases are written out", str(path))])
-        if not isinstance(content, list | dict | None):
-            raise ManifestError([Problem("a script is a list of rules, or has them under 'rules'", str(path))])
-        try:
-            return cls.model_validate({"rules": content} if isinstance(content, list) else content or {})
-        except ValidationError as error:
-            raise ManifestError([_problem(e["loc"], e["msg"], path) for e in error.errors()]) from error
+        return read_script(path, cls)
 
     def to_yaml(self) -> str:
         """The script as a file that `load` reads again."""
-        import yaml
-
-        class Dumper(yaml.SafeDumper):
-            """Writes texts of several lines as blocks, which people can read and edit."""
-
-        def block(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-            return yaml.ScalarNode("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-        Dumper.add_representer(str, block)
-        content = self.model_dump(mode="json", exclude_unset=True, by_alias=True)
-        return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+        return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
 
     def leftovers(self, used: Callable[[str], int]) -> list[str]:
         """Rules that a strict script still has: never used, or fewer times than they say."""
@@ -243,6 +222,11 @@ class ScriptedAgent:
     def _rate(self, prompt: int) -> Rate | None:
         return rate_of(self._named, prompt)
 
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps its tools from being called."""
+        return self._toolbox.lacks
+
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the script answer, calling tools as it says."""
         if self._input_schema is not None:
@@ -252,7 +236,7 @@ class ScriptedAgent:
             told += f"\n\n{little}"
         async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.points) as tools:
             for number in range(1, MOST_REQUESTS + 1):
-                returned = await ctx.effect(f"request-{number}", self._request(told, cap))
+                returned = await ctx.effect(f"request-{number}", self._request(told, cap, tools))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
@@ -265,12 +249,12 @@ class ScriptedAgent:
                         return self._final(turn, str(value), truncated=returned.truncated)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
-    def _request(self, told: str, cap: int | None) -> Effect:
+    def _request(self, told: str, cap: int | None, tools: Tools) -> Effect:
         return Effect(
             kind="model",
             name="scripted",
             request=digest(told),
-            call=partial(self._answer, told),
+            call=partial(self._answer, told, tools),
             prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
             messages=1,
             max_output=cap,
@@ -289,8 +273,9 @@ class ScriptedAgent:
             return f"# tool {name} failed:\n{error}"
         return f"# tool {name}:\n{result if isinstance(result, str) else to_json(result).decode()}"
 
-    async def _answer(self, told: str, attempt: Attempt) -> Returned:
+    async def _answer(self, told: str, tools: Tools, attempt: Attempt) -> Returned:
         index, rule = self._choose(told, attempt)
+        self._check_tool(index, rule, told, tools)
         name = mark(index)
         self._under_way[attempt.run_id, name] += 1
         try:
@@ -306,6 +291,15 @@ class ScriptedAgent:
         asked = told if len(told) <= 400 else "…" + told[-400:]
         hint = self.script.nearest(self.name, told)
         raise ScriptMismatch(f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({hint})")
+
+    def _check_tool(self, index: int, rule: Rule, told: str, tools: Tools) -> None:
+        """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
+        if rule.tool is None or rule.times is not None or f"# tool {rule.tool.name} failed:" not in told:
+            return
+        known = [offer.name for offer in tools.offers]
+        if rule.tool.name not in known:
+            name, hint = rule.tool.name, nearest(rule.tool.name, known, "" if known else "it has none")
+            raise ScriptMismatch(f"Rule {index} calls the tool {name!r}, which {self.name!r} does not have; {hint}")
 
     async def _play(self, rule: Rule, name: str, told: str, attempt: Attempt) -> Returned:
         if rule.error is not None:
@@ -336,26 +330,6 @@ class ScriptedAgent:
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
-
-
-def _problem(place: tuple[int | str, ...], text: str, path: Path) -> Problem:
-    """A mistake in a script, with its rule counted as everywhere else: from one."""
-    words = [f"rule {part + 1}" if isinstance(part, int) else part for part in place]
-    where = ": ".join(words[1:] if len(words) > 1 and words[0] == "rules" else words)
-    return Problem(f"{where}: {text.removeprefix('Value error, ')}", str(path))
-
-
-def _too_large(content: object) -> bool:
-    """Whether a script amounts to too much once its aliases are written out; it may even contain itself."""
-    left, open_ = MOST_NODES, [content]
-    while open_ and left:
-        left -= 1
-        node = open_.pop()
-        if isinstance(node, dict):
-            open_.extend(cast("dict[object, object]", node).values())
-        elif isinstance(node, list):
-            open_.extend(cast("list[object]", node))
-    return bool(open_)
 
 
 async def _speak(text: str, delay: float, attempt: Attempt) -> None:

@@ -1,18 +1,35 @@
-"""Synchronous work beside the event loop. A thread can't be stopped: it gets a grace time and is then left behind."""
+"""Synchronous work beside the event loop, in a thread or a process. Whatever it raises ends its own call and no more.
+
+A thread can't be stopped: it gets a grace time and is then left behind.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from typing import TypeVar, cast
 
 import anyio
+import anyio.to_process
 import anyio.to_thread
 
+from teamwright.errors import AgentError
+from teamwright.values.texts import error_text
+
+try:
+    from sniffio import current_async_library_cvar
+except ImportError:  # anyio then asks the thread itself
+    current_async_library_cvar = None
+
+S = TypeVar("S")
 T = TypeVar("T")
+
+ASYNC_LIBRARY: ContextVar[str | None] | None = current_async_library_cvar
+"""Says, for all who look, that an event loop runs here: which a thread must not inherit."""
 
 GRACE = 1.0
 """How long synchronous work may take to end once nobody waits for it any more."""
@@ -44,8 +61,11 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
         with suppress(RuntimeError):  # the loop may be gone by now
             loop.call_soon_threadsafe(tell, answer, failure)
 
+    context = copy_context()
+    if ASYNC_LIBRARY is not None:
+        context.run(ASYNC_LIBRARY.set, None)
     async with anyio.to_thread.current_default_thread_limiter():
-        threading.Thread(target=copy_context().run, args=(run,), name=name, daemon=True).start()
+        threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
         try:
             answer, error = await outcome
         except asyncio.CancelledError:
@@ -54,9 +74,34 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
                 if abandoned is not None and not ended.is_set():
                     await abandoned(GRACE)
             raise
-    if error is not None:
+    if error is None:
+        return cast("T", answer)
+    if isinstance(error, Exception | asyncio.CancelledError):
         raise error
-    return cast("T", answer)
+    raise AgentError(error_text(error)) from error
+
+
+async def in_process(work: Callable[[S], T], told: S) -> T:
+    """Do the work in a process, which is ended when nobody waits for it any more."""
+    try:
+        return await anyio.to_process.run_sync(_contained, work, told, cancellable=True)
+    except anyio.BrokenWorkerProcess as error:
+        raise AgentError(str(error) or "its process ended before it had answered") from error
+
+
+def _contained(work: Callable[[S], T], told: S) -> T:
+    """Runs in the process: what would end it comes back as a failure, since others are given the same process.
+
+    A terminal sends Ctrl-C to every process. It is for the one that waits, which ends this one; and this, unlike a
+    signal that is ignored, is not inherited by programs that the work starts.
+    """
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        return work(told)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise AgentError(error_text(error)) from error
 
 
 async def to_the_end(work: Callable[[], T]) -> T:

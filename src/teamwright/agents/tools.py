@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -21,7 +22,7 @@ from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.python_tools import Arguments, Function, Offer, PythonTool, load_function
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
 from teamwright.agents.workspace_tools import OPEN, workspace_tool
-from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
+from teamwright.errors import AgentError, DuplicateName, MissingExtra, TeamwrightError, ToolError, UsageError, nearest
 from teamwright.values.approvals import Approve, approval
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
@@ -111,6 +112,13 @@ class Toolbox:
                 raise UsageError(f"{self._owner!r}: nobody approves {name!r}; approve its reply, with  after: true")
             if name not in known and not self._servers:
                 raise UsageError(f"{self._owner!r} has no tool {name!r} to approve; {nearest(name, known)}")
+
+    @property
+    def lacks(self) -> list[str]:
+        """What has to be installed before its tools can be used."""
+        if not self._servers or find_spec("mcp") is not None:
+            return []
+        return [str(MissingExtra("mcp", f"The MCP server {label!r}")) for label in self._servers]
 
     def _add(self, tool: ToolLike, name: str | None = None) -> None:
         match tool:

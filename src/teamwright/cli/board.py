@@ -19,6 +19,7 @@ from teamwright.values.events import (
     PersonAnswered,
     PersonAsked,
     RunEnded,
+    RunInterrupted,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -102,7 +103,7 @@ class Board:
                 self._top.since = item.time
             case RunResumed():
                 self._again(item.time)
-            case RunPaused() | RunEnded():
+            case RunPaused() | RunInterrupted() | RunEnded():
                 self._stop(item)
             case AgentAsked():
                 self._asked(item, item.fact)

@@ -120,7 +120,7 @@ def _data() -> Iterator[Finding]:
 
     folder = data_folder()
     nearest = next(one for one in (folder, *folder.parents) if one.exists())
-    writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    writable = _takes_files(nearest)
     detail = f"{folder}" + ("" if folder.exists() else " (is made at the first run)")
     fix = "make it writable, or set TEAMWRIGHT_HOME to a folder of yours"
     yield Finding("data folder", writable, detail if writable else f"{folder} can't be written", fix, needed=True)
@@ -128,6 +128,17 @@ def _data() -> Iterator[Finding]:
     free = shutil.disk_usage(nearest).free
     fix = "make room, for example with  teamwright runs prune"
     yield Finding("free disk", free > LITTLE_SPACE, size_text(free), fix)
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made there, which only trying tells; it is gone at once."""
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _journal(path: Path) -> Finding:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.failures import INTERRUPTED
-from teamwright.cli.output import ClosedOutput, result, result_json, say
+from teamwright.cli.failures import FAILED, INTERRUPTED
+from teamwright.cli.output import ClosedOutput, LostOutput, result, result_json, results, say
 from teamwright.cli.views import EventLines, View, live_view
 from teamwright.cli.wording import (
     answer_word,
+    can_retry,
     draft_text,
+    failure_text,
     next_steps,
     price_text,
     question_text,
@@ -76,6 +78,9 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
                     try:
                         await (asker or view).take(item)
                     except ClosedOutput:
+                        stopper.stop()
+                    except LostOutput as error:
+                        say(f"teamwright: {error}")
                         stopper.stop()
                     if stopper.asked and not handle.drives:
                         break
@@ -157,12 +162,12 @@ class Stopper:
 
 async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
     """Hand over the result and say how the run ended; returns the exit code."""
-    questions = (await engine.history(ended.run_id)).questions() if ended.status == "paused" else {}
-    with suppress(ClosedOutput):
-        _hand_over(ended, questions, shown)
+    history = await engine.history(ended.run_id) if ended.status in {"paused", "failed"} else None
+    questions = history.questions() if history is not None and ended.status == "paused" else {}
+    code = _handed_over(ended, questions, shown)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
-        return ended.exit_code
+        return code
     for warning in ended.warnings if ended.failure is None else ():
         say(f"warning: {warning}")
     for question in questions.values():
@@ -170,14 +175,28 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
         if question.draft:
             say(draft_text(question, LONGEST_DRAFT))
     if ended.failure is not None:
-        say(f"{ended.failure.error}: {ended.failure.message}")
+        say(failure_text(ended.failure))
     if not shown.quiet:
         say(summary(ended))
+    if ended.status == "failed" and ended.stop_reason != "max_turns":
+        say(f"look closer with: teamwright runs show {ended.run_id}")
     if ended.status != "completed":
-        for step in next_steps(ended, questions):
+        for step in next_steps(ended, questions, retries=history is not None and can_retry(history)):
             say(step)
     if hint and not shown.quiet:
         say(hint)
+    return code
+
+
+def _handed_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -> int:
+    """Hand over the result; returns the exit code, which is that of the run only if the result could be written."""
+    try:
+        _hand_over(ended, questions, shown)
+    except ClosedOutput:
+        pass
+    except LostOutput as error:
+        say(f"teamwright: {error} The run is kept: teamwright runs show {ended.run_id}")
+        return FAILED
     return ended.exit_code
 
 
@@ -188,7 +207,7 @@ def _hand_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -
             told["questions"] = {key: one.to_json() for key, one in questions.items()}
         result_json(told, shown.out)
     elif ended.output and (shown.out is not None or not shown.events):
-        if shown.out is None and not shown.quiet and sys.stdout.isatty() and sys.stderr.isatty():
+        if shown.out is None and not shown.quiet and results().isatty() and sys.stderr.isatty():
             say(f"{answer_word(ended)}\n")
         result(ended.output, shown.out)
 

@@ -17,6 +17,8 @@ from teamwright.cli.holdings import Holdings, holdings_of
 from teamwright.cli.output import clean
 from teamwright.cli.wording import (
     answer_word,
+    can_retry,
+    failure_text,
     next_steps,
     note_text,
     price_text,
@@ -97,6 +99,7 @@ class Account:
     questions: dict[str, Question]
     holdings: Holdings
     levels: Levels
+    next: tuple[str, ...]
     bundle: JsonValue = None
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -109,7 +112,7 @@ class Account:
             "story": [entry.to_json() for entry in self.entries],
             "questions": {key: question.to_json() for key, question in self.questions.items()},
             "budget": [level.to_json(self.levels.driven) for level in self.levels],
-            "next": list(next_steps(self.result, self.questions)),
+            "next": list(self.next),
         }
         if self.bundle is not None:
             told["bundle"] = self.bundle
@@ -139,6 +142,7 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         questions=questions,
         holdings=holdings_of(history),
         levels=Levels.of(history.events),
+        next=tuple(next_steps(result, questions, retries=can_retry(history))),
         bundle=_bundle_of(history),
     )
 
@@ -200,7 +204,7 @@ def explained(account: Account) -> str:
         _indented(why_text(result.status, result.stop_reason), 2),
     ]
     if result.failure is not None:
-        lines.append(_indented(f"{result.failure.error}: {result.failure.message}", 2))
+        lines.append(_indented(failure_text(result.failure), 2))
     else:
         lines += [_indented(f"warning: {warning}", 2) for warning in result.warnings]
     for key, question in account.questions.items():
@@ -209,7 +213,7 @@ def explained(account: Account) -> str:
         lines += ["", answer_word(result), _indented(result.output, 2)]
     lines += budget_lines(account.levels)
     lines += account.holdings.words()
-    lines += ["", "What can be done next", *(_indented(step, 2) for step in next_steps(result, account.questions))]
+    lines += ["", "What can be done next", *(_indented(step, 2) for step in account.next)]
     return clean("\n".join(lines))
 
 

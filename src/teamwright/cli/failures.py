@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from teamwright.cli.output import ClosedOutput, clean, never_fail_to_encode, result_json, say
+from teamwright.cli.output import (
+    ClosedOutput,
+    LostOutput,
+    clean,
+    flush_results,
+    never_fail_to_encode,
+    open_what_is_closed,
+    result_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -23,6 +32,7 @@ FAILED = 1
 
 def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
     """Call a command; whatever it raises becomes a message and an exit code."""
+    open_what_is_closed()
     never_fail_to_encode()
     try:
         return call() or 0
@@ -35,10 +45,16 @@ def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
         return FAILED
     except typer.TyperException as error:
         return _bad_arguments(error, as_json)
+    except LostOutput as error:
+        return _lost(error, as_json)
     except Exception as error:  # the last place that can tell the user anything
         if os.environ.get("TEAMWRIGHT_DEBUG"):
             raise
         return _failed(error, as_json)
+
+
+def _lost(error: LostOutput, as_json: bool) -> int:
+    return _told(type(error).__name__, str(error), (), FAILED, as_json)
 
 
 def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
@@ -58,6 +74,11 @@ def _failed(error: Exception, as_json: bool) -> int:
     if isinstance(error, TeamwrightError):
         problems = error.problems if isinstance(error, ManifestError) else ()
         return _told(type(error).__name__, str(error), problems, exit_code(error), as_json)
+    if isinstance(error, OSError):
+        try:
+            flush_results()
+        except LostOutput as lost:  # it was a text of Typer's that could not be written
+            return _lost(lost, as_json)
     first = clean(str(error)).strip().splitlines()
     text = f"unexpected {type(error).__name__}{': ' + first[0] if first else ''}; set TEAMWRIGHT_DEBUG=1 to see where"
     return _told(type(error).__name__, text, (), FAILED, as_json)
@@ -85,6 +106,6 @@ def _told(kind: str, message: str, problems: Sequence[Problem], code: int, as_js
     say(f"teamwright: {message}" if "\n" not in message else message)
     if as_json:
         listed = [problem_json(problem) for problem in problems]
-        with suppress(ClosedOutput):
+        with suppress(ClosedOutput, LostOutput):
             result_json({"error": {"kind": kind, "message": message, "problems": listed}})
     return code

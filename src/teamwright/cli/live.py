@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -79,15 +80,25 @@ class LiveView:
         if self._open:
             self._open = False
             self._tell_rest()
-            self._live.stop()
+            self._draw(self._live.stop)
 
     def _start(self) -> None:
         self._open = True
-        self._live.start()
+        self._draw(self._live.start)
         self._tick()
 
+    def _draw(self, how: Callable[[], None]) -> None:
+        """Draw; a terminal that takes nothing more is left alone from then on, and the run goes on."""
+        if self._console.quiet:
+            return
+        try:
+            how()
+        except OSError:
+            self._console.quiet = True
+
     def _tick(self) -> None:
-        self._live.update(picture(self.board, time.time(), self._console.size, self._colour), refresh=True)
+        shown = picture(self.board, time.time(), self._console.size, self._colour)
+        self._draw(partial(self._live.update, shown, refresh=True))
         self._timer = asyncio.get_running_loop().call_later(EVERY, self._tick)
 
     def _colour(self, member: str) -> str:
@@ -123,7 +134,7 @@ class LiveView:
 
     def _print(self, *lines: Text) -> None:
         for line in lines:
-            self._console.print(line)
+            self._draw(partial(self._console.print, line))
 
 
 def _shortened(text: str) -> str:

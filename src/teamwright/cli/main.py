@@ -16,6 +16,7 @@ import typer
 
 from teamwright.cli import doctor, lab, local, manifests, new, plan, run, runs, show
 from teamwright.cli.failures import guarded
+from teamwright.cli.output import result
 
 app = typer.Typer(
     name="teamwright",
@@ -42,7 +43,7 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        print(f"teamwright {version('teamwright')}")
+        result(f"teamwright {version('teamwright')}")
         raise typer.Exit
 
 
@@ -58,9 +59,9 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; whatever goes wrong is told in words."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command = typer.main.get_command(app)
 
     def call() -> int | None:
+        command = typer.main.get_command(app)
         returned: object = command.main(args=given, prog_name="teamwright", standalone_mode=False)
         return returned if isinstance(returned, int) else 0
 

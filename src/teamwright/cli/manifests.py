@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teamwright.cli.failures import problem_json
 from teamwright.cli.options import ManifestPath, Model, With
-from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.output import Json, Out, check_out, prints_aside, result, result_json, say
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from teamwright.errors import Problem
     from teamwright.teams.manifest import Loaded
 
 MANIFEST, ENVELOPE = "manifest", "envelope"
@@ -27,11 +32,8 @@ def validate(
     out: Out = None,
 ) -> int:
     """Check a manifest and tell every mistake at once, with its line and column."""
-    from teamwright.teams.load import read_manifest
-
     check_out(out)
-    loaded = read_manifest([manifest, *(more or ())], models_replaced=model is not None)
-    _build(loaded, model)
+    loaded = _checked([manifest, *(more or ())], model)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
     if json:
@@ -66,26 +68,81 @@ def _schema(what: str) -> dict[str, JsonValue]:
     return manifest_schema()
 
 
-def _build(loaded: Loaded, model: str | None) -> None:
-    """Make every team once, which finds functions and scripts that are not there; no environment is needed for it."""
+@contextmanager
+def telling_all(paths: Sequence[Path], model: str | None) -> Generator[None]:
+    """Within this block, a mistake in a manifest is told together with all that `validate` would tell."""
+    from teamwright.errors import UsageError
+
+    try:
+        yield
+    except UsageError:
+        if paths:
+            _checked(paths, model)
+        raise
+
+
+@prints_aside()
+def _checked(paths: Sequence[Path], model: str | None) -> Loaded:
+    """A manifest without a mistake, or every mistake at once; no environment is needed for it."""
     from teamwright.cli.importing import let_import
+    from teamwright.errors import ManifestError
+    from teamwright.teams.load import read_manifest
+    from teamwright.teams.manifest.load import base_of
+
+    let_import(base_of(paths))
+    problems = _problems_of(model) if model is not None else []
+    try:
+        loaded = read_manifest(paths, models_replaced=model is not None, thorough=True)
+    except ManifestError as error:
+        raise ManifestError([*problems, *error.problems]) from error
+    if problems := problems or _build(loaded, model):
+        raise ManifestError(problems)
+    return loaded
+
+
+def _problems_of(model: str) -> list[Problem]:
+    """What is wrong with the model that takes the place of every one."""
+    from teamwright.agents.scripted import Script
+    from teamwright.errors import ManifestError, Problem, UsageError
+    from teamwright.teams.build import SCRIPTED
+    from teamwright.teams.load import anchored
+
+    try:
+        if (whole := anchored(model)).startswith(SCRIPTED):
+            Script.load(Path(whole.removeprefix(SCRIPTED)))
+    except ManifestError as error:
+        return list(error.problems)
+    except UsageError as error:
+        return [Problem(str(error))]
+    return []
+
+
+def _build(loaded: Loaded, model: str | None) -> list[Problem]:
+    """Make every agent and every team once, and tell what that still finds, each at its place."""
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.build import Builder, replace_models
     from teamwright.teams.load import anchored
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
-    let_import(loaded.base)
     builder = Builder(manifest, loaded.base)
     problems: dict[str, Problem] = {}
-    for name in (*manifest.teams, *manifest.agents):
+    for name in (*manifest.agents, *manifest.teams):
         try:
             builder.team(name)
-        except ManifestError as error:
-            problems.update({str(problem): problem for problem in error.problems})
         except UsageError as error:
-            problems[str(error)] = Problem(str(error), str(loaded.files[0]))
-    if problems:
-        raise ManifestError(list(problems.values()))
+            for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
+                problems.setdefault(problem.message, _at_home(problem, name, loaded))
+    return list(problems.values())
+
+
+def _at_home(problem: Problem, name: str, loaded: Loaded) -> Problem:
+    """The problem with a place and the name of whom it is about, unless it has them."""
+    if problem.file:
+        return problem
+    place = loaded.places[name]
+    kind = "agent" if name in loaded.manifest.agents else "team"
+    message = problem.message if repr(name) in problem.message else f"{kind} {name!r}: {problem.message}"
+    return replace(problem, message=message, file=place.file, line=place.line, column=place.column)
 
 
 def _words(loaded: Loaded) -> str:

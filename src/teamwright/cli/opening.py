@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from teamwright.cli.output import prints_aside
+
 if TYPE_CHECKING:
     from teamwright.journal.sqlite import SqliteJournal
     from teamwright.runtime.engine import Engine
@@ -41,7 +43,8 @@ def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
         async with Engine() as engine:
             return await work(engine)
 
-    return anyio.run(opened)
+    with prints_aside():
+        return anyio.run(opened)
 
 
 def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> int:

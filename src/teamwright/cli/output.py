@@ -1,12 +1,18 @@
-"""What leaves the program: results on stdout or in a file, everything else on stderr, never a raw control character."""
+"""What leaves the program: results on stdout or in a file, everything else on stderr, never a raw control character.
+
+A result that can't be written is an error; what is only said never is.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
@@ -30,6 +36,14 @@ class ClosedOutput(Exception):
     """Whoever read our stdout has gone; there is nobody left to tell."""
 
 
+class LostOutput(Exception):
+    """A result could not be written; the text says where and why."""
+
+
+_RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
+"""Where results go while others may not print there."""
+
+
 def clean(text: str) -> str:
     """The text without escape sequences, control characters (but newline and tab) and what reorders a line."""
     return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
@@ -50,8 +64,9 @@ def json_text(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], 
 
 
 def say(text: str) -> None:
-    """Tell the user something that is no result."""
-    _write(sys.stderr, clean(text) + "\n")
+    """Tell the user something that is no result; where nobody can be told, nothing comes of it."""
+    with suppress(ClosedOutput, LostOutput):
+        _write(sys.stderr, clean(text) + "\n")
 
 
 def result(text: str, out: Path | None = None) -> None:
@@ -68,8 +83,7 @@ def result_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
     """Hand over a long text piece by piece."""
     if out is None:
         for piece in pieces:
-            if not _write(sys.stdout, piece):
-                raise ClosedOutput
+            _write(results(), piece)
     else:
         write_file(pieces, out)
 
@@ -82,40 +96,74 @@ def line_json(value: Mapping[str, JsonValue]) -> None:
 def _deliver(text: str, out: Path | None) -> None:
     ended = text if text.endswith("\n") else text + "\n"
     if out is None:
-        if not _write(sys.stdout, ended):
-            raise ClosedOutput
+        _write(results(), ended)
     else:
         write_file(ended, out)
 
 
 def write_file(text: str | Iterable[str], file: Path) -> None:
     """Write a file as it is, or say why that can't be."""
-    from teamwright.errors import UsageError
-
     try:
         with file.open("w", encoding="utf-8") as opened:
             opened.writelines([text] if isinstance(text, str) else text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{str(file)!r} can't be written: {reason}; name another file.") from error
+        raise LostOutput(f"{str(file)!r} can't be written: {reason}; name another file.") from error
 
 
-def _write(stream: TextIO, text: str) -> bool:
-    """Write and flush; false when the other end is closed, and then nothing is written there any more."""
+def results() -> TextIO:
+    """The stream of results: stdout, also while `prints_aside` keeps everybody else from it."""
+    return _RESULTS.get() or sys.stdout
+
+
+@contextmanager
+def prints_aside() -> Generator[None]:
+    """Send what a team's own code prints to stderr for the time of the block, so that stdout holds results alone."""
+    token = _RESULTS.set(results())
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write and flush; where that can't be, nothing is written there any more."""
     try:
         stream.write(text)
         stream.flush()
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         _silence(stream)
-        return False
-    return True
+        raise ClosedOutput from error
+    except OSError as error:
+        _silence(stream)
+        reason = "it is closed" if error.errno == errno.EBADF else error.strerror
+        raise LostOutput(f"The result can't be written to stdout: {reason}.") from error
+
+
+def flush_results() -> None:
+    """Write what others have left in stdout, such as a help text."""
+    _write(results(), "")
 
 
 def _silence(stream: TextIO) -> None:
     """Send the rest to nowhere, so that the interpreter does not complain when it flushes at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    with suppress(OSError):  # no stream of the system: nothing is flushed at the end
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def open_what_is_closed() -> None:
+    """Put something in the place of streams that the caller has closed.
+
+    Nothing is read from stdin, what is said is lost, and a result is refused by stdout. Their numbers are taken then,
+    so that no file of ours gets one of them.
+    """
+    for name, mode, access in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, access)
+            setattr(sys, name, os.fdopen(opened, mode, encoding="utf-8"))
 
 
 def never_fail_to_encode() -> None:

@@ -25,7 +25,7 @@ from teamwright.cli.options import (
     With,
     run_limits,
 )
-from teamwright.cli.output import Json, Out, check_out, say, write_file
+from teamwright.cli.output import Json, Out, check_out, prints_aside, say, write_file
 from teamwright.cli.shaping import Auto, Budget, TopologyName, wished
 
 if TYPE_CHECKING:
@@ -109,8 +109,6 @@ def run(
 
     Ctrl-C interrupts a run so that it can be resumed without paying twice.
     """
-    import anyio
-
     from teamwright.cli.driving import Shown
     from teamwright.cli.show import draw
 
@@ -133,15 +131,30 @@ def run(
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         shape=wished(topology, budget, profile, auto=auto),
     )
-    return anyio.run(_run, request, Shown(json, events, quiet, out, no_input))
+    return _driven(request, Shown(json, events, quiet, out, no_input))
+
+
+def _driven(request: Request, shown: Shown) -> int:
+    """Run it: nobody else writes to stdout meanwhile, and of a manifest every mistake is told."""
+    import anyio
+
+    from teamwright.cli.manifests import telling_all
+    from teamwright.cli.selection import check_new_id
+
+    check_new_id(request.run_id)
+    paths = [request.manifest, *request.more] if request.manifest is not None else []
+    with prints_aside(), telling_all(paths, request.model):
+        return anyio.run(_run, request, shown)
 
 
 async def _run(request: Request, shown: Shown) -> int:
     from teamwright.cli.driving import drive, local_hint, tell
     from teamwright.cli.importing import let_import
+    from teamwright.cli.inputs import check_apart, read_by
     from teamwright.cli.shaping import shaped
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from
+    from teamwright.teams.readiness import check_ready
 
     loaded = _load(request) if request.manifest is not None else None
     async with Engine() as engine:
@@ -151,15 +164,21 @@ async def _run(request: Request, shown: Shown) -> int:
         source, task = await _what(engine, request, loaded, continues)
         if request.shape is not None:
             source = shaped(source, request.shape, request.limits)
+        check_apart({"--out": shown.out, "--record": request.record}, read_by(source, loaded, request.file))
         let_import(source.base)
         team = team_from(source, engine.models)
+        if request.run_id is None or await engine.journal.find(request.run_id) is None:
+            await check_ready(team, engine.models, loaded.places if loaded else None)
         handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
         if not handle.drives:
             say(f"run {handle.run_id} exists already, so nothing is started")
         ended = await drive(engine, handle, shown)
-        if request.record is not None:
-            await _record(engine, ended.run_id, request.record)
-        return await tell(engine, ended, shown, local_hint(source.manifest, request.command))
+        try:
+            if request.record is not None:
+                await _record(engine, ended.run_id, request.record)
+        finally:  # a script that can't be written is no reason to lose the answer
+            code = await tell(engine, ended, shown, local_hint(source.manifest, request.command))
+        return code
 
 
 def _load(request: Request) -> Loaded:
@@ -228,7 +247,9 @@ async def _record(engine: Engine, run_id: str, file: Path) -> None:
 
     script = await script_of(engine.journal, await engine.history(run_id))
     write_file(script.to_yaml(), file)
-    say(f"recorded {len(script.rules)} replies; replay them with  --model scripted:{file}")
+    count = len(script.rules)
+    what = "1 reply; replay it" if count == 1 else f"{count} replies; replay them"
+    say(f"recorded {what} with  --model scripted:{file}")
 
 
 def read_task(task: str | None, file: str | None) -> str | None:
@@ -237,16 +258,16 @@ def read_task(task: str | None, file: str | None) -> str | None:
 
     if task is not None and file is not None:
         raise UsageError("The task is given twice, as an argument and with --file; drop one of them.")
-    if STDIN in {task, file}:
-        return _limited(sys.stdin.buffer.read(_most() + 1), "stdin")
-    if file is None:
-        return task
     try:
+        if STDIN in {task, file}:
+            return _limited(sys.stdin.buffer.read(_most() + 1), "stdin")
+        if file is None:
+            return task
         with Path(file).open("rb") as opened:
             return _limited(opened.read(_most() + 1), repr(file))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"The task can't be read from {file!r}: {reason}.") from error
+        raise UsageError(f"The task can't be read from {file or STDIN!r}: {reason}.") from error
 
 
 def _most() -> int:

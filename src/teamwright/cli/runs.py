@@ -57,6 +57,8 @@ def list_runs(
             result_json([run.to_json() for run in runs], out)
         elif runs:
             result(table(runs), out)
+        elif every:
+            say(f"There are no {' or '.join(wanted)} runs here. See all with  teamwright runs list")
         else:
             say("There are no runs here. Start one with  teamwright run MANIFEST TASK")
         return 0
@@ -181,10 +183,12 @@ def fork(
     """
     from teamwright.cli.driving import Shown
     from teamwright.cli.forking import Fork
+    from teamwright.cli.selection import check_new_id
     from teamwright.errors import UsageError
 
     shown = Shown(json, events, quiet, out, no_input)
     check_out(out)
+    check_new_id(run_id)
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; choose one of them.")
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)

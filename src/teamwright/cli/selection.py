@@ -14,9 +14,17 @@ if TYPE_CHECKING:
 LAST = "last"
 
 
+def check_new_id(run_id: str | None) -> None:
+    """Refuse a name for a new run by which it could never be found."""
+    if run_id == LAST:
+        raise UsageError(
+            f"{LAST!r} stands for the newest run, so no run can have it as its id; choose another --run-id."
+        )
+
+
 async def find_run(journal: Journal, wanted: str) -> RunSummary:
     """The one run that is meant, or an error that names the candidates."""
-    if exact := await journal.find(wanted):
+    if wanted != LAST and (exact := await journal.find(wanted)):
         return exact
     runs = await journal.runs()
     if wanted == LAST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from teamwright.cli.options import ManifestPath, Mermaid, Model, TeamName, With
-from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.output import Json, Out, check_out, prints_aside, result, result_json, say
 
 
 def show(
@@ -25,6 +25,7 @@ def show(
     return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
 
 
+@prints_aside()
 def draw(
     manifest: str | None,
     more: list[Path] | None,

@@ -20,7 +20,7 @@ from teamwright.cli.options import (
     With,
     run_limits,
 )
-from teamwright.cli.output import Json, Out, check_out, one_line, result, result_json, say
+from teamwright.cli.output import Json, Out, check_out, one_line, prints_aside, result, result_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,6 +92,7 @@ def simulate(
     return 0
 
 
+@prints_aside()
 def read_team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
     """The team of a manifest as it is written, without the keys of its models."""
     from teamwright.cli.importing import let_import

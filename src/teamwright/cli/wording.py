@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from teamwright.budget.ledger import refusal_text
+from teamwright.errors import UsageError
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command
 from teamwright.values.events import (
     AgentAbandoned,
@@ -27,6 +28,7 @@ from teamwright.values.events import (
     PersonAsked,
     RunCheckpoint,
     RunEnded,
+    RunInterrupted,
     RunIntervened,
     RunLogged,
     RunNotified,
@@ -56,7 +58,9 @@ from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.texts import count_text, number_text
 
 if TYPE_CHECKING:
+    from teamwright.runtime.history import RunHistory
     from teamwright.values.people import Question
+    from teamwright.values.turns import Failure
     from teamwright.values.usage import Usage
 
 ERROR_WORDS = {
@@ -175,7 +179,13 @@ def why_text(status: Status, stop_reason: StopReason | None) -> str:
 
 def status_text(result: RunResult) -> str:
     """How a run stands, in two words: its status and what stopped it."""
-    return f"{result.status} ({result.stop_reason})" if result.stop_reason else result.status
+    said = result.stop_reason in {None, result.status}
+    return result.status if said else f"{result.status} ({result.stop_reason})"
+
+
+def failure_text(failure: Failure) -> str:
+    """Why a run failed: the kind of error, and what it says beyond that."""
+    return failure.error if failure.message == failure.error else f"{failure.error}: {failure.message}"
 
 
 def answer_word(result: RunResult) -> str:
@@ -184,8 +194,17 @@ def answer_word(result: RunResult) -> str:
     return "Answer" if whole else "What there is so far"
 
 
-def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
-    """Commands that can follow, each with what it is for."""
+def can_retry(history: RunHistory) -> bool:
+    """Whether `runs fork --retry` finds what to try again."""
+    try:
+        history.before_failure()
+    except UsageError:
+        return False
+    return True
+
+
+def next_steps(result: RunResult, questions: dict[str, Question], *, retries: bool = True) -> list[str]:
+    """Commands that can follow, each with what it is for; without `retries` there is no failure to go back to."""
     run = result.run_id
     fork, resume = f"teamwright runs fork {run}", f"teamwright runs resume {run}"
     match result.status:
@@ -197,8 +216,10 @@ def next_steps(result: RunResult, questions: dict[str, Question]) -> list[str]:
             return [f"resume with: {resume}", f"or end it with: teamwright runs cancel {run}"]
         case "running":
             return [f"follow with: teamwright runs tail {run}", f"or end it with: teamwright runs cancel {run}"]
+        case "failed" if result.stop_reason != "max_turns" and retries:
+            return [f"try again from the failure: {fork} --retry"]
         case "failed" if result.stop_reason != "max_turns":
-            return [f"look closer with: teamwright runs show {run}", f"try again from the failure: {fork} --retry"]
+            return [f"go back to one of its points: {fork} --at POINT  (teamwright runs checkpoints {run} lists them)"]
         case "degraded" if result.stop_reason == "budget":
             kinds = "(or --max-usd X, --max-calls N, whichever ran out; limits of members and steps stand)"
             return [f"go on with a larger budget: {fork} --max-tokens N  {kinds}"]
@@ -283,6 +304,8 @@ def _note_of_people(event: Event) -> str | None:
         case PersonAnswered(answer=answer):
             why = f" ({answer.data})" if answer.text == REJECT and answer.data else ""
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
+        case RunInterrupted():
+            return "whoever drove the run was told to stop"
         case RunNotified(error=error):
             return (
                 "somebody was told that it waits" if error is None else f"nobody could be told that it waits: {error}"

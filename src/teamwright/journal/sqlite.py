@@ -125,7 +125,7 @@ class SqliteJournal:
         return await self._look(work)
 
     def _summary(self, reader: sqlite3.Connection, run_id: str, place: int, standing: Standing) -> RunSummary:
-        if standing.status is not None:
+        if standing.settled:
             return standing.summary(run_id, driven=False)
         with suppress(JournalCorrupt, JournalTooNew):  # one run that can't be read must not hide the others
             standing.take_all(read_events(reader, run_id, place, standing.number))

@@ -10,6 +10,7 @@ from teamwright.values.events import (
     Event,
     Fact,
     RunEnded,
+    RunInterrupted,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -18,8 +19,8 @@ from teamwright.values.events import (
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 from teamwright.values.usage import added
 
-TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunEnded))
-"""What changes the status of a run."""
+TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
+"""What changes the status of a run, or leaves it without a driver."""
 COUNTED = TURNS | {AgentReturned, ScopeWaited}
 """What adds to more than the time."""
 
@@ -51,7 +52,7 @@ class Standing:
             if event.fact.__class__ in COUNTED:
                 self._count(event, event.fact)
             self.number = event.number
-            if self.status != "paused":
+            if self.status is None:
                 self.last = event.time
 
     def _count(self, event: Event, fact: Fact) -> None:
@@ -73,6 +74,9 @@ class Standing:
             case RunPaused():
                 self.seconds, self.since = self._elapsed(time), time
                 self.status, self.stop_reason = "paused", fact.stop_reason
+            case RunInterrupted():
+                self.seconds, self.since = self._elapsed(time), time
+                self.status = "interrupted"
             case RunEnded():
                 self.seconds, self.since = fact.seconds, time
                 self.status, self.stop_reason = fact.status, fact.stop_reason
@@ -81,6 +85,11 @@ class Standing:
 
     def _elapsed(self, until: float | None) -> float:
         return self.seconds + max(0.0, (until or 0.0) - (self.since or 0.0))
+
+    @property
+    def settled(self) -> bool:
+        """Whether it stands like this whoever drives it."""
+        return self.status not in {None, "interrupted"}
 
     def columns(self) -> tuple[str | float | None, ...]:
         """What to keep, in the order of the fields."""
@@ -94,7 +103,7 @@ class Standing:
         return RunSummary(
             id=run_id,
             team=self.team,
-            status=self.status or ("running" if driven else "interrupted"),
+            status=self.status if self.status and self.settled else ("running" if driven else "interrupted"),
             stop_reason=self.stop_reason,
             started_at="" if self.started is None else iso(self.started),
             seconds=self._elapsed(self.last),

@@ -13,11 +13,9 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     AgentError,
     DuplicateKey,
-    JournalError,
     LimitReached,
     MemberFailed,
     MisplacedEffect,
-    RunError,
 )
 from teamwright.runtime.calls import being_cancelled
 from teamwright.runtime.deadline import Deadline
@@ -27,6 +25,7 @@ from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
 from teamwright.values.names import join_key, with_attempt
+from teamwright.values.texts import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import Amounts
 
@@ -56,6 +55,9 @@ class Ask:
         if self.gate is not None:
             self.turn = await self.gate.told(self.turn)
         place, full, recorded = self._match()
+        if full in run.asked:  # by another way to write the same key: `a/b` here, and `b` in the scope `a`
+            raise DuplicateKey(full)
+        run.asked.add(full)
         if recorded is not None and recorded.ending is not None:
             if recorded.stopped:
                 await self._until_stopped(recorded)
@@ -184,15 +186,15 @@ class Ask:
                 raise AgentError(f"{self._member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
         except (AgentError, LimitReached) as error:
             return self._failure(child, error)
-        except (RunError, JournalError) as error:
-            if error is child.run.error or isinstance(error, DuplicateKey | MisplacedEffect | JournalError):
-                raise
-            return self._failure(child, error)
+        except (DuplicateKey, MisplacedEffect, KeyboardInterrupt, GeneratorExit):
+            raise
         except asyncio.CancelledError as error:
             if being_cancelled():
                 raise
             return self._failure(child, AgentError(f"was cancelled from inside ({type(error).__name__})"))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a member does wrong becomes a recorded failure
+        except BaseException as error:  # whatever a member does wrong becomes a recorded failure
+            if error is child.run.error:
+                raise
             return self._failure(child, error)
         return self._clean(reply, child)
 
@@ -227,9 +229,9 @@ class Ask:
             case LimitReached():
                 kind, message = "budget", str(error)
             case AgentError():
-                kind, message = error.kind, redact(str(error))
+                kind, message = error.kind, redact(cut(str(error), LONGEST_ERROR))
             case _:
-                kind, message = "crash", redact(f"{type(error).__name__}: {error}")
+                kind, message = "crash", redact(error_text(error))
         data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
         data = None if data is None else child.run.redactor.value(data, child.run.recorder.texts)
         return Failure(member=self._member.name, error=kind, message=message, messages=said, data=data)

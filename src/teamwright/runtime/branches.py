@@ -29,7 +29,7 @@ class RunBranch(Generic[T]):
         self.task: asyncio.Task[None] | None = None
         self._work = work
         self._value: T | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def result(self) -> T:
         """What the branch returned; raises what it raised."""
@@ -51,12 +51,14 @@ class RunBranch(Generic[T]):
             if being_cancelled():
                 raise
             self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
-        except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
             self._failed(error)
         finally:
             end(self)
 
-    def _failed(self, error: Exception, cause: BaseException | None = None) -> None:
+    def _failed(self, error: BaseException, cause: BaseException | None = None) -> None:
         self._error, self.done = error, True
         if cause is not None:
             error.__cause__ = cause
@@ -67,7 +69,7 @@ class RunBranch(Generic[T]):
             self.task.cancel()
 
     @property
-    def error(self) -> Exception | None:
+    def error(self) -> BaseException | None:
         """What it raised and nobody has looked at."""
         return None if self.seen else self._error
 

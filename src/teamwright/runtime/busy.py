@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from teamwright.values.events import Event, RunPaused, RunResumed, RunStarted
+from teamwright.values.events import Event, RunInterrupted, RunPaused, RunResumed, RunStarted
 
 Span = tuple[float, float]
-TURNS = (RunStarted, RunResumed, RunPaused)
+TURNS = (RunStarted, RunResumed, RunPaused, RunInterrupted)
 """What begins and ends the time with a driver; a driver that crashed was there until its last event."""
 
 
@@ -36,11 +36,11 @@ class Driving:
             self.last = event.time
 
     def turn(self, event: Event) -> None:
-        """Read one of `TURNS`; what comes after a pause is no time with a driver."""
+        """Read one of `TURNS`; what comes after a driver has left is no time with one."""
         match event.fact:
             case RunStarted(origin=origin) if origin is not None and origin.how == "fork":
                 self.copying = True
-            case RunPaused():
+            case RunPaused() | RunInterrupted():
                 self._rest(event.time)
             case _:
                 if self.copying:

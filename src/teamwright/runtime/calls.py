@@ -10,7 +10,7 @@ import anyio
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
 from teamwright.budget.money import dollars
-from teamwright.errors import AgentError, AgentTimeout, JournalError, LimitReached, RunError
+from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
 from teamwright.runtime.redaction import Pieces
@@ -27,6 +27,7 @@ from teamwright.values.events import (
 from teamwright.values.limits import USUAL, RetryPolicy, tighter
 from teamwright.values.messages import digest
 from teamwright.values.names import join_key
+from teamwright.values.texts import LONGEST_ERROR, cut, error_text
 from teamwright.values.usage import NOTHING
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class Calls:
                 return await self._effect.call(attempt)
             with anyio.fail_after(timeout):
                 return await self._effect.call(attempt)
-        except (AgentError, LimitReached, RunError, JournalError):
+        except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
             if being_cancelled():
@@ -176,8 +177,10 @@ class Calls:
             raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
             raise AgentTimeout(f"{self._effect.name!r} did not answer in time") from error
-        except (Exception, SystemExit) as error:  # whatever a call does wrong becomes a recorded failure
-            raise AgentError(f"{type(error).__name__}: {error}") from error
+        except BaseException as error:  # whatever a call does wrong becomes a recorded failure
+            if error is self._context.run.error:
+                raise
+            raise AgentError(error_text(error)) from error
 
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
         context, run = self._context, self._context.run
@@ -234,7 +237,7 @@ class Calls:
             self._place,
             AgentCallFailed(
                 error=error.kind,
-                message=run.redactor.text(str(error)),
+                message=run.redactor.text(cut(str(error), LONGEST_ERROR)),
                 attempt=self._number,
                 retry_in=wait,
                 charged=error.unknown_cost,

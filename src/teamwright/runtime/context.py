@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
 import anyio
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
 
 from teamwright.agents.protocol import Agent, Branches, Clock, Context, Effect, Returned
 from teamwright.budget.ledger import Account
@@ -15,6 +17,7 @@ from teamwright.errors import (
     AgentTimeout,
     DuplicateKey,
     MisplacedEffect,
+    UsageError,
 )
 from teamwright.runtime.approvals import Gate
 from teamwright.runtime.asks import Ask
@@ -31,6 +34,7 @@ from teamwright.runtime.state import RunState
 from teamwright.runtime.stillness import Lane
 from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
+    ENGINES_OWN,
     Custom,
     Fact,
     RunCheckpoint,
@@ -57,9 +61,9 @@ class RunContext:
     """The context of one scope: a team's, an agent's, a named part's or a branch's."""
 
     __slots__ = (
-        "_claimed", "_clock", "_emitted", "_parent", "_workspace", "account", "agent_scope", "announced", "began",
-        "deadline", "degradation", "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "path",
-        "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
+        "_claimed", "_clock", "_emitted", "_parent", "_workspace", "account", "agent_scope", "announced",
+        "began", "deadline", "degradation", "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member",
+        "path", "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -213,13 +217,15 @@ class RunContext:
 
     async def emit(self, fact: Fact) -> None:
         """Record something worth knowing, once."""
+        if fact.__class__ in ENGINES_OWN:
+            raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
         if self.run.closing:
             return
         self._emitted += 1
         place = f"event-{self._emitted}"
         if not self._noted(fact.kind, place):
             if isinstance(fact, Custom):
-                fact = fact.changed(data=self.run.redactor.value(fact.data))
+                fact = fact.changed(data=_json(self.run.redactor.value(fact.data)))
             elif isinstance(fact, RunLogged):
                 fact = fact.changed(text=self.run.redactor.text(fact.text))
             elif isinstance(fact, RunCheckpoint):
@@ -350,3 +356,11 @@ class RunContext:
 
     def _noted(self, kind: str, place: str) -> bool:
         return (kind, self.path, place) in self.run.past.noted
+
+
+def _json(data: JsonValue) -> JsonValue:
+    """What will be read back of somebody's data."""
+    try:
+        return from_json(to_json(data, inf_nan_mode="null"))
+    except ValueError as error:
+        raise UsageError(f"The data of an event must be JSON: {error}") from error

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -63,7 +63,6 @@ class Engine:
         self._limiters = Limiters()
         self._wall, self._seed = wall, seed
         self._live: dict[str, Run] = {}
-        self._handles: dict[str, Handle] = {}
         self._launched = anyio.Event()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
@@ -81,6 +80,7 @@ class Engine:
         for run in list(self._live.values()):
             run.interrupt()
         self._tasks.cancel_scope.cancel()
+        self._tasks = None
         await self._stack.aclose()
 
     async def run(
@@ -121,6 +121,7 @@ class Engine:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
             )
+        self._require_open()
         if run_id is not None and await self.journal.find(check_name("run", run_id)) is not None:
             return Handle(self, run_id)
         origin = None
@@ -130,8 +131,8 @@ class Engine:
             before = await self.history(continues)
             history, origin = before.conversation(), Origin(run_id=continues, number=before.number, how="continue")
         identity = run_id or new_run_id(self._wall())
-        if identity in self._handles:
-            return self._handles[identity]
+        if identity in self._live:
+            return Handle(self, identity)
         run = Run(identity, require_team(team), self.journal, self.bus, self._wall, self._limiters)
         return self._launch(run, Beginning(task, self._seed(), history, origin, limits))
 
@@ -140,22 +141,22 @@ class Engine:
         return await (await self.start_resume(run_id, team=team)).result()
 
     async def start_resume(self, run_id: str, *, team: Agent | None = None) -> Handle:
-        """Resume a run in the background."""
-        if run_id in self._live or self.journal.is_driven(run_id):
-            raise RunIsLive(run_id)
-        past = await self._past(run_id)
-        if past.ended is not None:
-            raise NotResumable(
-                f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
-                f"  or  teamwright run --continue {run_id}"
-            )
-        if run_id in self._live or self.journal.is_driven(run_id):
-            raise RunIsLive(run_id)
-        if past.cancelled is not None:
-            await self._close(run_id, past.cancelled)
-            return Handle(self, run_id)
-        made = require_team(team) if team is not None else await self._team_of(past)
-        return self._launch(Run(run_id, made, self.journal, self.bus, self._wall, self._limiters, past), None)
+        """Resume a run in the background. Only one can drive it, and whoever comes second is told here."""
+        self._require_open()
+        with ExitStack() as lock:
+            lock.enter_context(self.journal.drive(run_id))
+            past = await self._past(run_id)
+            if past.ended is not None:
+                raise NotResumable(
+                    f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
+                    f"  or  teamwright run --continue {run_id}"
+                )
+            if past.cancelled is None:
+                made = require_team(team) if team is not None else await self._team_of(past)
+                run = Run(run_id, made, self.journal, self.bus, self._wall, self._limiters, past, lock.pop_all())
+                return self._launch(run, None)
+        await self._close(run_id, past.cancelled)
+        return Handle(self, run_id)
 
     async def fork(
         self,
@@ -246,6 +247,9 @@ class Engine:
 
     async def pause(self, run_id: str) -> RunResult:
         """Let calls under way finish and set the run down."""
+        result = await self.result(run_id)
+        if result.status not in (*FINAL, "running"):
+            raise NotResumable(f"Run {run_id!r} is {result.status}: nobody drives it, so there is nothing to set down.")
         return await self._tell(run_id, Pause())
 
     async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
@@ -319,30 +323,36 @@ class Engine:
                 if run_id not in self._live:
                     await anyio.sleep(WATCH_EVERY)
 
-    def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
+    def _require_open(self) -> TaskGroup:
         if self._tasks is None:
             raise UsageError("The engine is not open; use  async with Engine() as engine:")
+        return self._tasks
+
+    def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
         handle = Handle(self, run.run_id, run, beginning)
         self._live[run.run_id] = run
         self._launched.set()
-        self._handles[run.run_id] = handle
-        self._tasks.start_soon(handle.drive)
+        self._require_open().start_soon(handle.drive)
         return handle
 
     def forget(self, run_id: str) -> None:
         """A run is no longer driven here."""
         self._live.pop(run_id, None)
-        self._handles.pop(run_id, None)
+
+    async def set_down(self, run_id: str) -> RunResult:
+        """Wait until nobody drives a run any more; returns how it stands then."""
+        seen = 0
+        while run_id in self._live or self.journal.is_driven(run_id):
+            async for item in self.follow(run_id, seen):
+                seen = item.number if isinstance(item, Event) else seen
+        return await self.result(run_id)
 
     async def _tell(self, run_id: str, intervention: Intervention) -> RunResult:
         result = await self.result(run_id)
         if result.status in FINAL:
             raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
         await self.journal.send(run_id, intervention)
-        while run_id in self._live or self.journal.is_driven(run_id):
-            async for _ in self.follow(run_id, (await self.history(run_id)).number):
-                pass
-            result = await self.result(run_id)
+        result = await self.set_down(run_id)
         if result.status in FINAL or not isinstance(intervention, Cancel):
             return result
         return await self._close(run_id, intervention)

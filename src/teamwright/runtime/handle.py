@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from teamwright.errors import FencedOut, RunIsLive
 from teamwright.runtime.run import Beginning, Run
 from teamwright.values.results import RunResult
 
@@ -37,6 +38,11 @@ class Handle:
             with self.engine.models.shared():
                 result = await self._run.drive(self._beginning)
             self._result = result or await self.engine.result(self.run_id)
+        except (RunIsLive, FencedOut) as error:
+            if self._beginning is None or self._run.has_begun:
+                self._error = error
+            else:
+                self._run = None  # somebody else began a run of this id at the same moment
         except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error
         finally:
@@ -64,14 +70,18 @@ class Handle:
             self._run.interrupt()
 
     async def result(self) -> RunResult:
-        """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed."""
-        if self._run is None or self._done is None:
-            return await self.engine.result(self.run_id)
-        try:
-            await self._done.wait()
-        except anyio.get_cancelled_exc_class():
-            self._run.interrupt()
-            raise
+        """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed.
+
+        A run that somebody else drives is waited for as well, and goes on when the wait is cancelled.
+        """
+        if self._run is not None and self._done is not None:
+            try:
+                await self._done.wait()
+            except anyio.get_cancelled_exc_class():
+                self.interrupt()
+                raise
         if self._error is not None:
             raise self._error
+        if self._run is None:
+            return await self.engine.set_down(self.run_id)
         return self._result or await self.engine.result(self.run_id)

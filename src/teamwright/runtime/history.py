@@ -37,6 +37,7 @@ from teamwright.values.events import (
     PersonAnswered,
     PersonAsked,
     RunEnded,
+    RunInterrupted,
     RunIntervened,
     RunNotified,
     RunPaused,
@@ -56,7 +57,9 @@ from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Bounds, Usage
 
 ENDINGS = ("agent.replied", "agent.failed")
-ABOUT_THE_DRIVER = (RunStarted, RunResumed, RunPaused, RunEnded, RunIntervened, RunNotified, ScopeWaited)
+ABOUT_THE_DRIVER = (
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunNotified, ScopeWaited,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

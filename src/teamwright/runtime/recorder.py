@@ -37,7 +37,7 @@ class Recorder:
     ) -> None:
         self._journal, self._run_id, self._now, self._publish, self._failed = journal, run_id, now, publish, failed
         self.number = last
-        self._durable = last
+        self.last_durable = last
         self._events: list[Event] = []
         self._bodies: dict[Body, str] = {}
         self.texts: dict[str, Body] = {}
@@ -114,7 +114,7 @@ class Recorder:
         if self._error is not None:
             raise self._error
         loop = asyncio.get_running_loop()
-        if self._durable < self.number:
+        if self.last_durable < self.number:
             future = loop.create_future()
             self._waiting.append((self.number, future))
             return future
@@ -150,9 +150,9 @@ class Recorder:
             self._error = error if isinstance(error, JournalError) else JournalError(str(error))
             self._failed(self._error)
         else:
-            self._durable = batch.events[-1].number
+            self.last_durable = batch.events[-1].number
             self._publish(batch.events)
-        while self._waiting and (self._error is not None or self._waiting[0][0] <= self._durable):
+        while self._waiting and (self._error is not None or self._waiting[0][0] <= self.last_durable):
             _, future = self._waiting.popleft()
             if future.done():
                 continue

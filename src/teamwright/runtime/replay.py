@@ -40,6 +40,7 @@ from teamwright.values.events import (
     PersonAnswered,
     PersonAsked,
     RunEnded,
+    RunInterrupted,
     RunIntervened,
     RunPaused,
     RunResumed,
@@ -212,6 +213,9 @@ class Past:
         self.paused = fact
         self.driving.turn(event)
 
+    def _interrupted(self, event: Event, fact: RunInterrupted) -> None:
+        self.driving.turn(event)
+
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
         self.letter = max(self.letter, fact.letter)
         if self.cancelled is None and isinstance(fact.intervention, Cancel):
@@ -309,6 +313,7 @@ class Past:
         RunStarted: _started,
         RunResumed: _resumed,
         RunPaused: _paused,
+        RunInterrupted: _interrupted,
         RunIntervened: _intervened,
         RunEnded: _run_ended,
         AgentAsked: _asked,

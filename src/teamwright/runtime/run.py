@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import anyio
@@ -30,6 +31,7 @@ from teamwright.values.events import (
     Origin,
     RunCheckpoint,
     RunEnded,
+    RunInterrupted,
     RunIntervened,
     RunNotified,
     RunPaused,
@@ -60,7 +62,7 @@ class Beginning:
 
 
 class Run:
-    """Drives a team to its ending. `drive` may be called once."""
+    """Drives a team to its ending. `drive` may be called once, under the driver's lock, which may be held before."""
 
     def __init__(
         self,
@@ -71,8 +73,10 @@ class Run:
         wall: Callable[[], float],
         limiters: Limiters,
         past: Past | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
+        self._lock = lock or journal.drive(run_id)
         self._past = past or Past()
         self._paused: StopReason | None = None
         self._over = False
@@ -102,7 +106,7 @@ class Run:
 
     async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
         """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
-        with self._journal.drive(self.run_id):
+        with self._lock:
             letters = await self._journal.letters(self.run_id)
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
@@ -137,6 +141,11 @@ class Run:
                 return await self._left()
             warnings = (fact.warning for fact in state.unpriced.values())
             return await self._end(self._scripts_used_up(ending).warned(*warnings))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything that this driver wrote down is durable."""
+        return self._state.recorder.last_durable > self._past.number
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
@@ -197,7 +206,13 @@ class Run:
         failure = Failure(member=self._team.name, error="script", message=text, messages=ending.messages)
         return judge(failure, ending.usage)
 
+    def _check_that_nothing_was_left_out(self, ending: Ending) -> None:
+        """A run that ends well has come to everything that was under way when its record ended."""
+        if ending.status == "completed" and (ask := self._state.left_out()):
+            self._state.disagree(ask, f"that {ask!r} was asked", "ended without asking it")
+
     async def _end(self, ending: Ending) -> RunResult:
+        self._check_that_nothing_was_left_out(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
         self._over = self._state.closing = True  # also for a task that a strategy made by itself and left behind
@@ -239,6 +254,8 @@ class Run:
     async def _left(self) -> None:
         """The driver was told to stop: what was written down so far becomes durable."""
         if not self._state.recorder.held:
+            self._over = True
+            self._state.recorder.add("", "", RunInterrupted())
             await self.flush()
 
     def interrupt(self) -> None:
@@ -332,7 +349,7 @@ class Run:
             self._state.cancel_scope.cancel()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:
-        if self._state.error is not None:  # it is told already, and everything is being stopped
+        if self._state.error is not None or self._state.closing:  # everything is being stopped
             return
         waits = ", ".join(map(repr, waiting)) or "nothing"
         self._state.disagree(recorded, f"that {recorded!r} came next", f"waits for {waits}")

@@ -13,7 +13,7 @@ import anyio
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.bus import Bus
-from teamwright.errors import NonDeterminism, TeamwrightError
+from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.ownership import Ownership
 from teamwright.runtime.recorder import Recorder
@@ -23,6 +23,7 @@ from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
 from teamwright.values.events import Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
 from teamwright.values.limits import Limits
+from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Amounts
@@ -56,6 +57,8 @@ class RunState:
     limits: Limits | None = None
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None
+    asked: set[str] = field(default_factory=set[str])
+    """Every ask that this driver has come to."""
     closing: bool = False
     cancelled: bool = False
     pausing: bool = False
@@ -89,6 +92,14 @@ class RunState:
         self.recorder.drop()
         self.cancel_scope.cancel()
 
+    async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
+        """What the journal holds; when it can't be read, the run stops as it does when it can't be written."""
+        try:
+            return await self.read_bodies(hashes)
+        except JournalUnavailable as error:
+            self.abort(error)
+            raise
+
     def waited(self, scope: str, since: float) -> None:
         """Write down that a scope has waited for people, unless its record has to stay as it is."""
         seconds = self.wall() - since
@@ -105,6 +116,21 @@ class RunState:
         """Whether, with every branch waiting, nothing but an answer can move the run on."""
         answered = any(waiting.answer.done() for waiting in self.questions.values())
         return bool(self.questions) and not self.agents_at_work and not self.calls_out and not answered
+
+    def left_out(self) -> str | None:
+        """An ask that was under way when the record ended, and that this driver has not come to."""
+        if not self.past.number:
+            return None
+        open_asks = (key for key, ask in self.past.asks.items() if ask.ending is None and key not in self.asked)
+        return next((key for key in open_asks if self._is_due(key)), None)
+
+    def _is_due(self, key: str) -> bool:
+        """Whether only teams that have not ended stand around an ask: an agent may do something else the next time."""
+        while SEPARATOR in key:
+            key = key.rpartition(SEPARATOR)[0]
+            if (around := self.past.asks.get(key)) and (around.ending is not None or not around.is_team):
+                return False
+        return True
 
     def disagree(self, key: str, recorded: str, replayed: str) -> None:
         """Replay and record differ at an ask: an error, but for what a fork took over, where the record gives way."""

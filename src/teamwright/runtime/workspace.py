@@ -153,5 +153,5 @@ class RunWorkspace:
             raise MisplacedEffect(join_key(context.path, "open"))
         body = artifact.removeprefix(POINTER) if isinstance(artifact, str) else artifact.hash
         await run.recorder.durable()
-        found: JsonValue = from_json((await run.read_bodies([body]))[body])
+        found: JsonValue = from_json((await run.bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)

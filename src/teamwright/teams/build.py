@@ -235,7 +235,7 @@ def replace_models(manifest: Manifest, model: str) -> Manifest:
 
 
 def _with_model(spec: AgentSpec, model: str) -> AgentSpec:
-    changes: dict[str, object] = {} if spec.function is not None else {"model": model, "scripted": None}
+    changes: dict[str, object] = {} if spec.function else {"model": model, "scripted": None, "economy": None}
     if isinstance(spec.fallback, FallbackModel):
         changes["fallback"] = FallbackModel(model=model)
     return spec.model_copy(update=changes)

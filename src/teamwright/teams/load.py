@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from teamwright.agents.model import Models
+from teamwright.errors import UsageError
 from teamwright.teams.build import SCRIPTED, Builder, replace_models
 from teamwright.teams.manifest import Loaded, load, resolve_secrets
+from teamwright.teams.manifest.checks import MODEL
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.specs import Source
 
 
-def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
+def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
     """Load files and folders together; raises with every mistake at once."""
-    return load(paths, models_replaced=models_replaced)
+    return load(paths, models_replaced=models_replaced, thorough=thorough)
 
 
 def load_team(
@@ -65,7 +67,11 @@ def team_from(source: Source, models: Models | None = None) -> Team:
 
 
 def anchored(model: str) -> str:
-    """A script named on the command line lies relative to where the user is, not to the manifest."""
+    """A model as it is named on the command line: a script lies relative to where the user is, not to the manifest."""
+    if model == SCRIPTED:
+        raise UsageError(f"The model {model!r} names no file: write  {model}FILE")
+    if model.strip() and not MODEL.fullmatch(model):
+        raise UsageError(f"There is no model {model!r}: write provider:name, local, local:FILE or scripted:FILE.")
     if not model.startswith(SCRIPTED):
         return model
     return SCRIPTED + str(Path(model.removeprefix(SCRIPTED)).resolve())

@@ -75,6 +75,12 @@ class RunPaused(Record, frozen=True):
     waiting_for: tuple[str, ...] = ()
 
 
+class RunInterrupted(Record, frozen=True):
+    """The driver was told to stop: up to here it counts as time with a driver. The run can be resumed."""
+
+    kind: ClassVar = "run.interrupted"
+
+
 class RunIntervened(Record, frozen=True):
     """Something that a person sent was taken, at this point."""
 
@@ -496,8 +502,8 @@ class Custom(Record, frozen=True):
 
 
 Fact = (
-    RunStarted | RunResumed | RunPaused | RunIntervened | RunEnded | ScopeExpired | TimerSet | TimerFired
-    | ScopeWaited | RunNotified
+    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunEnded | RunNotified
+    | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
     | TeamGoalReached | TeamEscalated
@@ -511,6 +517,16 @@ Fact = (
     | WorkspaceWritten | WorkspaceConflicted | WorkspaceKept
     | Custom
 )  # fmt: skip
+
+
+ENGINES_OWN: frozenset[type[Fact]] = frozenset((
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunEnded, RunNotified,
+    ScopeExpired, ScopeWaited, TimerSet, TimerFired,
+    AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed,
+    BudgetOpened, BudgetRefused, BudgetExceeded, PersonAsked, PersonAnswered,
+    WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
+))  # fmt: skip
+"""What only the engine records: a run is rebuilt from it."""
 
 
 class Event(Struct, frozen=True, gc=False):

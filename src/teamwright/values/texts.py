@@ -5,10 +5,23 @@ NOTHING = "–"
 """Where a table has no value."""
 
 
+LONGEST_ERROR = 4000
+"""How much of an error's text is recorded: it stands in the ending of everything that it ends."""
+
+
 def cut(text: str, most: int) -> str:
     """A text that is no longer than so many characters, of which the last is an ellipsis where it was cut."""
     # No blank is trimmed before the ellipsis: a text of blanks would come out shorter than it may be.
     return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+
+
+def error_text(error: BaseException) -> str:
+    """What went wrong and how it is called, whatever the error's own text does."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a text that can't be had is no reason to lose the error
+        text = "it has no text"
+    return cut(f"{type(error).__name__}: {text}", LONGEST_ERROR)
 
 
 def number_text(count: int) -> str:

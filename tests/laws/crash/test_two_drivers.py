@@ -78,8 +78,9 @@ async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_
         slow.server.wait_for(2)
         async with Engine(journal) as engine:
             handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), "again", run_id=RUN_ID)
-            assert (await handle.result()).status == "running"
-        slow.released.set()
+            assert (await engine.result(RUN_ID)).status == "running"
+            slow.released.set()
+            assert (await handle.result()).status == "completed"
         assert first.result().value["status"] == "completed"
         assert slow.server.count == 3
 

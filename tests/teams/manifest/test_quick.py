@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from teamwright.documents.nodes import plain
+from teamwright.documents.reader import MANIFEST, Room, read_file
+from teamwright.documents.report import Report
 from teamwright.errors import ManifestError
-from teamwright.teams.manifest.nodes import plain
 from teamwright.teams.manifest.quick import read_quickly
-from teamwright.teams.manifest.reader import MANIFEST, Room, read_file
-from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.task_file import read_plan
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

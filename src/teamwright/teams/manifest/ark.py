@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
+from teamwright.documents.report import Report
+from teamwright.documents.shape import Shape
 from teamwright.teams.manifest.ark_model import translated_model
 from teamwright.teams.manifest.ark_strategy import translated_options
 from teamwright.teams.manifest.blocks import strategy_of, with_helper
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind, Query, Reference
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.schema import section_value
-from teamwright.teams.manifest.shape import Shape
+from teamwright.teams.manifest.schema import definitions, section_value
 from teamwright.values.specs import TERMINATE
 
 GROUP = "ark.mckinsey.com"
@@ -113,7 +113,7 @@ class _Document:
         if kind == "team":
             declaration = with_helper(declaration, self.declared, self.report)
         self.declared.add(declaration, self.report)
-        Shape(declaration.words, self.report).check(declaration.node, section_value(section))
+        Shape(declaration.words, self.report, definitions()).check(declaration.node, section_value(section))
 
     def _agent(self) -> None:
         self._keep({"prompt": "instructions", "description": "description", "outputSchema": "output_schema"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from teamwright.teams.manifest.nodes import Entry, Fields, Node, Scalar, shown
-from teamwright.teams.manifest.report import Report
+from teamwright.documents.nodes import Entry, Fields, Node, Scalar, shown
+from teamwright.documents.report import Report
 
 PROTOCOLS = {"completions", "embeddings"}
 OWN_ADDRESSES = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Scalar, shown
-from teamwright.teams.manifest.report import Report
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, shown
+from teamwright.documents.report import Report
 
 SELECTOR = {"agent": "agent", "model": "model", "selectorPrompt": "prompt"}
 SELECTOR_TERMINATES = "enableTerminateTool"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from teamwright.documents.nodes import Entry, Fields, Scalar, shown
+from teamwright.documents.report import Report
+from teamwright.documents.shape import Shape
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.manifest.declared import Declaration, Declared
-from teamwright.teams.manifest.nodes import Entry, Fields, Scalar, shown
-from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.schema import AGENT, MODEL, section_value, takes_model
-from teamwright.teams.manifest.shape import Shape
+from teamwright.teams.manifest.schema import AGENT, MODEL, definitions, section_value, takes_model
 from teamwright.values.names import NAME, plain_strategy_name, suggest_name
 from teamwright.values.specs import TeamSpec
 
@@ -60,7 +60,7 @@ def with_helper(team: Declaration, declared: Declared, report: Report) -> Declar
     else:
         name = f"{team.name if NAME.fullmatch(team.name) else suggest_name(team.name)}-{strategy}"
         node = Fields({MODEL: given}, given.node.place)
-        Shape(team.words, report).check(node, section_value("agents"))
+        Shape(team.words, report, definitions()).check(node, section_value("agents"))
         declared.add(Declaration("agent", name, given.place, node, team.folder, team.ark), report)
         rest[AGENT] = Entry(given.key, given.place, Scalar(name, given.node.place))
     return replace(team, node=team.fields.with_value(OPTIONS, Fields(rest, options.place)))

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from teamwright.agents.file_tools import NAMES as FILE_TOOLS
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
+from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
+from teamwright.documents.report import Report
 from teamwright.teams.manifest.declared import Declaration, Declared
-from teamwright.teams.manifest.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
-from teamwright.teams.manifest.report import Report
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.teams.manifest.team_checks import check_reference, check_teams
 from teamwright.values.secrets import is_secret, is_written_out

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from teamwright.documents.nodes import Fields, Node, Place, shown
+from teamwright.documents.report import Report
 from teamwright.errors import a
-from teamwright.teams.manifest.nodes import Fields, Node, Place, shown
-from teamwright.teams.manifest.report import Report
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.specs import TERMINATE, WORKSPACE
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.documents.nodes import Fields, Node, Place, described, plain
+from teamwright.documents.reader import read_file
+from teamwright.documents.report import Report, in_order
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.manifest.ark import is_kubernetes, read_ark
 from teamwright.teams.manifest.checks import ANSWERERS, check, default_model
 from teamwright.teams.manifest.declared import Declaration, Declared, Query
 from teamwright.teams.manifest.native import read_native
-from teamwright.teams.manifest.nodes import Fields, Node, Place, described, plain
-from teamwright.teams.manifest.reader import read_file
-from teamwright.teams.manifest.report import Report, in_order
+from teamwright.teams.manifest.part_checks import check_parts
 from teamwright.teams.manifest.task_file import TASKS, team_of_tasks
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs import Manifest
@@ -34,18 +35,23 @@ class Loaded:
     queries: Mapping[str, Query]
     base: Path
     files: tuple[Path, ...]
+    places: Mapping[str, Place]
+    """Where each agent and each team is declared."""
 
 
-def load(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
+def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
     """Load all files and folders together, or raise `ManifestError` with every problem.
 
     With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
+    A `thorough` look also imports functions and reads scripts.
     """
     report = Report()
     files = _files(paths, report)
-    base = _base(paths)
+    base = base_of(paths)
     declared = _declared(files, report)
     check(declared, report, models_replaced=models_replaced)
+    if thorough:
+        check_parts(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):
         report.problem(
             Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"
@@ -56,7 +62,8 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False) -> Loaded:
         manifest = _built(declared, base, report)
         if manifest is not None:
             found = tuple(file for file, _ in files)
-            return Loaded(manifest, in_order(report.warnings, order), declared.queries, base, found)
+            places = {one.name: one.place for one in (*declared.agents.values(), *declared.teams.values())}
+            return Loaded(manifest, in_order(report.warnings, order), declared.queries, base, found, places)
     raise ManifestError(in_order(report.problems, order))
 
 
@@ -80,7 +87,8 @@ def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, bool]]:
     return list(files.items())
 
 
-def _base(paths: Sequence[Path]) -> Path:
+def base_of(paths: Sequence[Path]) -> Path:
+    """The folder where relative paths of a manifest start, and where its functions lie."""
     if not paths:
         return Path.cwd()
     return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
+from teamwright.documents.report import Report
+from teamwright.documents.shape import Shape
 from teamwright.teams.manifest.blocks import with_options
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
-from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.schema import section_value
-from teamwright.teams.manifest.shape import Shape
+from teamwright.teams.manifest.schema import definitions, section_value
 
 SECTIONS: dict[str, Kind] = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
@@ -39,7 +39,7 @@ def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, 
         if kind == "team" and isinstance(node, Fields):
             declaration = with_options(declaration, declared, report)
         declared.add(declaration, report)
-        Shape(declaration.words, report).check(declaration.node, section_value(section.key))
+        Shape(declaration.words, report, definitions()).check(declaration.node, section_value(section.key))
 
 
 def _expanded(kind: Kind, node: Node) -> Node:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
 
-from teamwright.teams.manifest.reader import MAX_DEPTH, Room, events_of
-from teamwright.teams.manifest.scalars import UNPRINTABLE, resolve
+from teamwright.documents.reader import MAX_DEPTH, Room, events_of
+from teamwright.documents.scalars import UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
     import yaml

@@ -40,16 +40,16 @@ def manifest_schema() -> JsonSchema:
     return schema
 
 
-def definition(name: str) -> Mapping[str, JsonValue]:
-    """The schema of one kind of value, such as `AgentSpec`."""
-    return part(_schema(), "$defs", name)
+def definitions() -> Mapping[str, JsonValue]:
+    """The schemas of the kinds of values, such as `AgentSpec`."""
+    return part(_schema(), "$defs")
 
 
 def section_value(section: str) -> Mapping[str, JsonValue]:
     """The schema of what stands under each name of a section; of strategy blocks it only knows the names."""
     if section != "teams":
         return part(_schema(), "properties", section, "additionalProperties")
-    team = definition("TeamSpec")
+    team = part(definitions(), "TeamSpec")
     return {**team, "properties": {**{name: {} for name in strategy_names()}, **part(team, "properties")}}
 
 

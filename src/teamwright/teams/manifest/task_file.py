@@ -10,6 +10,10 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, plain, shown
+from teamwright.documents.reader import Room, read_file, text_of
+from teamwright.documents.report import Report, in_order
+from teamwright.documents.shape import Shape
 from teamwright.errors import ManifestError
 from teamwright.planning.graph import Fault
 from teamwright.planning.planner import plan_faults
@@ -18,11 +22,7 @@ from teamwright.strategies.single import Single
 from teamwright.strategies.star_team import StarTeam
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.native import SECTIONS
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, plain, shown
 from teamwright.teams.manifest.quick import read_quickly
-from teamwright.teams.manifest.reader import Room, read_file, text_of
-from teamwright.teams.manifest.report import Report, in_order
-from teamwright.teams.manifest.shape import Shape
 from teamwright.values.bulk import collection_paused
 from teamwright.values.names import suggest_name
 from teamwright.values.plan import Plan, Step

@@ -15,15 +15,15 @@ from typing import cast, get_args
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
+from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
+from teamwright.documents.report import COMPARISONS, Report
+from teamwright.documents.shape import Shape
 from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
-from teamwright.teams.manifest.nodes import Fields, Place, Scalar, place_at, plain, shown
-from teamwright.teams.manifest.report import COMPARISONS, Report
-from teamwright.teams.manifest.shape import Shape
 from teamwright.values.specs import TERMINATE, Share
 from teamwright.values.turns import Reply, Turn
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.scalars import TAG, UNPRINTABLE, resolve
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
+from teamwright.documents.report import Report
+from teamwright.documents.scalars import TAG, UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
     import yaml
@@ -27,11 +27,15 @@ COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
 class Room(NamedTuple):
-    """How large a file may be, and what it may amount to once its aliases are written out: by default a manifest's."""
+    """How large a file may be, and what it may amount to once its aliases are written out: by default a manifest's.
+
+    With `escapes` its texts may hold control characters, written as such.
+    """
 
     size: int = MAX_BYTES
     nodes: int = MAX_NODES
     characters: int = MAX_CHARACTERS
+    escapes: bool = False
 
 
 MANIFEST = Room()
@@ -41,7 +45,7 @@ class _Unreadable(Exception):
     """The rest of the file can't be read; the problem is already noted."""
 
 
-def read_file(path: Path, report: Report, room: Room = MANIFEST) -> list[Node]:
+def read_file(path: Path, report: Report, room: Room = MANIFEST, *, may_be_empty: bool = False) -> list[Node]:
     """The documents of one file; empty ones are left out."""
     file = Place(str(path))
     text = text_of(path, report, room)
@@ -50,7 +54,7 @@ def read_file(path: Path, report: Report, room: Room = MANIFEST) -> list[Node]:
         return []
     before = len(report.problems)
     documents = _documents(text, file, report, room)
-    if not documents and len(report.problems) == before:
+    if not documents and not may_be_empty and len(report.problems) == before:
         report.problem(file, "The file is empty: it declares nothing", "a manifest has agents and teams")
     return documents
 
@@ -60,7 +64,7 @@ def text_of(path: Path, report: Report, room: Room) -> str | None:
     file = Place(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            report.problem(file, "This is not a regular file", "give a YAML file or a folder of them")
+            report.problem(file, "This is not a regular file", "give a YAML file")
             return None
         with path.open("rb") as stream:
             data = stream.read(room.size + 1)
@@ -72,7 +76,7 @@ def text_of(path: Path, report: Report, room: Room) -> str | None:
         report.problem(file, f"The file can't be read: {reason}")
         return None
     if len(data) > room.size:
-        report.problem(file, f"The file is larger than {room.size >> 20} MiB", "split it and give the folder")
+        report.problem(file, f"The file is larger than {room.size >> 20} MiB", "split it")
         return None
     return _decoded(data, file, report)
 
@@ -207,7 +211,7 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent, place: Place) -> None:
         text = str(event.value)
-        if found := UNPRINTABLE.search(text):
+        if not self.room.escapes and (found := UNPRINTABLE.search(text)):
             self.report.problem(place, f"The text contains the control character U+{ord(found[0]):04X}", "remove it")
             text = UNPRINTABLE.sub("", text)
         plainly = bool(event.implicit[0])

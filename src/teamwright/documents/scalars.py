@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from teamwright.teams.manifest.nodes import shown
+from teamwright.documents.nodes import shown
 
 TAG = "tag:yaml.org,2002:"
 UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")

@@ -1,6 +1,6 @@
 """Checks data against a JSON Schema and says in words, at the place, what does not fit.
 
-It knows the part of JSON Schema that the manifest's own schema uses; whatever else is in a schema it lets pass.
+It knows the part of JSON Schema that our own schemas use; whatever else is in a schema it lets pass.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.teams.manifest.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.teams.manifest.report import Report
-from teamwright.teams.manifest.schema import definition
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
+from teamwright.documents.report import Report
 
 Schema = Mapping[str, JsonValue]
 WORDS = {
@@ -40,12 +39,12 @@ LEADING_ZEROS = re.compile(r"0+([0-9]+)")
 class Shape:
     """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'".
 
-    `definitions` are what the schema refers to; without them, those of the manifest's own schema.
+    `definitions` are what the schema refers to.
     """
 
     owner: str
     report: Report
-    definitions: Schema | None = None
+    definitions: Schema
 
     def check(self, node: Node, schema: Schema, label: str = "") -> None:
         """Note all that does not fit."""
@@ -121,8 +120,7 @@ class Shape:
 
     def _followed(self, schema: Schema) -> Schema:
         while "$ref" in schema:
-            name = str(schema["$ref"]).removeprefix("#/$defs/")
-            schema = definition(name) if self.definitions is None else cast("Schema", self.definitions[name])
+            schema = cast("Schema", self.definitions[str(schema["$ref"]).removeprefix("#/$defs/")])
         return schema
 
     def _note(self, place: Place, message: str, suggestion: str = "") -> None:

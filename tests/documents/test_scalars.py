@@ -2,7 +2,7 @@
 
 import pytest
 
-from teamwright.teams.manifest.scalars import TAG, resolve
+from teamwright.documents.scalars import TAG, resolve
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from teamwright.documents.nodes import Place
 from teamwright.errors import Problem, nearest
-from teamwright.teams.manifest.nodes import Place
 
 COMPARISONS = 20_000
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from pydantic import JsonValue
 
-from teamwright.teams.manifest import reader
-from teamwright.teams.manifest.nodes import Fields, plain
-from teamwright.teams.manifest.reader import MAX_BYTES, read_file
-from teamwright.teams.manifest.report import Report
+from teamwright.documents import reader
+from teamwright.documents.nodes import Fields, plain
+from teamwright.documents.reader import MAX_BYTES, read_file
+from teamwright.documents.report import Report
 
 
 def read(folder: Path, text: str | bytes) -> tuple[list[JsonValue], list[str]]:

@@ -1,0 +1,46 @@
+"""Whoever stops the program while it loads is shown no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = "import sys; sys.path.insert(0, {folder!r}); from teamwright.cli.entry import main; sys.exit(main())"
+
+
+def load(folder: Path, stops: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    """Load the program where importing Typer does what `stops` says."""
+    (folder / "typer.py").write_text(stops)
+    program = before + PROGRAM.format(folder=str(folder))
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_while_the_program_loads_is_exit_code_130_without_a_word(tmp_path: Path) -> None:
+    done = load(tmp_path, "import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_caller_who_ignores_ctrl_c_is_heeded(tmp_path: Path) -> None:
+    ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    done = load(tmp_path, "import signal\nsignal.raise_signal(signal.SIGINT)\nraise SystemExit(7)\n", ignoring)
+    assert done.returncode == 7
+
+
+def test_the_program_begins_at_its_entry() -> None:
+    import tomllib
+
+    declared = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["project"]["scripts"] == {"teamwright": "teamwright.cli.entry:main"}
+    done = subprocess.run(
+        [sys.executable, "-m", "teamwright.cli.entry", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    assert done.stdout.startswith("teamwright ")

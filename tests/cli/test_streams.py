@@ -1,0 +1,88 @@
+"""Real processes whose stdin, stdout or stderr is full or closed: no traceback, and no run is lost over it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, write_team
+from tests.cli.test_processes import PROGRAM
+from tests.cli.test_run import ANSWER
+
+pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+
+
+def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the program with its streams as a shell sets them up."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_answer_that_can_not_be_written_is_told_and_the_run_is_kept(
+    call: Call, team: Path, redirection: str, reason: str, options: tuple[str, ...]
+) -> None:
+    done = in_shell(redirection, "run", team, "Go", "--run-id", "one", "--quiet", *options)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"teamwright: The result can't be written to stdout: {reason}. The run is kept: teamwright runs show one\n"
+    )
+    assert call("runs", "list", "--json").json[0]["status"] == "completed"
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "<&-", "2>&- <&-"])
+def test_progress_that_can_not_be_shown_stops_no_run(team: Path, redirection: str) -> None:
+    done = in_shell(redirection, "run", team, "Go")
+    assert (done.returncode, done.stdout) == (0, ANSWER)
+
+
+def test_a_closed_stdin_holds_no_task(team: Path) -> None:
+    done = in_shell("<&-", "run", team, "-")
+    assert done.returncode == 2
+    assert "There is no task" in done.stderr
+
+
+def test_events_that_can_not_be_written_interrupt_the_run(team: Path) -> None:
+    done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
+    assert done.returncode == 130
+    assert done.stderr.splitlines() == [
+        "teamwright: The result can't be written to stdout: No space left on device.",
+        "interrupted — resume with: teamwright runs resume one",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("schema",), ("runs", "list", "--json")])
+def test_any_result_that_can_not_be_written_is_one_line(arguments: tuple[str, ...]) -> None:
+    done = in_shell(">/dev/full", *arguments)
+    assert done.returncode == 1
+    assert done.stderr == "teamwright: The result can't be written to stdout: No space left on device.\n"
+
+
+def test_a_file_that_can_not_be_written_loses_neither_run_nor_answer(call: Call, team: Path) -> None:
+    done = call("run", team, "Go", "--run-id", "one", "--out", "/dev/full")
+    assert done.code == 1
+    assert "teamwright runs show one" in done.err
+    done = call("run", team, "Go", "--record", "/dev/full")
+    assert (done.code, done.out) == (1, ANSWER)
+    assert "'/dev/full' can't be written: No space left" in done.err
+
+
+def test_what_a_function_prints_is_no_result(tmp_path: Path) -> None:
+    team = write_team(tmp_path / "loud", "agents: {loud: {function: 'printing:say'}}")
+    (team / "printing.py").write_text(
+        "import sys\nprint('imported')\ndef say(task: str) -> str:\n    print('called')\n    return task\n"
+    )
+    done = in_shell("", "run", team, "Go", "--json")
+    assert json.loads(done.stdout)["output"] == "Go"
+    assert {"imported", "called"} <= set(done.stderr.splitlines())
+    done = in_shell("", "run", team, "Go", "--events", "--run-id", "one")
+    assert json.loads(done.stdout.splitlines()[-1])["kind"] == "run.ended"
+    assert json.loads(in_shell("", "validate", team, "--json").stdout)["valid"]
+    assert json.loads(in_shell("", "show", team, "--json").stdout)["team"] == "loud"
+    assert in_shell("", "runs", "fork", "one", "--task", "Again").stdout == "Again\n"
