@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from teamwright.budget.money import Rate
@@ -194,7 +195,7 @@ class Clock(Protocol):
         ...
 
 
-class Effect(NamedTuple):
+class Effect(Struct, frozen=True):
     """One call to the world, described so that it can be recorded, paid for, retried and recognised.
 
     `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. A call
@@ -218,7 +219,7 @@ class Effect(NamedTuple):
     note: int = 0
 
 
-class Attempt(NamedTuple):
+class Attempt(Struct, frozen=True):
     """What the engine hands to a call.
 
     `used(mark)` counts the recorded outcomes of this member's calls that carry the mark. `delta` shows a piece of the
@@ -239,7 +240,7 @@ class Attempt(NamedTuple):
         return digest(self.run_id, self.key)
 
 
-class Returned(NamedTuple):
+class Returned(Struct, frozen=True):
     """What came back from a call: a JSON value, and what it cost."""
 
     value: JsonValue

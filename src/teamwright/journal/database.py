@@ -5,6 +5,7 @@ It never writes to a file that is not a journal.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Sequence
@@ -92,8 +93,10 @@ class Database:
         Whoever may write is the only one who may append to it, and SQLite passes over what it did not write itself.
         """
         self.wait_for_others(False)
-        with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab") as log:
-            log.write(bytes(max(0, _LOG_BYTES - log.tell())))
+        with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab", 0) as log:
+            if log.tell() < _LOG_BYTES:
+                log.write(bytes(_LOG_BYTES - log.tell()))
+                os.fsync(log.fileno())
 
     def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs in one transaction, then shorten the file; returns by how many bytes."""

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection
 
 from teamwright.journal.reading import read_places
-from teamwright.journal.rows import NUMBERS, join, references, split
+from teamwright.journal.rows import NUMBERS, hold, references, split, together
 from teamwright.values.events import Body
 
 
@@ -20,7 +20,9 @@ def delete_runs(pen: sqlite3.Cursor, run_ids: Collection[str]) -> None:
             texts |= {body: _bodies_at(pen, bodies[body])[body]}
             pen.execute("REPLACE INTO bodies VALUES (?, ?)", (bytes.fromhex(body), position))
             del bodies[body]
-        pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (join(texts.items()), position))
+        pen.execute(
+            "UPDATE events SET bodies = ? WHERE position = ?", (together(hold(*one) for one in texts.items()), position)
+        )
     pen.executemany("DELETE FROM bodies WHERE hash = ?", [(bytes.fromhex(body),) for body in bodies])
     for place in places:
         pen.execute("DELETE FROM events WHERE position >= ? AND position < ?", (place * NUMBERS, (place + 1) * NUMBERS))

@@ -10,7 +10,7 @@ from itertools import chain
 from teamwright.journal.database import Column, Insert
 from teamwright.journal.protocol import Batch
 from teamwright.journal.reading import read_events, read_places
-from teamwright.journal.rows import NUMBERS, join, split, spread, to_row
+from teamwright.journal.rows import NUMBERS, hold, split, to_row, together
 from teamwright.journal.summaries import COLUMNS, TURNS, Standing
 from teamwright.values.events import Body, Event
 
@@ -49,13 +49,18 @@ class Kept:
         return columns
 
     def _new(self, batch: Batch) -> list[str]:
-        """The bodies that are new, as the rows of the batch take them along."""
+        """The bodies that are new: each event takes one along, and the last one all that are left."""
         events, known = batch.events, self._bodies
-        new = [one for one in batch.bodies.items() if one[0] not in known]
-        for index, (body, _) in enumerate(new):
-            event = events[index] if index < len(events) else events[-1]
-            known[body] = self._start + event.number
-        return spread(new, len(events))
+        held: list[str] = []
+        for body, text in batch.bodies.items():
+            if body not in known:
+                event = events[len(held)] if len(held) < len(events) else events[-1]
+                known[body] = self._start + event.number
+                held.append(hold(body, text))
+        if len(held) > len(events):
+            last = len(events) - 1
+            held[last:] = [together(held[last:])]
+        return held
 
     def is_due(self, events: Sequence[Event]) -> bool:
         """Whether the run's row is to be written with these: when its status changes, and else only now and then."""
@@ -84,5 +89,5 @@ def _drop_doubles(pen: sqlite3.Cursor, bodies: Sequence[tuple[bytes, int]]) -> N
             doubles[position].append(one.hex())
     for position, gone in doubles.items():
         (texts,) = pen.execute("SELECT bodies FROM events WHERE position = ?", (position,)).fetchone()
-        left = [(body, text) for body, text in split(texts) if body not in gone]
-        pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (join(left) if left else None, position))
+        left = [hold(body, text) for body, text in split(texts) if body not in gone]
+        pen.execute("UPDATE events SET bodies = ? WHERE position = ?", (together(left) if left else None, position))

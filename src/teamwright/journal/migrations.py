@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.rows import join, references
+from teamwright.journal.rows import hold, references, together
 
 Execute = Callable[..., Any]
 """Runs a statement with its parameters, and returns the rows that come of it."""
@@ -51,13 +51,13 @@ def put_bodies_beside_events(execute: Execute) -> None:
     execute("ALTER TABLE bodies RENAME TO texts")
     execute("CREATE TABLE bodies (hash BLOB PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID")
     for position, hashes in groupby(places, key=places.__getitem__):
-        found: list[tuple[str, str]] = []
+        found: list[str] = []
         for one in hashes:
             for (text,) in execute("SELECT text FROM texts WHERE hash = ?", (bytes.fromhex(one),)):
-                found.append((one, text))
+                found.append(hold(one, text))
                 execute("INSERT INTO bodies VALUES (?, ?)", (bytes.fromhex(one), position))
         if found:
-            execute("UPDATE events SET bodies = ? WHERE position = ?", (join(found), position))
+            execute("UPDATE events SET bodies = ? WHERE position = ?", (together(found), position))
     execute("DROP TABLE texts")
 
 

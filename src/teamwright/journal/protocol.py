@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from teamwright.values.events import Body, Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 
 
-class Batch(NamedTuple):
+class Batch(Struct, frozen=True):
     """What one commit adds: one or more events of a run in order, and new bodies they refer to.
 
     A body is JSON text by its content hash. `alone` says that its run has nothing else to do until this is durable.

@@ -70,17 +70,14 @@ def to_text(fact: Fact) -> str:
     return _encode(fact).decode()
 
 
-def join(bodies: Iterable[tuple[Body, str]]) -> str:
-    """Bodies as one row holds them, each behind its hash."""
-    return _RECORD.join([body + text for body, text in bodies])
+def hold(body: Body, text: str) -> str:
+    """A body as a row holds it, behind its hash."""
+    return body + text
 
 
-def spread(bodies: Iterable[tuple[Body, str]], rows: int) -> list[str]:
-    """Bodies as so many rows hold them: one each as far as they go, and the last row all that are left."""
-    held = [body + text for body, text in bodies]
-    if len(held) > rows:
-        held[rows - 1 :] = [_RECORD.join(held[rows - 1 :])]
-    return held
+def together(held: Iterable[str]) -> str:
+    """Several bodies in one row."""
+    return _RECORD.join(held)
 
 
 def split(bodies: str) -> list[tuple[Body, str]]:

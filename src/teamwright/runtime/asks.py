@@ -114,12 +114,12 @@ class Ask:
         return child, seconds
 
     def _asked(self, child: RunContext, seconds: float | None) -> AgentAsked:
-        turn = self.turn
+        turn, recorder = self.turn, self._context.run.recorder
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
             turn=turn.number,
-            task=self._context.run.recorder.keep(turn.task),
+            task=recorder.texts.get(turn.task) or recorder.keep(turn.task),
             length=len(turn.history),
             digest=turn.digest,
             purpose=turn.purpose,

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import structs
 
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
@@ -186,7 +187,7 @@ class Calls:
         context, run = self._context, self._context.run
         value = run.redactor.value(returned.value)
         if value is not returned.value:
-            returned = returned._replace(value=value)
+            returned = structs.replace(returned, value=value)
         body = run.recorder.keep(returned.value)
         if not (self._announced and returned.usage is NOTHING):
             fact = AgentReturned(

@@ -282,6 +282,8 @@ class RunContext:
         spending = self.spending
         if self.path != self.agent_scope or not spending.calls:
             return None
+        if spending.calls == 1 and self.usage is NOTHING and not (spending.tokens or spending.usd or spending.marks):
+            return ONE_CALL
         charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
         money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
         if charged is None and money is None and spending.calls == 1 and not spending.marks:

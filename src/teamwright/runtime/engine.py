@@ -134,7 +134,7 @@ class Engine:
         if identity in self._live:
             return Handle(self, identity)
         run = Run(identity, require_team(team), self.journal, self.bus, self._wall, self._limiters)
-        return self._launch(run, Beginning(task, self._seed(), history, origin, limits))
+        return self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""

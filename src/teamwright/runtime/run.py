@@ -59,6 +59,8 @@ class Beginning:
     history: Sequence[Message] = ()
     origin: Origin | None = None
     limits: Limits | None = None
+    named: bool = True
+    """Whether others may know the run's id already, and have sent it something."""
 
 
 class Run:
@@ -107,7 +109,8 @@ class Run:
     async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
         """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
         with self._lock:
-            letters = await self._journal.letters(self.run_id)
+            known = beginning is None or beginning.named
+            letters = await self._journal.letters(self.run_id) if known else []
             task, history = self._begin(beginning) if beginning else self._resume()
             state = self._state
             if state.limits is not None:
