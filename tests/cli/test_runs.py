@@ -146,6 +146,16 @@ def test_a_failure_is_retried_in_a_fork_without_asking_the_others_again(call: Ca
     assert call("runs", "fork", "one", "--at", 300).code == 2
 
 
+def test_a_fork_with_a_model_that_can_not_be_used_starts_nothing(
+    call: Call, team: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    call("run", team, "Explain", "--run-id", "one")
+    done = call("runs", "fork", "one", "--model", "openai:gpt-5", "--run-id", "two")
+    assert (done.code, "set OPENAI_API_KEY" in done.err) == (2, True)
+    assert call("runs", "show", "two").code == 2
+
+
 def test_a_budget_stop_goes_on_in_a_fork_with_a_larger_budget(call: Call, tmp_path: Path, team: Path) -> None:
     small = (team / "team.yaml").read_text().replace("members", "limits: {calls: 1}, members")
     (team / "team.yaml").write_text(small)

@@ -11,6 +11,7 @@ from teamwright.cli.importing import let_import_of
 from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
 from teamwright.teams.load import source_under, source_with, team_from
+from teamwright.teams.readiness import check_ready
 from teamwright.values.specs import Source
 
 if TYPE_CHECKING:
@@ -37,13 +38,16 @@ class Fork:
         found = await find_run(engine.journal, self.run_id)
         history = await engine.history(found.id)
         let_import_of(history)
+        team = self._team(engine, history)
+        if team is not None:
+            await check_ready(team, engine.models)
         handle = await engine.start_fork(
             found.id,
             at=self.at,
             retry=self.retry,
             task=self.task,
             new_id=self.new_id,
-            team=self._team(engine, history),
+            team=team,
             limits=self.limits,
         )
         if not shown.quiet:

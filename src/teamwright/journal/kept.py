@@ -15,6 +15,7 @@ from teamwright.journal.summaries import COLUMNS, TURNS, Standing
 from teamwright.values.events import Body, Event
 
 _UNSAVED = 250
+"""After how many events a run's row is written, at the latest: those since are read to see how it stands."""
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
 _SET_RUN = f"UPDATE runs SET ({COLUMNS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
 _note_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
