@@ -141,21 +141,6 @@ async def test_any_json_is_an_answer(returned: object, text: str | None, data: o
         assert result.data == data
 
 
-@pytest.mark.parametrize("returned", [object(), {"a": object()}, lambda: 1])
-async def test_what_is_no_json_is_a_failure_that_says_so(returned: object) -> None:
-    async def alone(task: str) -> object:
-        return returned
-
-    async def with_context(turn: Turn, ctx: Context) -> object:
-        return returned
-
-    for function in (alone, with_context):
-        result, _ = await run(FunctionAgent("a", function))
-        kind, message = failure_of(result)
-        assert kind == "error"
-        assert "neither text nor JSON" in message
-
-
 def nested(depth: int) -> object:
     value: object = "deep"
     for _ in range(depth):
@@ -166,13 +151,14 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
+        (object(), "object"), ({"a": object()}, "object"), (lambda: 1, "function"),
         (math.nan, "not JSON compliant"), ({"score": math.inf}, "not JSON compliant"),
         (nested(250), "recursion limit"), ([10**5000], "4300 digits"),
         (Reply.of("a", "x", data={"score": math.nan}), "not JSON compliant"),
         (Reply.of("a", "x", data=nested(250)), "recursion limit"),
     ],
 )  # fmt: skip
-async def test_what_can_not_be_read_back_is_refused_when_it_is_returned(returned: object, why: str) -> None:
+async def test_what_is_no_json_or_can_not_be_read_back_is_refused(returned: object, why: str) -> None:
     async def alone(task: str) -> object:
         return returned
 

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel
 
+from teamwright import FunctionAgent, ScriptedAgent, Team
 from teamwright.agents.schema import as_schema, check, check_input, with_welcome_data
+from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
+from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Reply
 
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
@@ -38,6 +42,24 @@ def test_input_is_read_as_json_and_checked() -> None:  # P-01
 def test_a_schema_that_is_none_is_refused_when_it_is_declared() -> None:
     with pytest.raises(UsageError, match="The schema of the input of 'a' is not a valid JSON Schema"):
         as_schema({"type": "objekt"}, "the input of 'a'")
+
+
+NONE: JsonSchema = {"type": "objekt"}
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: FunctionAgent("a", print, input_schema=NONE),
+        lambda: FunctionAgent("a", print, output_schema=NONE),
+        lambda: ScriptedAgent("a", [Rule(reply="x")], output_schema=NONE),
+        lambda: Team("a", members=[FunctionAgent("b", print)], output_schema=NONE),
+    ],
+    ids=["input", "output", "script", "team"],
+)
+def test_whoever_declares_no_schema_is_told_before_anybody_is_paid(declare: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="is not a valid JSON Schema"):
+        declare()
 
 
 def test_a_model_class_gives_its_schema() -> None:

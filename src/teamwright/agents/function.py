@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json, to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check_input, with_data, with_welcome_data
+from teamwright.agents.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.threads import in_process, in_thread
 from teamwright.errors import AgentError, MemberFailed, UsageError
@@ -72,7 +72,8 @@ class FunctionAgent:
             raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
         self._function, self._retry, self._timeout = function, retry or USUAL, timeout
         self._isolate: Literal["thread", "process"] = isolate
-        self._input_schema, self._output_schema = input_schema, output_schema
+        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
         )

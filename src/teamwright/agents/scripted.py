@@ -21,7 +21,7 @@ from pydantic_core import to_json
 
 from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
-from teamwright.agents.schema import check_input, with_data, with_welcome_data
+from teamwright.agents.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.agents.script_file import read_script, script_text
 from teamwright.agents.standing import check_standing, fallback_spec
 from teamwright.agents.tools import Toolbox, ToolLike, Tools, final_response
@@ -176,7 +176,9 @@ class ScriptedAgent:
         check_standing(name, optional=optional, critical=critical)
         self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve, name), max_tokens, timeout
         self._retry = retry or USUAL
-        self._input_schema, self._output_schema, self._source = input_schema, output_schema, source
+        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
+        self._source = source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"
         self._under_way: Counter[tuple[str, str]] = Counter()

@@ -8,7 +8,7 @@ from typing import Literal, cast
 from pydantic import JsonValue
 
 from teamwright.agents.protocol import Agent, Context
-from teamwright.agents.schema import with_data, with_welcome_data
+from teamwright.agents.schema import as_schema, with_data, with_welcome_data
 from teamwright.agents.standing import check_standing
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.handoffs import run_handing_over
@@ -59,7 +59,8 @@ class Team:
         self.name = check_name("team", name)
         self.members, self.helpers = tuple(members), tuple(helpers)
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
-        self.description, self.limits, self.output_schema = description, limits, output_schema
+        self.description, self.limits = description, limits
+        self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
         self.recovery, self.optional, self.critical = recovery, optional, critical
         self.approve, self.notify = approve, notify
         self.degradation: Degradation = degradation
