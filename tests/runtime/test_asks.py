@@ -12,6 +12,7 @@ from teamwright.errors import DuplicateKey
 from teamwright.journal.rows import to_text
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, RunEnded
+from teamwright.values.texts import LONGEST_ERROR
 from tests.runtime.teams import Counting, Written, says
 
 
@@ -69,6 +70,28 @@ async def test_an_error_without_a_text_or_with_a_huge_one_is_still_an_ending() -
         events = await engine.journal.read("r")
     assert result.output == "fine"
     assert sum(len(to_text(event.fact)) for event in events) < 50_000  # law 10
+
+
+@pytest.mark.parametrize("wants_context", [True, False])
+async def test_a_secret_at_the_end_of_a_long_error_is_not_half_recorded(
+    wants_context: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "correct-horse-battery-staple"
+    monkeypatch.setenv("MY_API_KEY", secret)
+    text = "x" * (LONGEST_ERROR - 30) + secret
+
+    async def call(turn: Turn) -> str:
+        raise ValueError(text)
+
+    async def agent(turn: Turn, ctx: Context) -> str:
+        raise ValueError(text)
+
+    async with Engine("memory") as engine:
+        bad = FunctionAgent("a", agent if wants_context else call)
+        await engine.run(Team("t", members=[bad]), "go", run_id="r")
+        events = await engine.journal.read("r")
+    assert "xxx" in str(events)
+    assert "correct" not in str(events)
 
 
 async def test_a_key_is_taken_however_it_is_written() -> None:

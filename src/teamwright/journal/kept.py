@@ -17,7 +17,8 @@ from teamwright.values.events import Body, Event
 _UNSAVED = 250
 """After how many events a run's row is written, at the latest: those since are read to see how it stands."""
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
-_SET_RUN = f"UPDATE runs SET ({COLUMNS}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE place = ?"
+_STANDING = ", ".join(COLUMNS)
+_SET_RUN = f"UPDATE runs SET ({_STANDING}) = ({', '.join('?' * len(COLUMNS))}) WHERE place = ?"
 _note_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
 
 
@@ -28,7 +29,7 @@ class Kept:
 
     def __init__(self, pen: sqlite3.Cursor, run_id: str) -> None:
         """Take the run up as the database has it, or add it, within the caller's transaction."""
-        found = pen.execute(f"SELECT place, {COLUMNS} FROM runs WHERE id = ?", (run_id,)).fetchone()
+        found = pen.execute(f"SELECT place, {_STANDING} FROM runs WHERE id = ?", (run_id,)).fetchone()
         self._events: list[Event] = []
         self._bodies: dict[Body, int] = {}
         if found is None:

@@ -1,16 +1,17 @@
-"""The database's layout as a list of steps. A step that was released is never edited: the next one mends it.
+"""The database's layout as a list of steps. A step that was released is never edited: the next one mends it. So a step
+uses nothing of the project, which changes.
 
 `PRAGMA user_version` counts the steps that a database has had.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.rows import hold, references, together
 
 Execute = Callable[..., Any]
 """Runs a statement with its parameters, and returns the rows that come of it."""
@@ -45,7 +46,7 @@ def put_bodies_beside_events(execute: Execute) -> None:
     """
     places: dict[str, int] = {}
     for position, data in execute("SELECT position, data FROM events ORDER BY position"):
-        for one in references(data):
+        for one in re.findall(r"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])", data):
             places.setdefault(one, position)
     execute("ALTER TABLE events ADD COLUMN bodies TEXT")
     execute("ALTER TABLE bodies RENAME TO texts")
@@ -54,10 +55,10 @@ def put_bodies_beside_events(execute: Execute) -> None:
         found: list[str] = []
         for one in hashes:
             for (text,) in execute("SELECT text FROM texts WHERE hash = ?", (bytes.fromhex(one),)):
-                found.append(hold(one, text))
+                found.append(one + text)
                 execute("INSERT INTO bodies VALUES (?, ?)", (bytes.fromhex(one), position))
         if found:
-            execute("UPDATE events SET bodies = ? WHERE position = ?", (together(found), position))
+            execute("UPDATE events SET bodies = ? WHERE position = ?", ("\x1e".join(found), position))
     execute("DROP TABLE texts")
 
 

@@ -119,7 +119,7 @@ class SqliteJournal:
 
     async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
-            rows = reader.execute(f"SELECT id, place, {COLUMNS} FROM runs {which}", (parameter,)).fetchall()
+            rows = reader.execute(f"SELECT id, place, {', '.join(COLUMNS)} FROM runs {which}", (parameter,)).fetchall()
             return [self._summary(reader, run_id, place, Standing(*rest)) for run_id, place, *rest in rows]
 
         return await self._look(work)
@@ -257,9 +257,8 @@ class SqliteJournal:
 
     def _add(self, batch: Batch) -> bool:
         """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
-        events = batch.events
-        kept = self._kept.get(events[0].run_id)
-        if kept is None or len(events) > AT_ONCE or kept.is_due(events):
+        kept = self._kept.get(batch.run_id)
+        if kept is None or len(batch.events) > AT_ONCE or kept.is_due(batch.events):
             return False
         try:
             _add_events(self._database.pen, kept.take(batch))

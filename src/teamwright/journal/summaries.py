@@ -93,10 +93,7 @@ class Standing:
 
     def columns(self) -> tuple[str | float | None, ...]:
         """What to keep, in the order of the fields."""
-        return (
-            self.number, self.team, self.started, self.status, self.stop_reason, self.tokens, self.usd, self.seconds,
-            self.since, self.last,
-        )  # fmt: skip
+        return tuple(getattr(self, name) for name in COLUMNS)
 
     def summary(self, run_id: str, *, driven: bool) -> RunSummary:
         """The run as a line in a list; without an ending it is running or interrupted, which only its lock tells."""
@@ -112,5 +109,5 @@ class Standing:
         )
 
 
-COLUMNS = ", ".join(field.name for field in fields(Standing))
-"""How a database names them."""
+COLUMNS = tuple(field.name for field in fields(Standing))
+"""The fields, as a database has them."""

@@ -54,7 +54,7 @@ class Writer:
             began = perf_counter()
             results = self._commit_here(batch)
             if results is not None:
-                self._usual += REMEMBERED * (perf_counter() - began - self._usual)
+                self._learn(perf_counter() - began)
                 done(results[0])
                 return
         self._put(_Waiting(batch, done))
@@ -62,6 +62,9 @@ class Writer:
     def _put(self, item: _Waiting | Work | None) -> None:
         self._given += 1
         self._queue.put(item)
+
+    def _learn(self, seconds: float) -> None:
+        self._usual += REMEMBERED * (seconds - self._usual)
 
     def do(self, work: Work) -> None:
         """Queue something else for the thread to do, which must not fail."""
@@ -121,7 +124,7 @@ class Writer:
         try:
             results = self._commit_group([batch for batch, _ in group])
             if len(group) == 1 and group[0].batch.alone:
-                self._usual += REMEMBERED * (perf_counter() - began - self._usual)
+                self._learn(perf_counter() - began)
         except BaseException as error:  # noqa: BLE001 - every driver must hear of it, and the next group have its turn
             results = [error] * len(group)
         self._tell(self._report, group, results)

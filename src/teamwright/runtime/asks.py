@@ -114,12 +114,12 @@ class Ask:
         return child, seconds
 
     def _asked(self, child: RunContext, seconds: float | None) -> AgentAsked:
-        turn, recorder = self.turn, self._context.run.recorder
+        turn = self.turn
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
             turn=turn.number,
-            task=recorder.texts.get(turn.task) or recorder.keep(turn.task),
+            task=self._context.run.recorder.keep(turn.task),
             length=len(turn.history),
             digest=turn.digest,
             purpose=turn.purpose,
@@ -222,16 +222,16 @@ class Ask:
     def _failure(self, child: RunContext, error: BaseException | None) -> Failure:
         partial = error.messages if isinstance(error, MemberFailed) else None
         said = self._as_said_by_member(child.said if partial is None else cast("tuple[Message, ...]", partial))
-        redact = child.run.redactor.text
         match error:
             case None:
                 kind, message = "cancelled", "stopped by others"
             case LimitReached():
                 kind, message = "budget", str(error)
             case AgentError():
-                kind, message = error.kind, redact(cut(str(error), LONGEST_ERROR))
+                kind, message = error.kind, str(error)
             case _:
-                kind, message = "crash", redact(error_text(error))
+                kind, message = "crash", error_text(error)
+        message = cut(child.run.redactor.text(message), LONGEST_ERROR)
         data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
         data = None if data is None else child.run.redactor.value(data, child.run.recorder.texts)
         return Failure(member=self._member.name, error=kind, message=message, messages=said, data=data)

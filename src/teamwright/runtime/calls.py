@@ -238,7 +238,7 @@ class Calls:
             self._place,
             AgentCallFailed(
                 error=error.kind,
-                message=run.redactor.text(cut(str(error), LONGEST_ERROR)),
+                message=self._text_of(error),
                 attempt=self._number,
                 retry_in=wait,
                 charged=error.unknown_cost,
@@ -256,8 +256,11 @@ class Calls:
         return teams.retry or own if own is USUAL and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:
-        text = self._context.run.redactor.text(str(error))
+        text = self._text_of(error)
         return error if text == str(error) else recorded_error(error.kind, text)
+
+    def _text_of(self, error: AgentError) -> str:
+        return cut(self._context.run.redactor.text(str(error)), LONGEST_ERROR)
 
     @property
     def _timeout(self) -> float | None:

@@ -339,8 +339,8 @@ class Engine:
         """A run is no longer driven here."""
         self._live.pop(run_id, None)
 
-    async def set_down(self, run_id: str) -> RunResult:
-        """Wait until nobody drives a run any more; returns how it stands then."""
+    async def until_nobody_drives(self, run_id: str) -> RunResult:
+        """Wait; returns how the run stands then."""
         seen = 0
         while run_id in self._live or self.journal.is_driven(run_id):
             async for item in self.follow(run_id, seen):
@@ -352,7 +352,7 @@ class Engine:
         if result.status in FINAL:
             raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
         await self.journal.send(run_id, intervention)
-        result = await self.set_down(run_id)
+        result = await self.until_nobody_drives(run_id)
         if result.status in FINAL or not isinstance(intervention, Cancel):
             return result
         return await self._close(run_id, intervention)

@@ -83,5 +83,5 @@ class Handle:
         if self._error is not None:
             raise self._error
         if self._run is None:
-            return await self.engine.set_down(self.run_id)
+            return await self.engine.until_nobody_drives(self.run_id)
         return self._result or await self.engine.result(self.run_id)

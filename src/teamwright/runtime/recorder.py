@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events import Body, Event, Fact, MessageRef
-from teamwright.values.messages import Message, hashed
+from teamwright.values.messages import Message, digest
 
 YIELD_EVERY = 0.005
 """Where there is nothing to wait for, how long a run may keep the event loop to itself, by the loop's own clock. The
@@ -62,9 +62,9 @@ class Recorder:
         """Keep a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
         if isinstance(value, str) and (known := self.texts.get(value)):
             return known
-        data = to_json(value)
-        body = hashed(data)
-        self._bodies[body] = data.decode()
+        text = to_json(value).decode()
+        body = digest(text)
+        self._bodies[body] = text
         if isinstance(value, str):
             self.texts[value] = body
         else:
@@ -91,7 +91,7 @@ class Recorder:
         """Keep each message's text, and return how to find it again."""
         refs: list[MessageRef] = []
         for message in messages:
-            body = self.texts.get(message.content) or self.keep(message.content)
+            body = self.keep(message.content)
             if message.role == "user":
                 refs.append(MessageRef(name=message.name, body=body, role="user"))
             else:

@@ -19,11 +19,6 @@ def digest(text: str, *more: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def hashed(data: bytes) -> str:
-    """The content hash of a text that is UTF-8 already."""
-    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
-
-
 class Message(Record, frozen=True):
     """One thing that somebody said."""
 

@@ -6,7 +6,8 @@ NOTHING = "–"
 
 
 LONGEST_ERROR = 4000
-"""How much of an error's text is recorded: it stands in the ending of everything that it ends."""
+"""How much of an error's text is recorded, since it stands in the ending of everything that it ends. It is cut when no
+secret is left in it: half of one would not be found."""
 
 
 def cut(text: str, most: int) -> str:
@@ -21,7 +22,7 @@ def error_text(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - a text that can't be had is no reason to lose the error
         text = "it has no text"
-    return cut(f"{type(error).__name__}: {text}", LONGEST_ERROR)
+    return f"{type(error).__name__}: {text}"
 
 
 def number_text(count: int) -> str:
