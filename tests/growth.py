@@ -1,0 +1,180 @@
+"""Assertions on how work grows with its input: doubling the input may cost at most 2.5 times the work.
+
+`assert_linear` measures CPU time and suits everything, C code such as regular expressions included. It compares a size
+with its double, so it does not depend on the machine's speed, takes the best of interleaved repeats and measures again
+before it fails. `assert_linear_calls` counts function calls and is exact; it suits pure Python. `assert_linear_count`
+compares numbers that the code under test counts itself. None of them hangs on code that is not linear: a run is cut
+off at a CPU limit or, when counting, at the permitted count.
+
+    assert_linear(redactor.text, prepare=lambda size: "sk-" * size)
+    assert_linear(lambda size: anyio.run(run_team, size), size=100)
+
+Pass `size` where slow growth shows at large inputs only: the measurement starts there.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+import pytest
+
+Input = TypeVar("Input")
+
+MOST = 2.5
+"""How much more work twice the input may cost."""
+ENOUGH_SECONDS = 0.01
+"""A measurement below this is noise: the input grows, or the work is repeated, until it takes as long."""
+LARGEST = 1 << 22
+"""Inputs grow up to here while a size is being looked for."""
+REPEATS = 5
+ATTEMPTS = 4
+
+
+class TooMuchWork(BaseException):
+    """Cuts off a run that passed its limit. No `except Exception` of the code under test catches it."""
+
+
+def _same(size: int) -> int:
+    return size
+
+
+def assert_linear(
+    work: Callable[[Input], object],
+    *,
+    prepare: Callable[[int], Input] = _same,
+    size: int = 1_000,
+    most: float = MOST,
+    limit: float = 2.0,
+) -> None:
+    """Fail unless `work(prepare(2 * n))` takes at most `most` times the CPU time of `work(prepare(n))`.
+
+    `n` is `size`, or the first of its doubles at which a run takes 10 ms. `prepare` is not measured. A run that takes
+    more than `limit` seconds of CPU time is cut off and fails the test.
+    """
+    work(prepare(16))  # imports and caches fill outside of the measurement
+    size, loops = _measurable(work, prepare, size, limit)
+    once, twice = float("inf"), float("inf")
+    for _ in range(ATTEMPTS):
+        for _ in range(REPEATS):
+            once = min(once, _seconds(work, prepare, size, loops, limit))
+            twice = min(twice, _seconds(work, prepare, 2 * size, loops, limit))
+        if twice <= most * once:
+            return
+    pytest.fail(
+        f"Twice the input cost {twice / once:.1f} times the work, and at most {most} is linear:"
+        f" {once / loops:.4f} s of CPU time at size {size}, {twice / loops:.4f} s at {2 * size}"
+    )
+
+
+def assert_linear_calls(
+    work: Callable[[Input], object],
+    *,
+    prepare: Callable[[int], Input] = _same,
+    size: int = 200,
+    most: float = MOST,
+) -> None:
+    """Fail unless `work(prepare(2 * size))` makes at most `most` times the function calls of `work(prepare(size))`.
+
+    Calls of Python and of C functions count, those of other threads do not. Work inside one C call, such as a search
+    of a regular expression or `in` over a list, is one call: measure that with `assert_linear`.
+    """
+    work(prepare(16))
+    once = count_calls(work, prepare(size))
+    permitted = int(most * once)
+    if count_calls(work, prepare(2 * size), limit=permitted) > permitted:
+        pytest.fail(f"{once} calls at size {size}, and more than {permitted} at {2 * size}")
+
+
+def assert_linear_count(count: Callable[[int], int], *, size: int = 200, most: float = MOST) -> None:
+    """Fail unless `count(2 * size)`, a number of steps, bytes or rows, is at most `most` times `count(size)`."""
+    once, twice = count(size), count(2 * size)
+    if twice > most * once:
+        pytest.fail(f"{once} at size {size}, and {twice} at {2 * size}: more than {most} times as much")
+
+
+def count_calls(work: Callable[[Input], object], value: Input, *, limit: int | None = None) -> int:
+    """Count the function calls of `work(value)` in this thread; with a limit, stop at the first call beyond it."""
+    calls = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        if event in ("call", "c_call"):
+            calls += 1
+            if limit is not None and calls > limit:
+                raise TooMuchWork
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work(value)
+    except TooMuchWork:
+        pass
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def _measurable(
+    work: Callable[[Input], object], prepare: Callable[[int], Input], size: int, limit: float
+) -> tuple[int, int]:
+    """Find a size at which the work can be measured, and how often to repeat it where even large inputs are quick."""
+    seconds = _seconds(work, prepare, size, 1, limit)
+    while seconds < ENOUGH_SECONDS and 4 * size <= LARGEST:
+        size *= 2
+        seconds = _seconds(work, prepare, size, 1, limit)
+    loops = 1
+    while seconds < ENOUGH_SECONDS and loops < 1 << 14:
+        loops *= 2
+        seconds = _seconds(work, prepare, size, loops, limit)
+    return size, loops
+
+
+def _seconds(
+    work: Callable[[Input], object], prepare: Callable[[int], Input], size: int, loops: int, limit: float
+) -> float:
+    """CPU time of the whole process, threads included, for so many runs."""
+    inputs = [prepare(size) for _ in range(loops)]
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        with _cut_off(limit * loops):
+            begun = time.process_time()
+            for value in inputs:
+                work(value)
+            return time.process_time() - begun
+    except TooMuchWork:
+        pytest.fail(f"A run at size {size} was cut off after {limit} s of CPU time")
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@contextmanager
+def _cut_off(seconds: float) -> Generator[None, None, None]:
+    """Raise in the block once the process has used so much CPU time. Regular expressions are interrupted as well.
+
+    SIGPROF leaves SIGALRM to the timeout of the tests. Outside of the main thread there is no limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise TooMuchWork
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.05)  # again and again, should a broad `except` swallow it
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
