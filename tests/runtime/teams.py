@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import anyio
+from msgspec.structs import replace
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.values.events import Event
+from teamwright.values.events import Event, RunStarted
 from teamwright.values.turns import Failure
 
 
@@ -115,6 +116,17 @@ async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJourn
     for letter in await journal.letters(run_id):
         await copy.send(run_id, letter.intervention)
     return copy
+
+
+async def begun_as(journal: MemoryJournal, format: int, *, at: int | None = None, run_id: str = "r") -> MemoryJournal:
+    """A journal of its own with the first `at` events of a run, as a version that records this format began it."""
+    copy = await cut(journal, at or len(await journal.read(run_id)), run_id)
+    first, *rest = await copy.read(run_id)
+    assert isinstance(first.fact, RunStarted)
+    older = MemoryJournal()
+    events = [replace(first, fact=first.fact.changed(format=format)), *rest]
+    older.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
+    return older
 
 
 async def cut_and_resume(

@@ -14,9 +14,9 @@ from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.teams.load import load_team
-from teamwright.values.events import Custom, Event
+from teamwright.values.events import RUN_FORMAT, Custom, Event, RunStarted
 from teamwright.values.people import Answer, Answered, Question
-from tests.runtime.teams import Counting, Written, cut, cut_and_resume, says
+from tests.runtime.teams import Counting, Written, begun_as, cut, cut_and_resume, says
 
 
 def asks(*keys: str) -> Written:
@@ -354,3 +354,27 @@ async def test_nothing_is_recorded_after_the_end_whatever_a_strategy_left_behind
     await asyncio.wait(left)
     assert result.output == "done"
     assert events[-1].kind == "run.ended"
+
+
+async def test_a_new_run_records_its_format_and_its_fork_keeps_that_of_the_run() -> None:
+    team, journal = Team("t", members=[Counting().agent("a", "said")]), MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    older = await begun_as(journal, 1)
+    async with Engine(older) as engine:
+        forked = await engine.fork("r", team=team)
+    started = (await journal.read("r"))[0].fact
+    assert isinstance(started, RunStarted)
+    assert started.format == RUN_FORMAT
+    copied = (await older.read(forked.run_id))[0].fact
+    assert isinstance(copied, RunStarted)
+    assert copied.format == 1
+
+
+async def test_a_run_that_a_newer_version_began_is_refused_in_words() -> None:
+    team, journal = Team("t", members=[Counting().agent("a", "said")]), MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    async with Engine(await begun_as(journal, RUN_FORMAT + 1, at=3)) as engine:
+        with pytest.raises(NotResumable, match="newer version of Teamwright"):
+            await engine.resume("r", team=team)

@@ -28,6 +28,7 @@ from teamwright.runtime.state import RunState
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.teams.team import Team
 from teamwright.values.events import (
+    RUN_FORMAT,
     Origin,
     RunCheckpoint,
     RunEnded,
@@ -168,6 +169,7 @@ class Run:
                 origin=beginning.origin,
                 history=recorder.keep_messages(history),
                 limits=beginning.limits.bounds if beginning.limits else None,
+                format=RUN_FORMAT,
             ),
         )
         self._state.limits = beginning.limits
@@ -181,6 +183,11 @@ class Run:
         started = self._past.started
         if started is None:
             raise NotResumable(f"Run {self.run_id!r} has no beginning in the journal.")
+        if started.format > RUN_FORMAT:
+            raise NotResumable(
+                f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, and this"
+                f" version knows {RUN_FORMAT}); update Teamwright to resume it."
+            )
         now = self._team.strategies()
         for name, version in started.strategies.items():
             if now.get(name, version) != version:
@@ -189,7 +196,7 @@ class Run:
                     f" {now[name]}; install the older one, or go on with  teamwright runs fork {self.run_id}"
                 )
         state = self._state
-        state.seed, state.now = started.seed, self._past.started_at
+        state.seed, state.now, state.format = started.seed, self._past.started_at, started.format
         state.limits = Limits.of(started.limits) if started.limits else None
         self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying

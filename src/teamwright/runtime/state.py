@@ -21,7 +21,7 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EXPIRED, Past
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
-from teamwright.values.events import Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
+from teamwright.values.events import RUN_FORMAT, Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
 from teamwright.values.limits import Limits
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer, Question
@@ -55,6 +55,8 @@ class RunState:
     read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
     limiters: Limiters = field(default_factory=Limiters)
     limits: Limits | None = None
+    format: int = RUN_FORMAT
+    """The format that the run began with."""
     cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     error: TeamwrightError | None = None
     asked: set[str] = field(default_factory=set[str])

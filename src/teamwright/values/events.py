@@ -28,6 +28,11 @@ from teamwright.values.usage import NOTHING, Amounts, Bounds, Usage
 from teamwright.values.workspace import Artifact
 
 SCHEMA_VERSION = 1
+RUN_FORMAT = 2
+"""What a new run records as its format. A run keeps the format that it began with, and so do its forks.
+
+1: the texts of messages stand in prompts as they are. 2: lines in them that look like the header of another message are
+quoted."""
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 EffectKind = Literal["model", "tool", "function"]
@@ -62,6 +67,8 @@ class RunStarted(Record, frozen=True):
     origin: Origin | None = None
     history: tuple[MessageRef, ...] = ()
     limits: Bounds | None = None
+    format: int = 1
+    """The `RUN_FORMAT` of the version that began the run; 1 where it recorded none."""
 
 
 class RunResumed(Record, frozen=True):
