@@ -106,7 +106,7 @@ async def test_a_resumed_run_has_only_the_time_that_is_left(where: str) -> None:
 
     agent = FunctionAgent("a", both, limits=limits if where == "agent" else None)
     team = Team("t", members=[agent], limits=limits if where == "team" else None)
-    async with Engine("memory", wall=lambda: now) as engine:
+    async with Engine("memory", wall=lambda: now, monotonic=lambda: now) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
         handle.interrupt()

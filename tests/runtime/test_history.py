@@ -145,7 +145,7 @@ async def test_a_fork_says_where_it_came_from_and_has_a_time_of_its_own() -> Non
         return "x"
 
     team = Team("t", members=[FunctionAgent("a", slow), FunctionAgent("b", slow)])
-    async with Engine("memory", wall=lambda: now) as engine:
+    async with Engine("memory", wall=lambda: now, monotonic=lambda: now) as engine:
         first = await engine.run(team, "go", run_id="r")
         assert first.seconds == 14
         now += 5000

@@ -112,7 +112,7 @@ async def test_a_run_that_nobody_drives_can_not_be_set_down() -> None:
 
 async def test_an_interrupted_driver_counts_up_to_when_it_left() -> None:  # law 3
     now, gated = 1000.0, Gated()
-    async with Engine("memory", wall=lambda: now) as engine:
+    async with Engine("memory", wall=lambda: now, monotonic=lambda: now) as engine:
         handle = await engine.start(gated.team(), "go", run_id="r", limits=Limits(seconds=5))
         await gated.reached.wait()
         now += 3

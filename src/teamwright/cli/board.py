@@ -80,7 +80,8 @@ class Board:
     levels: Levels = field(default_factory=Levels)
     _top: Row = field(default_factory=lambda: Row("", -1))
     _count: int = 0
-    _last: float = 0.0
+    last: float = 0.0
+    """The time of the newest event."""
 
     def take(self, item: Event | Delta) -> None:
         """Read one event, or a piece of a reply."""
@@ -90,7 +91,7 @@ class Board:
         else:
             self._happen(item)
             self.levels.take(item)
-            self._last = item.time
+            self.last = item.time
 
     def elapsed(self, now: float) -> float:
         """Seconds with a driver, up to now."""
@@ -199,10 +200,10 @@ class Board:
 
     def _again(self, time: float) -> None:
         """Turns that had begun go on under the new driver; the time between does not count."""
-        self._top.spent, self._top.since = self._top.elapsed(self._last), time
+        self._top.spent, self._top.since = self._top.elapsed(self.last), time
         for turn in self.turns.values():
             turn.began = time
-            turn.row.spent, turn.row.since = turn.row.elapsed(self._last), time
+            turn.row.spent, turn.row.since = turn.row.elapsed(self.last), time
             self._set(turn.row, "thinking")
 
     def _stop(self, event: Event) -> None:

@@ -21,6 +21,7 @@ from teamwright.cli.budgets import open_lines
 from teamwright.cli.output import clean, one_line
 from teamwright.cli.views import CUT, Repeats, message_texts
 from teamwright.cli.wording import mark_of, note_text, seconds_text
+from teamwright.runtime.steady_clock import steady_clock
 from teamwright.values.events import AgentFailed, AgentReplied, Delta, Event, RunResumed
 from teamwright.values.texts import number_text
 
@@ -59,6 +60,7 @@ class LiveView:
         self._colours: dict[str, str] = {}
         self._repeats = Repeats()
         self._open = False
+        self._now: Callable[[], float] = time.time
 
     def past(self, event: Event) -> None:
         """Know it without showing it."""
@@ -84,6 +86,7 @@ class LiveView:
 
     def _start(self) -> None:
         self._open = True
+        self._now = steady_clock(time.time, time.monotonic, self.board.last)
         self._draw(self._live.start)
         self._tick()
 
@@ -97,7 +100,7 @@ class LiveView:
             self._console.quiet = True
 
     def _tick(self) -> None:
-        shown = picture(self.board, time.time(), self._console.size, self._colour)
+        shown = picture(self.board, self._now(), self._console.size, self._colour)
         self._draw(partial(self._live.update, shown, refresh=True))
         self._timer = asyncio.get_running_loop().call_later(EVERY, self._tick)
 

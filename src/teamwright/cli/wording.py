@@ -110,7 +110,8 @@ LONG_WAIT = 1.0
 
 
 def seconds_text(seconds: float) -> str:
-    """A length of time: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min."""
+    """A length of time: 0.4 s, 12.3 s, 2 min 5 s, 1 h 4 min; none is negative, whatever a clock did."""
+    seconds = max(0.0, seconds)
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -103,7 +103,7 @@ class Standing:
             status=self.status if self.status and self.settled else ("running" if driven else "interrupted"),
             stop_reason=self.stop_reason,
             started_at="" if self.started is None else iso(self.started),
-            seconds=self._elapsed(self.last),
+            seconds=max(0.0, self._elapsed(self.last)),
             total_tokens=self.tokens,
             usd=self.usd,
         )

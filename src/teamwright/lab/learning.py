@@ -103,7 +103,7 @@ class _Calls:
                     left.pop(event.key, None)
                 case AgentCallFailed(error=error, retry_in=again) if event.key in left:
                     found.failures[event.scope][KINDS.get(error, "error")] += 1
-                    found.lost[event.scope] += event.time - left.pop(event.key) + (again or 0.0)
+                    found.lost[event.scope] += max(0.0, event.time - left.pop(event.key)) + (again or 0.0)
                 case _:
                     pass
         return found

@@ -16,6 +16,7 @@ from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
 from teamwright.runtime.redaction import Pieces
 from teamwright.runtime.replay import RecordedCall
+from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events import (
     AgentCalled,
     AgentCallFailed,
@@ -58,7 +59,7 @@ class Calls:
         if recorded is not None:
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
             if recorded.retry_at is not None:
-                await anyio.sleep(max(0.0, recorded.retry_at - run.wall()))
+                await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
             self._number, self._offset, self._pieces = self._number + 1, 0, None
             bounded = self._effect.model or context.account or run.pausing

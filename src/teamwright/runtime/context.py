@@ -31,6 +31,7 @@ from teamwright.runtime.questions import Inquiry
 from teamwright.runtime.recovering import Recovering
 from teamwright.runtime.replay import Spending
 from teamwright.runtime.state import RunState
+from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.runtime.stillness import Lane
 from teamwright.runtime.workspace import Horizon, RunWorkspace
 from teamwright.values.events import (
@@ -333,7 +334,7 @@ class RunContext:
             return
         if full not in past.timers:
             self.run.recorder.add(self.path, place, TimerSet(seconds=seconds))
-        left = past.timers.get(full, self.run.wall() + seconds) - self.run.wall()
+        left = remaining_wait(past.timers[full], self.run.wall(), seconds) if full in past.timers else seconds
         await self._wait_outside(left)
         event = self.run.recorder.add(self.path, place, TimerFired())
         self.run.turnstile.announce(full)

@@ -29,6 +29,7 @@ from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EFFECTS, Past
 from teamwright.runtime.run import Beginning, Run
+from teamwright.runtime.steady_clock import steady_clock
 from teamwright.teams.team import Team, require_team
 from teamwright.values.approvals import fitting
 from teamwright.values.events import Delta, Event, Origin, RunCheckpoint
@@ -48,6 +49,7 @@ class Engine:
     """Runs teams. Use it as an async context manager; leaving it interrupts what still runs, which can be resumed.
 
     `journal` is `"memory"`, a path to a database, or a journal of one's own; by default the user's data folder.
+    `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
     """
 
     def __init__(
@@ -56,12 +58,13 @@ class Engine:
         *,
         wall: Callable[[], float] = time.time,
         seed: Callable[[], int] = NEW_SEED,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
         self.journal = _journal(journal)
         self.bus = Bus()
         self.models = Models()
         self._limiters = Limiters()
-        self._wall, self._seed = wall, seed
+        self._wall, self._seed, self._monotonic = wall, seed, monotonic
         self._live: dict[str, Run] = {}
         self._launched = anyio.Event()
         self._stack = AsyncExitStack()
@@ -133,7 +136,7 @@ class Engine:
         identity = run_id or new_run_id(self._wall())
         if identity in self._live:
             return Handle(self, identity)
-        run = Run(identity, require_team(team), self.journal, self.bus, self._wall, self._limiters)
+        run = Run(identity, require_team(team), self.journal, self.bus, self._clock(), self._limiters)
         return self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
@@ -153,7 +156,7 @@ class Engine:
                 )
             if past.cancelled is None:
                 made = require_team(team) if team is not None else await self._team_of(past)
-                run = Run(run_id, made, self.journal, self.bus, self._wall, self._limiters, past, lock.pop_all())
+                run = Run(run_id, made, self.journal, self.bus, self._clock(past), self._limiters, past, lock.pop_all())
                 return self._launch(run, None)
         await self._close(run_id, past.cancelled)
         return Handle(self, run_id)
@@ -202,9 +205,10 @@ class Engine:
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
         made = require_team(team) if team is not None else await self._team_of(await self._past(run_id), limits)
         told = None if task is None else Redactor(made.secrets).text(task)
-        batch = history.fork(identity, self._wall(), cut, told, made, without, limits)
+        batch = history.fork(identity, self._clock(history.past)(), cut, told, made, without, limits)
         await self._append(batch)
-        run = Run(identity, made, self.journal, self.bus, self._wall, self._limiters, await self._past(identity))
+        past = await self._past(identity)
+        run = Run(identity, made, self.journal, self.bus, self._clock(past), self._limiters, past)
         return self._launch(run, None)
 
     async def checkpoints(self, run_id: str) -> list[Checkpoint]:
@@ -231,7 +235,8 @@ class Engine:
                 continue
             with suppress(RunIsLive), self.journal.drive(run_id):
                 fact = RunCheckpoint(name=name, by=by)
-                await self._append(Batch([Event(run_id, history.number + 1, self._wall(), "", "", fact)], {}))
+                now = self._clock(history.past)()
+                await self._append(Batch([Event(run_id, history.number + 1, now, "", "", fact)], {}))
                 return (await self.checkpoints(run_id))[-1]
 
     async def _marked(self, run_id: str, after: int, name: str) -> Checkpoint | None:
@@ -364,8 +369,13 @@ class Engine:
             history = await self.history(run_id)
             if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
                 return await self.result(run_id)
-            await self._append(cancelled(history, cancel, letters[-1].id if letters else 0, self._wall()))
+            now = self._clock(history.past)()
+            await self._append(cancelled(history, cancel, letters[-1].id if letters else 0, now))
         return await self.result(run_id)
+
+    def _clock(self, past: Past | None = None) -> Callable[[], float]:
+        """A clock for one driver of a run, which begins no earlier than what is recorded of it."""
+        return steady_clock(self._wall, self._monotonic, past.latest if past is not None else 0.0)
 
     async def _past(self, run_id: str) -> Past:
         """What a replay needs: not the effects of turns that have ended, which are most of a long record."""

@@ -96,6 +96,7 @@ class RecordedCall:
     in_doubt: bool = False
     reserved: Cost = ONE_CALL
     retry_at: float | None = None
+    retry_in: float = 0.0
     outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
 
 
@@ -249,7 +250,7 @@ class Past:
         if fact.retry_in is None:
             call.outcome = fact
         else:
-            call.retry_at = event.time + fact.retry_in
+            call.retry_at, call.retry_in = event.time + fact.retry_in, fact.retry_in
 
     def _refused(self, event: Event, fact: BudgetRefused) -> None:
         self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
@@ -424,6 +425,11 @@ class Past:
         return min(
             (ask.number for ask in self.asks.values() if ask.ending is None and not ask.is_team), default=self.number
         )
+
+    @property
+    def latest(self) -> float:
+        """The time before which nothing more may be recorded."""
+        return max(self.driving.last, self.started_at)
 
     def used_by(self, scope: str, since: float) -> float:
         """Seconds of a scope that began then: with a driver, and not waiting for people."""

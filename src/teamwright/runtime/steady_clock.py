@@ -1,0 +1,29 @@
+"""The clock of one driver: wall time that nobody can set while the driver lives.
+
+It reads the wall clock once and adds monotonic time, so a wall clock that is set back or forward changes no recorded
+time, no limit and no wait. It never starts before the run's last event, so recorded times never go backwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+def steady_clock(
+    wall: Callable[[], float], monotonic: Callable[[], float] | None = None, not_before: float = 0.0
+) -> Callable[[], float]:
+    """Return a clock in seconds since the epoch; `monotonic` is the running event loop's time by default."""
+    elapsed = asyncio.get_running_loop().time if monotonic is None else monotonic
+    origin = elapsed()
+    start = max(wall(), not_before)
+
+    def now() -> float:
+        return start + (elapsed() - origin)
+
+    return now
+
+
+def remaining_wait(due: float, now: float, whole: float) -> float:
+    """Seconds left of a recorded wait: never negative, and never more than the whole wait."""
+    return min(whole, max(0.0, due - now))
