@@ -33,6 +33,7 @@ TeamwrightError
     ├── ToolError                 a tool failed; a model is told so and may go on
     ├── MemberFailed              a team gave up because of a member
     ├── StaleWrite                a shared value was changed by others meanwhile
+    ├── ArtifactNotFound          a pointer to something that this run has not kept
     ├── NotOwned                  a scope asks for keys that it can't own where it is
     ├── ExpressionFailed          a condition or a template can't be read or worked out
     └── ScriptMismatch            a scripted model has no rule for this
@@ -290,6 +291,25 @@ class StaleWrite(AgentError):
         self.name, self.based_on, self.version, self.by = name, based_on, version, by
         stands = f"is at version {version}, written by {by!r}" if version else "does not exist"
         super().__init__(f"{name!r} {stands}, and the write was based on version {based_on}; read it again and retry")
+
+
+class ArtifactNotFound(AgentError):
+    """A pointer leads to nothing that this run, or the run it was forked from, has kept."""
+
+    kind = "not_found"
+
+    def __init__(self, pointer: str) -> None:
+        self.pointer = pointer
+        scheme, separator, _ = pointer.partition("://")
+        shown = pointer if len(pointer) <= 100 else f"{pointer[:99]}…"
+        if separator and scheme != "artifact":
+            message = (
+                f"{shown!r} can't be opened: only pointers 'artifact://HASH' and hashes of artifacts that this run has"
+                " kept can be"
+            )
+        else:
+            message = f"Nothing is kept under {shown!r} in this run; take the hash that keep_artifact gave"
+        super().__init__(message)
 
 
 class NotOwned(AgentError):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 import anyio
+import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, ModelAgent, Outcome, RunResult, ScriptedAgent, Task, Team, Turn
@@ -15,7 +16,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import Event, WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.events import AgentCallFailed, Event, WorkspaceConflicted, WorkspaceWritten
+from teamwright.values.messages import digest
 from teamwright.values.specs import ServerModel
 from tests.runtime.teams import Written, cut_and_resume, says
 
@@ -44,6 +46,11 @@ def returned(events: Sequence[Event], journal: MemoryJournal, tool: str) -> list
         for event in events
         if event.kind == "agent.returned" and event.key in called
     ]
+
+
+def failures(events: Sequence[Event]) -> list[str]:
+    """What members were told of calls that failed."""
+    return [event.fact.message for event in events if isinstance(event.fact, AgentCallFailed)]
 
 
 async def test_what_one_member_writes_with_a_tool_the_next_one_reads() -> None:  # P-08
@@ -118,29 +125,64 @@ def pause(until: anyio.Event) -> Callable[[], object]:
 
 async def test_artifacts_are_kept_and_opened_by_their_hash() -> None:
     long = "page " * 1000
+    book, binary = digest(json.dumps(long)), ""
 
     async def first(turn: Turn, ctx: Context) -> str:
-        return (await ctx.workspace.keep(b"\x00\x01", name="bytes")).hash
+        nonlocal binary
+        binary = (await ctx.workspace.keep(b"\x00\x01", name="bytes")).hash
+        return "kept"
 
-    _, events, journal = await run(
-        clerk("a", ("keep_artifact", {"text": long, "name": "book"})), FunctionAgent("b", first)
-    )
+    def reader() -> ScriptedAgent:
+        return ScriptedAgent(
+            "reader",
+            [
+                Rule(tool=ToolRule(name="open_artifact", args={"hash": book}), times=1),
+                Rule(tool=ToolRule(name="open_artifact", args={"hash": "0" * 40}), times=1),
+                Rule(tool=ToolRule(name="open_artifact", args={"hash": binary}), times=1),
+                Rule(match="(?s)page page.*Nothing is kept under.*is no text", reply="read all of it"),
+            ],
+            tools=["workspace"],
+        )
+
+    keepers = clerk("a", ("keep_artifact", {"text": long, "name": "book"})), FunctionAgent("b", first)
+    _, events, journal = await run(*keepers)
     (kept,) = returned(events, journal, "keep_artifact")
-    assert isinstance(kept, dict)
-    assert (kept["name"], kept["size"]) == ("book", 5000)
-    binary = next(e.fact.artifact.hash for e in events if isinstance(e.fact, WorkspaceKept) and e.fact.by == "b")
-    reader = ScriptedAgent(
-        "reader",
-        [
-            Rule(tool=ToolRule(name="open_artifact", args={"hash": str(kept["hash"])}), times=1),
-            Rule(tool=ToolRule(name="open_artifact", args={"hash": "0" * 40}), times=1),
-            Rule(tool=ToolRule(name="open_artifact", args={"hash": binary}), times=1),
-            Rule(match="(?s)page page.*Nothing is kept under.*is no text", reply="read all of it"),
-        ],
-        tools=["workspace"],
-    )
-    async with Engine(journal) as engine:
-        assert (await engine.run(reader, "read")).output == "read all of it"
+    assert kept == {"hash": book, "name": "book", "size": 5000}
+    result, _, _ = await run(*keepers, reader())
+    assert result.output == "read all of it"
+
+
+POINTERS = (
+    "task://step-1",
+    "file:///etc/passwd",
+    "https://example.com/x",
+    "artifact://",
+    "../journal.db",
+    "",
+    "\x1b]0;x",
+)
+
+
+@pytest.mark.parametrize("pointer", POINTERS)
+async def test_opening_what_is_no_artifact_says_what_can_be_opened(pointer: str) -> None:  # M-07 S-03
+    _, events, _ = await run(clerk("a", ("open_artifact", {"hash": pointer})))
+    (told,) = failures(events)
+    other = "://" in pointer and not pointer.startswith("artifact")
+    assert ("only pointers 'artifact://HASH'" if other else "take the hash that keep_artifact gave") in told
+    assert "\x1b" not in told
+
+
+async def test_what_another_run_kept_is_not_found_by_its_hash() -> None:  # M-07 S-03
+    _, _, journal = await run(clerk("a", ("keep_artifact", {"text": "their secret", "name": "book"})))
+    theirs = digest(json.dumps("their secret"))
+    for hash in (theirs, f"artifact://{theirs}"):
+        async with Engine(journal) as engine:
+            thief = clerk("a", ("open_artifact", {"hash": hash}))
+            stolen = await engine.run(Team("t", members=[thief]), "x")
+            events = await journal.read(stolen.run_id)
+        (told,) = failures(events)
+        assert "Nothing is kept under" in told
+        assert returned(events, journal, "open_artifact") == []
 
 
 async def test_only_what_is_allowed_can_be_used() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.protocol import Agent
-from teamwright.errors import AgentError, StaleWrite
+from teamwright.errors import AgentError, ArtifactNotFound, StaleWrite
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event, RunLogged, RunMeasured, WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.turns import Failure
+from teamwright.values.workspace import Artifact
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 
@@ -184,6 +185,39 @@ async def test_artifacts_are_stored_once_and_opened_by_their_pointer() -> None: 
     assert [e.fact.artifact.name for e in events if isinstance(e.fact, WorkspaceKept)] == [
         "report", "artifact-2", "artifact-3",
     ]  # fmt: skip
+
+
+async def test_artifacts_belong_to_their_run_and_its_forks() -> None:  # M-07
+    opened: list[str] = []
+
+    async def keep(turn: Turn, ctx: Context) -> Reply:
+        kept = await ctx.workspace.keep("a long report", name="report")
+        return Reply(messages=(Message(name="a", content=kept.pointer),), artifacts=(kept,))
+
+    async def read(turn: Turn, ctx: Context) -> str:
+        try:
+            opened.append(str(await ctx.workspace.open(turn.task)))
+        except ArtifactNotFound as error:
+            opened.append(error.kind)
+        return "ok"
+
+    _, events, journal = await run(FunctionAgent("a", keep), FunctionAgent("b", read))
+    (kept,) = [e for e in events if isinstance(e.fact, WorkspaceKept)]
+    assert isinstance(kept.fact, WorkspaceKept)
+    pointer = kept.fact.artifact.pointer
+    opened.clear()
+    readers = Team("t", members=[FunctionAgent("a", keep), FunctionAgent("b", read)])
+    async with Engine(journal) as engine:
+        await engine.fork("r", at=kept.number + 2, team=readers, task=pointer)
+        await engine.fork("r", at=kept.number - 1, team=Team("t", members=[FunctionAgent("b", read)]), task=pointer)
+        await engine.run(Team("t", members=[FunctionAgent("b", read)]), pointer)
+        claimed = Artifact(hash=kept.fact.artifact.hash, name="mine")
+
+        async def claim(turn: Turn, ctx: Context) -> Reply:
+            return Reply(messages=(Message(name="a", content="I kept it"),), artifacts=(claimed,))
+
+        await engine.run(Team("t", members=[FunctionAgent("a", claim), FunctionAgent("b", read)]), pointer)
+    assert opened == ["a long report", "not_found", "not_found", "not_found"]
 
 
 async def test_strategies_pass_pointers_on_and_do_not_open_them() -> None:

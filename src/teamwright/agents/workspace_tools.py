@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.agents.python_tools import MethodTool
-from teamwright.errors import JournalCorrupt, StaleWrite, ToolError
+from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 
 if TYPE_CHECKING:
     from teamwright.agents.protocol import Workspace
@@ -58,8 +58,8 @@ class Shared:
         """Open a text that somebody has kept, by its hash or by a pointer `artifact://…`."""
         try:
             content = await self._workspace.open(hash)
-        except JournalCorrupt as error:
-            raise ToolError(f"Nothing is kept under {hash!r}; take the hash that keep_artifact gave.") from error
+        except ArtifactNotFound as error:
+            raise ToolError(f"{error}.") from error
         if isinstance(content, bytes):
             raise ToolError(f"What is kept under {hash!r} is no text.")
         return content

@@ -51,6 +51,7 @@ from teamwright.values.events import (
     TimerFired,
     TimerSet,
     WorkspaceConflicted,
+    WorkspaceKept,
     WorkspaceWritten,
 )
 from teamwright.values.messages import Message
@@ -164,6 +165,7 @@ class Past:
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
     arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
+    artifacts: set[Body] = field(default_factory=set[Body])
     _gone: frozenset[str] | None = None
     _due: dict[str, str] = field(default_factory=dict[str, str])
     _linked: set[str] = field(default_factory=set[str])
@@ -310,6 +312,10 @@ class Past:
     def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
         self.writes[event.key] = event
 
+    def _kept(self, event: Event, fact: WorkspaceKept) -> None:
+        self.artifacts.add(fact.artifact.hash)
+        self.noted.add((fact.kind, event.scope, event.place))
+
     _handlers: ClassVar[dict[type[object], Callable[[Past, Event, Any], None]]] = {
         RunStarted: _started,
         RunResumed: _resumed,
@@ -337,6 +343,7 @@ class Past:
         TeamReopened: _reopened,
         WorkspaceWritten: _written,
         WorkspaceConflicted: _written,
+        WorkspaceKept: _kept,
     }
     """How each kind of fact is read; one that is not here is only noted."""
 

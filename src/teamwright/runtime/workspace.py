@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.errors import MisplacedEffect, StaleWrite
+from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
 from teamwright.values.events import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.turns import Failure, Reply
@@ -142,16 +142,23 @@ class RunWorkspace:
         body = run.recorder.keep(run.redactor.text(content) if text else {BYTES: b64encode(content).decode()})
         kind = media_type or ("text/plain" if text else "application/octet-stream")
         artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
+        run.past.artifacts.add(body)
         if ("workspace.kept", context.path, place) not in run.past.noted:
             run.recorder.add(context.path, place, WorkspaceKept(artifact=artifact, by=context.member))
         return artifact
 
     async def open(self, artifact: Artifact | str) -> str | bytes:
-        """The content behind a pointer. Only agents open artifacts; strategies pass pointers on."""
+        """Return the content behind a pointer; raises `ArtifactNotFound` for what this run has not kept.
+
+        Only agents open artifacts; strategies pass pointers on. The journal stores equal texts of all runs once, so a
+        hash alone proves nothing: only artifacts that this run, or the part of a run it was forked from, kept count.
+        """
         context, run = self._context, self._context.run
         if not context.agent_scope:
             raise MisplacedEffect(join_key(context.path, "open"))
         body = artifact.removeprefix(POINTER) if isinstance(artifact, str) else artifact.hash
+        if body not in run.past.artifacts:
+            raise ArtifactNotFound(artifact if isinstance(artifact, str) else artifact.hash)
         await run.recorder.durable()
         found: JsonValue = from_json((await run.bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)
