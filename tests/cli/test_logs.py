@@ -8,7 +8,7 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.logs import LogBook, Wanted
 from teamwright.errors import AgentTimeout
-from teamwright.values.events import RunLogged
+from teamwright.values.events import Event, RunLogged, RunNotified
 from teamwright.values.limits import RetryPolicy
 
 
@@ -47,3 +47,23 @@ async def test_retries_and_failures_are_weighed() -> None:  # P-02
     weighty = [(line.level, line.text.partition(":")[0]) for line in own if line.level not in {"debug", "info"}]
     assert weighty[-1] == ("error", "failed")
     assert ("warning", "attempt 1 failed") in weighty
+
+
+@pytest.mark.parametrize(
+    ("fact", "level", "text"),
+    [
+        (RunNotified(), "info", "somebody was told that it waits"),
+        (RunNotified(attempt=3), "info", "somebody was told that it waits (attempt 3)"),
+        (
+            RunNotified(error="HTTP 503", attempt=2, retry_in=5.0),
+            "warning",
+            "nobody could be told yet that it waits (attempt 2 failed, the next one is in 5.0 s): HTTP 503",
+        ),
+        (RunNotified(error="HTTP 410"), "warning", "nobody could be told that it waits: HTTP 410"),
+    ],
+)
+async def test_each_attempt_to_tell_a_webhook_is_a_line(fact: RunNotified, level: str, text: str) -> None:  # S-07
+    async with Engine("memory") as engine:
+        line = await LogBook(engine.journal).line(Event("r", 1, 0.0, "", "", fact))
+    assert line is not None
+    assert (line.level, line.text) == (level, text)

@@ -23,6 +23,11 @@ from teamwright.values.people import Answer
 from tests.runtime.teams import until_asked
 
 
+@pytest.fixture(autouse=True)
+def loopback_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEAMWRIGHT_ALLOW_PRIVATE_WEBHOOK", "1")
+
+
 class Hook:
     """A webhook on loopback that keeps what it is told."""
 
@@ -75,6 +80,7 @@ async def test_a_webhook_is_told_what_is_asked_and_how_to_go_on(tmp_path: Path) 
         async with Engine(tmp_path / "j.db") as engine:
             result = await engine.run(painter(hook.url), "go", run_id="r")
             assert (result.status, result.stop_reason) == ("paused", "person")
+            await engine.delivered()
             events = await engine.journal.read("r")
             (summary,) = await engine.runs()
             assert (summary.status, summary.stop_reason) == ("paused", "person")
@@ -137,7 +143,9 @@ async def test_approvals_and_critical_failures_are_told_with_their_drafts() -> N
 async def test_a_webhook_that_fails_harms_nobody(webhook: str, caplog: pytest.LogCaptureFixture) -> None:
     async with Engine("memory") as engine:
         with caplog.at_level(logging.WARNING, "teamwright"):
+            engine._deliveries.backoff = ()
             result = await engine.run(painter(webhook), "go", run_id="r")
+            await engine.delivered()
         assert result.status == "paused"
         assert "nobody could be told that run r waits" in caplog.text
         events = await engine.journal.read("r")
@@ -150,7 +158,9 @@ async def test_a_webhook_that_fails_harms_nobody(webhook: str, caplog: pytest.Lo
 async def test_a_webhook_that_answers_with_an_error_is_a_failed_notice() -> None:
     with Hook(status=500).open() as hook:
         async with Engine("memory") as engine:
+            engine._deliveries.backoff = ()
             await engine.run(painter(hook.url), "go", run_id="r")
+            await engine.delivered()
             (notified,) = [e.fact for e in await engine.journal.read("r") if isinstance(e.fact, RunNotified)]
     assert notified.error is not None
     assert "500" in notified.error
@@ -190,9 +200,12 @@ async def test_a_run_whose_webhook_was_written_out_can_still_be_resumed(
         )
         async with Engine(tmp_path / "j.db") as engine:
             await engine.run(load_team(tmp_path / "team.yaml"), "go", run_id="r")
+            await engine.delivered()
             assert (await engine.resume("r")).status == "paused"
+            await engine.delivered()
             monkeypatch.setenv("TEAMWRIGHT_WEBHOOK", general.url)
             assert (await engine.resume("r")).status == "paused"
+            await engine.delivered()
             events = await engine.journal.read("r")
     assert (len(written.told), len(general.told)) == (1, 1)
     first, second, third = [event.fact.error for event in events if isinstance(event.fact, RunNotified)]

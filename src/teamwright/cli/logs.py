@@ -30,6 +30,7 @@ from teamwright.values.events import (
     Event,
     RunEnded,
     RunLogged,
+    RunNotified,
     RunMeasured,
     RunStarted,
     ScopeExpired,
@@ -239,7 +240,7 @@ def _level(event: Event) -> str:
             return "warning" if error == "cancelled" else "error"
         case AgentCalled(in_doubt=False) | AgentReturned():
             return "debug"
-        case AgentCalled():
+        case AgentCalled() | RunNotified(error=str()):
             return "warning"
         case fact if isinstance(fact, WARNINGS):
             return "warning"

@@ -307,12 +307,19 @@ def _note_of_people(event: Event) -> str | None:
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
         case RunInterrupted():
             return "whoever drove the run was told to stop"
-        case RunNotified(error=error):
-            return (
-                "somebody was told that it waits" if error is None else f"nobody could be told that it waits: {error}"
-            )
+        case RunNotified() as fact:
+            return _note_of_webhook(fact)
         case _:
             return None
+
+
+def _note_of_webhook(fact: RunNotified) -> str:
+    if fact.error is None:
+        return "somebody was told that it waits" + (f" (attempt {fact.attempt})" if fact.attempt > 1 else "")
+    if fact.retry_in is None:
+        return f"nobody could be told that it waits: {fact.error}"
+    again = f"attempt {fact.attempt} failed, the next one is in {seconds_text(fact.retry_in)}"
+    return f"nobody could be told yet that it waits ({again}): {fact.error}"
 
 
 def _note_of_recovery(event: Event) -> str | None:

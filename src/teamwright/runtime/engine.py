@@ -23,6 +23,7 @@ from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import cancelled
+from teamwright.runtime.deliveries import Deliveries, Delivery
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.limiter import Limiters
@@ -66,6 +67,7 @@ class Engine:
         self._limiters = Limiters()
         self._wall, self._seed, self._monotonic = wall, seed, monotonic
         self._live: dict[str, Run] = {}
+        self._deliveries = Deliveries(self.journal, wall, self._append)
         self._launched = anyio.Event()
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
@@ -82,9 +84,13 @@ class Engine:
         assert self._tasks is not None
         for run in list(self._live.values()):
             run.interrupt()
-        self._tasks.cancel_scope.cancel()
-        self._tasks = None
-        await self._stack.aclose()
+        try:
+            if exception[0] is None:
+                await self._deliveries.close()
+        finally:
+            self._tasks.cancel_scope.cancel()
+            self._tasks = None
+            await self._stack.aclose()
 
     async def run(
         self,
@@ -147,7 +153,8 @@ class Engine:
         """Resume a run in the background. Only one can drive it, and whoever comes second is told here."""
         self._require_open()
         with ExitStack() as lock:
-            lock.enter_context(self.journal.drive(run_id))
+            async with self._deliveries.recording:
+                lock.enter_context(self.journal.drive(run_id))
             past = await self._past(run_id)
             if past.ended is not None:
                 raise NotResumable(
@@ -340,6 +347,15 @@ class Engine:
         self._require_open().start_soon(handle.drive)
         return handle
 
+    def deliver(self, delivery: Delivery) -> None:
+        """Tell a webhook in the background that a run waits; an engine that is being left starts nothing more."""
+        if self._tasks is not None:
+            self._deliveries.start(self._tasks, delivery)
+
+    async def delivered(self) -> None:
+        """Wait until no notice to a webhook is under way: each was taken, or given up after its last attempt."""
+        await self._deliveries.settled()
+
     def forget(self, run_id: str) -> None:
         """A run is no longer driven here."""
         self._live.pop(run_id, None)
@@ -364,7 +380,10 @@ class Engine:
 
     async def _close(self, run_id: str, cancel: Cancel) -> RunResult:
         """Cancel a run that nobody drives."""
-        with self.journal.drive(run_id):
+        async with self._deliveries.recording:
+            lock = ExitStack()
+            lock.enter_context(self.journal.drive(run_id))
+        with lock:
             letters = await self.journal.letters(run_id)
             history = await self.history(run_id)
             if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way

@@ -37,6 +37,8 @@ class Handle:
         try:
             with self.engine.models.shared():
                 result = await self._run.drive(self._beginning)
+            if self._run.delivery is not None:
+                self.engine.deliver(self._run.delivery)
             self._result = result or await self.engine.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
             if self._beginning is None or self._run.has_begun:

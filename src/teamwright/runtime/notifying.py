@@ -1,24 +1,14 @@
-"""Tells the world outside that a run waits for a person: one POST to a webhook, and how to go on.
-
-It comes after the pause is durable and is never a reason for a run to fail.
-"""
+"""What a webhook is told when a run waits for a person: what is asked, and the commands to go on."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from shlex import quote
-
-import anyio.to_thread
-from pydantic_core import to_json
 
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.people import Question
 from teamwright.values.results import StopReason
-from teamwright.values.secrets import HIDDEN
 
-WEBHOOK = "TEAMWRIGHT_WEBHOOK"
-PATIENCE = 5.0
 LONGEST_DRAFT = 4000
 FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
 """Why a run is set down when somebody is needed."""
@@ -67,35 +57,6 @@ def answer_command(run_id: str, key: str | None, question: Question) -> str:
 def resume_command(run_id: str) -> str:
     """What to type to go on with a run."""
     return f"teamwright runs resume {quote(run_id)}"
-
-
-def webhook_of(declared: str | None) -> str | None:
-    """Where to send notices: where the team says, else where the environment does, also for one that a record hides."""
-    elsewhere = os.environ.get(WEBHOOK) or None
-    return elsewhere or declared if declared == HIDDEN else declared or elsewhere
-
-
-async def notify(webhook: str, notice: Notice) -> str | None:
-    """Send the notice; returns what went wrong, if something did."""
-    return await anyio.to_thread.run_sync(_post, webhook, to_json(notice.to_json()), abandon_on_cancel=True)
-
-
-def _post(webhook: str, body: bytes) -> str | None:
-    from http.client import HTTPException
-    from urllib.request import Request, urlopen
-
-    if webhook == HIDDEN:
-        return (
-            f"the webhook was written in the manifest, which no record keeps: write ${{NAME}} there, or set {WEBHOOK}"
-        )
-    if not webhook.startswith(("http://", "https://")):
-        return "the webhook is not an http address"
-    headers = {"Content-Type": "application/json", "User-Agent": "teamwright"}
-    try:
-        with urlopen(Request(webhook, body, headers), timeout=PATIENCE):
-            return None
-    except (OSError, HTTPException, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
 
 
 def _told(key: str, question: Question) -> dict[str, JsonValue]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -12,20 +11,23 @@ from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
+from pydantic_core import to_json
 
 from teamwright.agents.scripted import leftovers
 from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.context import RunContext
+from teamwright.runtime.deliveries import Delivery
 from teamwright.runtime.endings import Ending, judge
 from teamwright.runtime.limiter import Limiters
-from teamwright.runtime.notifying import FOR_PEOPLE, Notice, notify, webhook_of
+from teamwright.runtime.notifying import FOR_PEOPLE, Notice
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor, without_keys
 from teamwright.runtime.replay import Past
 from teamwright.runtime.state import RunState
 from teamwright.runtime.turnstile import Turnstile
+from teamwright.runtime.webhook import Webhook
 from teamwright.teams.team import Team
 from teamwright.values.events import (
     RUN_FORMAT,
@@ -34,7 +36,6 @@ from teamwright.values.events import (
     RunEnded,
     RunInterrupted,
     RunIntervened,
-    RunNotified,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -44,8 +45,6 @@ from teamwright.values.messages import History, Message
 from teamwright.values.people import Answered, Cancel, Mark, Pause, Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.turns import Failure, Turn
-
-LOG = logging.getLogger("teamwright")
 
 WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
 """Why a run is set down when it waits for people: what is most pressing decides."""
@@ -89,6 +88,8 @@ class Run:
         self._stopped_at: float | None = None
         self._waited = 0.0
         self.attended = False
+        self.delivery: Delivery | None = None
+        """What is to be sent to a webhook once this driver has released the run."""
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
@@ -250,16 +251,10 @@ class Run:
         self._over = True
         event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
         await recorder.durable()
-        webhook = webhook_of(self._team.notify.webhook if self._team.notify else None)
-        if webhook is None or reason not in FOR_PEOPLE:
-            return
-        notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
-        error = await notify(webhook, notice)
-        if error is not None:
-            error = self._state.redactor.text(error)
-            LOG.warning("nobody could be told that run %s waits for a person: %s", self.run_id, error)
-        recorder.add("", "", RunNotified(error=error))
-        await recorder.durable()
+        webhook = Webhook.of(self._team.notify)
+        if webhook is not None and reason in FOR_PEOPLE:
+            notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
+            self.delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
     async def _left(self) -> None:
         """The driver was told to stop: what was written down so far becomes durable."""

@@ -15,13 +15,14 @@ from teamwright.strategies.handoffs import run_handing_over
 from teamwright.strategies.options import flaws
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
-from teamwright.values.approvals import Approve, Notify
+from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.envelope import Handoff
 from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.names import check_name
 from teamwright.values.posture import Degradation
+from teamwright.values.secrets import HIDDEN
 from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
 from teamwright.values.turns import Reply, Turn
 
@@ -63,6 +64,8 @@ class Team:
         self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
         self.recovery, self.optional, self.critical = recovery, optional, critical
         self.approve, self.notify = approve, notify
+        if notify is not None and notify.secret and notify.secret != HIDDEN:
+            signing_key(notify.secret)
         self.degradation: Degradation = degradation
         check_standing(name, optional=optional, critical=critical)
         if approve is not None and approve.tools:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import json
+from base64 import b64decode
 from typing import Literal, cast
 
 from pydantic import Field
@@ -12,6 +14,7 @@ from teamwright.values.frozen import JsonValue, Value
 from teamwright.values.people import APPROVE, EDIT, REJECT, Answer, Question
 
 CHOICES = (APPROVE, EDIT, REJECT)
+SECRET_PREFIX = "whsec_"
 
 
 class Approve(Value):
@@ -34,6 +37,23 @@ class Notify(Value):
     """Who is told when a run is set down to wait for a person."""
 
     webhook: str = Field(description="an http address that gets a JSON document by POST; ${NAME} reads the environment")
+    secret: str | None = Field(
+        default=None, description="signs each request as Standard Webhooks does: whsec_ and base64; ${NAME} as above"
+    )
+
+
+def signing_key(secret: str) -> bytes:
+    """The key of a Standard Webhooks secret, or a `UsageError` that says how one looks; the secret is never shown."""
+    try:
+        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.startswith(SECRET_PREFIX) or not 24 <= len(key) <= 64:
+        raise UsageError(
+            f"The secret of a webhook is {SECRET_PREFIX!r} followed by 24 to 64 bytes in base64; make one with"
+            f"  echo {SECRET_PREFIX}$(openssl rand -base64 32)"
+        )
+    return key
 
 
 def approval(text: str, draft: str, *, about: str = "", form: Literal["text", "json"] = "text") -> Question:

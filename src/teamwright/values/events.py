@@ -124,10 +124,15 @@ class ScopeWaited(Record, frozen=True):
 
 
 class RunNotified(Record, frozen=True):
-    """Somebody was told that the run waits for a person; or that failed, and says why."""
+    """One attempt to tell a webhook that the run waits for a person; `error` says why it failed.
+
+    `retry_in` is the number of seconds until the next attempt, if there is one.
+    """
 
     kind: ClassVar = "run.notified"
     error: str | None = None
+    attempt: int = 1
+    retry_in: float | None = None
 
 
 class TimerSet(Record, frozen=True):

@@ -9,6 +9,8 @@ HIDDEN = "[redacted]"
 
 HEADERS = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-key", "api_key", "apikey"))
 """Keys of mappings whose text is a secret, whatever it looks like."""
+NOTIFY = frozenset(("webhook", "secret"))
+"""Fields of `notify` that are secrets; a run whose record hides them can still go on."""
 OTHERS = frozenset(("headers", "env"))
 """Mappings whose names others choose."""
 SECRET_NAME = re.compile(
@@ -24,7 +26,7 @@ def is_secret(parent: str, name: str) -> bool:
     return (
         name.lower() in HEADERS
         or (parent in OTHERS and SECRET_NAME.search(name) is not None)
-        or (name == "webhook" and parent == "notify")
+        or (name in NOTIFY and parent == "notify")
     )
 
 

@@ -75,6 +75,7 @@ def test_a_mistake_about_approvals_is_told_at_its_place(agent: str, words: str, 
     [
         ("{members: [a], approve: {tools: true}}", "has no tools of its own to approve"),
         ("{members: [a], notify: {webhook: 'slack'}}", "'slack' is not an http address"),
+        ("{members: [a], notify: {webhook: 'https://x.y/', secret: 'guess'}}", "'whsec_' followed by 24 to 64 bytes"),
         ("{members: [a], notify: {url: 'http://x'}}", "'url' is not a field here"),
     ],
 )

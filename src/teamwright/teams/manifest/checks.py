@@ -11,10 +11,12 @@ from teamwright.agents.file_tools import NAMES as FILE_TOOLS
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.documents.report import Report
+from teamwright.errors import UsageError
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.schema import IMPORT_PATH
 from teamwright.teams.manifest.team_checks import check_reference, check_teams
-from teamwright.values.secrets import is_secret, is_written_out
+from teamwright.values.approvals import signing_key
+from teamwright.values.secrets import HIDDEN, is_secret, is_written_out
 from teamwright.values.specs import FILES, TERMINATE, WORKSPACE
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
@@ -278,6 +280,12 @@ def _check_team_of_people(team: Declaration, report: Report) -> None:
     webhook = notify.text("webhook") if isinstance(notify, Fields) else None
     if webhook and "${" not in str(webhook.value) and not WEB_ADDRESS.fullmatch(str(webhook.value)):
         report.problem(webhook.place, f"{team.words}: {shown(str(webhook.value))} is not an http address")
+    secret = notify.text("secret") if isinstance(notify, Fields) else None
+    if secret and is_written_out(str(secret.value)) and str(secret.value) != HIDDEN:
+        try:
+            signing_key(str(secret.value))
+        except UsageError as error:
+            report.problem(secret.place, f"{team.words}: {error}")
 
 
 def _is_true(node: Node | None) -> bool:

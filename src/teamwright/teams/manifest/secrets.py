@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, Problem
-from teamwright.values.secrets import HIDDEN, REFERENCE, is_secret
+from teamwright.values.secrets import HIDDEN, NOTIFY, REFERENCE, is_secret
 from teamwright.values.specs import Manifest
 
 
@@ -58,7 +58,7 @@ class _Resolver:
         resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text
         if resolved.strip() and is_secret(path[-2], path[-1]):
             self.secrets.add(resolved)
-            if text == HIDDEN and path[-1] != "webhook":  # without that, a run can still go on
+            if text == HIDDEN and not (path[-2] == "notify" and path[-1] in NOTIFY):
                 self.hidden.append(".".join(path))
         return resolved
 
