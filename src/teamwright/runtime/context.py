@@ -314,6 +314,13 @@ class RunContext:
             child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
         return child
 
+    def is_within(self, team: str) -> bool:
+        """Whether this scope lies inside a turn of the team of this name."""
+        context: RunContext | None = self
+        while context is not None and context.member != team:
+            context = context._parent
+        return context is not None
+
     @property
     def being_stopped(self) -> bool:
         """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""

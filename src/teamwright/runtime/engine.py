@@ -142,7 +142,10 @@ class Engine:
         identity = run_id or new_run_id(self._wall())
         if identity in self._live:
             return Handle(self, identity)
-        run = Run(identity, require_team(team), self.journal, self.bus, self._clock(), self._limiters)
+        made = require_team(team)
+        if made.declared is None:  # a manifest has been checked
+            made.check_fallbacks()
+        run = Run(identity, made, self.journal, self.bus, self._clock(), self._limiters)
         return self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:

@@ -74,10 +74,15 @@ class Recovering:
 
     @property
     def _fallback(self) -> Agent | None:
-        """The member's own fallback, else the team's, unless that is the member itself."""
+        """The member's own fallback, else the team's, unless that is the member itself.
+
+        A team that stands in can't stand in for its own members: they would be asked again without end.
+        """
         own: Agent | None = getattr(self._member, "fallback", None)
         other = own or self._context.fallback
-        return None if other is self._member else other
+        if other is None or other is self._member:
+            return None
+        return None if other.kind == "team" and self._context.is_within(other.name) else other
 
     async def _again(self, member: Agent) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate

@@ -42,11 +42,17 @@ class Builder:
     base: Path = field(default_factory=Path)
     models: Models | None = None
     _built: AgentRegistry = field(default_factory=AgentRegistry)
+    _without_fallback: list[FunctionAgent | ModelAgent | ScriptedAgent] = field(
+        default_factory=list[FunctionAgent | ModelAgent | ScriptedAgent]
+    )
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
 
     def team(self, name: str | None = None) -> Team:
         """The team of this name, or the only one there is that no other team contains."""
         made = self._agent(self.team_name(name))
+        while self._without_fallback:
+            waiting = self._without_fallback.pop()
+            waiting.fallback = self._fallback(waiting.name, self.manifest.agents[waiting.name])
         return made if isinstance(made, Team) else Team(made.name, members=[made])
 
     def team_name(self, name: str | None = None) -> str:
@@ -70,11 +76,11 @@ class Builder:
             return self._built.get(name)
         made = self._built.register(self._make(name))
         if isinstance(made, FunctionAgent | ModelAgent | ScriptedAgent):
-            made.fallback = self._fallback(name, self.manifest.agents[name])
+            self._without_fallback.append(made)
         return made
 
     def _fallback(self, name: str, spec: AgentSpec) -> Agent | None:
-        """Who stands in for an agent: made after it, since two may stand in for each other."""
+        """Who stands in for an agent: made after all teams, since a team may contain it."""
         match spec.fallback:
             case None:
                 return None

@@ -15,6 +15,7 @@ from teamwright.strategies.handoffs import run_handing_over
 from teamwright.strategies.options import flaws
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
+from teamwright.teams.cycles import cycle_text, find_cycles
 from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.envelope import Handoff
 from teamwright.values.events import TeamEnded, TeamStarted
@@ -92,6 +93,23 @@ class Team:
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
+        self.check_fallbacks()
+
+    def check_fallbacks(self) -> None:
+        """Refuse a fallback that leads back to the agent it stands in for, with the path."""
+        starts = {id(agent): agent for agent in self.everyone() if _fallback(agent) is not None}
+        known = dict(starts)  # agents need not be hashable
+
+        def edges(key: int) -> Iterator[tuple[int, None]]:
+            for agent in _followers(known[key]):
+                known[id(agent)] = agent
+                yield id(agent), None
+
+        for cycle, _ in find_cycles(starts, edges):
+            start = next(place for place, key in enumerate(cycle) if _fallback(known[key]) is not None)
+            names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
+            text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
+            raise ManifestError([Problem(text)])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the strategy bring the task to an outcome."""
@@ -126,16 +144,19 @@ class Team:
         return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
 
     def everyone(self) -> Iterator[Agent]:
-        """This team, its members and helpers, those who stand in for them, and theirs."""
-        yield self
-        for member in (*self.members, *self.helpers):
-            if isinstance(member, Team):
-                yield from member.everyone()
+        """This team, its members and helpers, those who stand in for them, and theirs; each of them once."""
+        seen: set[int] = set()
+        waiting: list[Agent] = [self]
+        while waiting:
+            agent = waiting.pop()
+            if id(agent) in seen:
                 continue
-            yield member
-            other: Agent | None = getattr(member, "fallback", None)
-            if other is not None and other.name != member.name:
-                yield from other.everyone() if isinstance(other, Team) else (other,)
+            seen.add(id(agent))
+            yield agent
+            if isinstance(agent, Team):
+                waiting.extend(reversed((*agent.members, *agent.helpers)))
+            elif (other := _fallback(agent)) is not None and other.name != agent.name:
+                waiting.append(other)
 
     @property
     def fallback_of_members(self) -> Agent | None:
@@ -195,6 +216,18 @@ class Team:
                 agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
         # Every part was checked when it was made, and a team may have thousands.
         return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
+
+
+def _fallback(agent: Agent) -> Agent | None:
+    return getattr(agent, "fallback", None)
+
+
+def _followers(agent: Agent) -> Sequence[Agent]:
+    """The agents that may be asked within a turn of this one, or in its place."""
+    if isinstance(agent, Team):
+        return (*agent.members, *agent.helpers)
+    other = _fallback(agent)
+    return () if other is None else (other,)
 
 
 def require_team(agent: object) -> Team:

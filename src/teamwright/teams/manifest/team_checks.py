@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import cast, get_args
 
 from pydantic import JsonValue
@@ -22,6 +23,7 @@ from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.teams.cycles import cycle_text, find_cycles
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.values.specs import TERMINATE, Share
@@ -74,6 +76,7 @@ class _Checks:
     strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
     stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    fallbacks: dict[tuple[str, str], Place] = field(default_factory=dict[tuple[str, str], Place])
 
     def check(self, team: Declaration) -> None:
         """Check one team."""
@@ -81,9 +84,10 @@ class _Checks:
         for name, place in members:
             wanted = self.declared.typed.get(place)
             check_reference(name, place, wanted.kind if wanted else "", team.words, self.declared, self.report)
-        asked = list(members)
+        asked = [(name, place) for name, place in members if self._is_known(name)]
         if self.declared.teams.get(team.name) is team:
             self.asked[team.name] = asked
+        asked += self._fallbacks(team, team.fields.text("recovery", "fallback"))
         strategy = self._strategy(team)
         options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
         if strategy is None or not isinstance(options, Fields):
@@ -95,7 +99,11 @@ class _Checks:
         named = names_in(strategy, values)
         known = dict(members)
         self._check_names(team, named, known, options)
-        asked += [(one.name, place_at(options, one.at, one.name)) for one in named if one.name not in known]
+        asked += [
+            (one.name, place_at(options, one.at, one.name))
+            for one in named
+            if one.name not in known and self._is_known(one.name)
+        ]
         usable = as_far_as_it_fits(strategy, values, wrong)
         if members and not team.settled and usable is not None:
             self._check_flaws(team, strategy, self._settings(team.fields, strategy, usable), named)
@@ -248,25 +256,32 @@ class _Checks:
         return "scripted" if scripted else "model"
 
     def check_cycles(self) -> None:
-        """Walk the teams depth first, without recursion; each way back onto the path is a cycle."""
-        done: set[str] = set()
-        for start in self.declared.teams:
-            path = {start: iter(self.asked[start])} if start not in done else {}
-            while path:
-                name = next(reversed(path))
-                member, place = next(path[name], ("", None))
-                if place is None:
-                    done.add(name)
-                    del path[name]
-                elif member in path:
-                    self._note_cycle([*path], member, place)
-                elif member in self.declared.teams and member not in done:
-                    path[member] = iter(self.asked[member])
+        """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
+        for agent in self.declared.agents.values():
+            self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
+        for cycle, place in find_cycles(self.asked, lambda name: self.asked[name]):
+            self._note_cycle(cycle, place)
 
-    def _note_cycle(self, path: list[str], member: str, place: Place) -> None:
-        cycle = [*path[path.index(member) :], member]
+    def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
+        """Whom an agent or a team falls back to; one that names itself, or nobody, has been told of."""
+        name = str(fallback.value) if fallback else owner.name
+        if fallback is None or name == owner.name or not self._is_known(name):
+            return []
+        self.fallbacks[owner.name, name] = fallback.place
+        return [(name, fallback.place)]
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.declared.agents or name in self.declared.teams
+
+    def _note_cycle(self, cycle: list[str], place: Place) -> None:
+        last, member = cycle[-2:]
         words = "Teams contain each other"
-        if len(cycle) == 2:
+        if fallback := next((edge for edge in pairwise(cycle) if edge in self.fallbacks), None):
+            start = cycle.index(fallback[0])
+            cycle = [*cycle[start:-1], *cycle[: start + 1]]
+            place = self.fallbacks[fallback]
+            words = f"The fallback of {shown(cycle[0])} leads back to it"
+        elif last == member:
             listed = any(name == member for name, _ in self.declared.teams[member].fields.texts("members"))
             words = f"team {shown(member)} is {'a member' if listed else 'a helper'} of itself"
-        self.report.problem(place, f"{words}: {' → '.join(cycle)}", "take one of them out")
+        self.report.problem(place, f"{words}: {cycle_text(cycle)}", "take one of them out")
