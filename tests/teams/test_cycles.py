@@ -12,7 +12,7 @@ from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.build import Builder
-from teamwright.teams.cycles import cycle_text, find_cycles
+from teamwright.teams.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.teams.load import load_team, source_of, team_from
 from teamwright.values.limits import Recovery, RetryPolicy
 from teamwright.values.specs import Source
@@ -44,33 +44,45 @@ CYCLES = {
         "t → u → t",
     ),
     "two recoveries": (
-        ("agents: {x: {model: local}}\n"
-        "teams: {t: {members: [x], recovery: {fallback: u}}, u: {members: [x], recovery: {fallback: t}}}"),
+        (
+            "agents: {x: {model: local}}\n"
+            "teams: {t: {members: [x], recovery: {fallback: u}}, u: {members: [x], recovery: {fallback: t}}}"
+        ),
         "t → u → t",
     ),
     "a recovery and a fallback": (
-        ("agents: {x: {model: local}, y: {model: local, fallback: t}}\n"
-        "teams: {t: {members: [x], recovery: {fallback: y}}}"),
+        (
+            "agents: {x: {model: local}, y: {model: local, fallback: t}}\n"
+            "teams: {t: {members: [x], recovery: {fallback: y}}}"
+        ),
         "t → y → t",
     ),
     "through the agent that selects": (
-        ("agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
-        "teams: {t: {strategy: selector, max_turns: 2, members: [x, y], selector: {agent: s}}}"),
+        (
+            "agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
+            "teams: {t: {strategy: selector, max_turns: 2, members: [x, y], selector: {agent: s}}}"
+        ),
         "s → t → s",
     ),
     "through the agent that aggregates": (
-        ("agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
-        "teams: {t: {strategy: fan_out, members: [x, y], fan_out: {chunks: [1, 2], aggregator: s}}}"),
+        (
+            "agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
+            "teams: {t: {strategy: fan_out, members: [x, y], fan_out: {chunks: [1, 2], aggregator: s}}}"
+        ),
         "s → t → s",
     ),
     "through the orchestrator": (
-        ("agents: {x: {model: local}, s: {model: local, fallback: t}}\n"
-        "teams: {t: {strategy: hierarchical, members: [x], hierarchical: {orchestrator: s}}}"),
+        (
+            "agents: {x: {model: local}, s: {model: local, fallback: t}}\n"
+            "teams: {t: {strategy: hierarchical, members: [x], hierarchical: {orchestrator: s}}}"
+        ),
         "s → t → s",
     ),
     "through the lead": (
-        ("agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
-        "teams: {t: {strategy: star_team, members: [x, y], star_team: {lead: s, steps: [{id: x}, {id: y}]}}}"),
+        (
+            "agents: {x: {model: local}, y: {model: local}, s: {model: local, fallback: t}}\n"
+            "teams: {t: {strategy: star_team, members: [x, y], star_team: {lead: s, steps: [{id: x}, {id: y}]}}}"
+        ),
         "s → t → s",
     ),
     "a scripted one and a function": (
@@ -109,8 +121,10 @@ def test_every_command_refuses_such_a_cycle_with_exit_code_2(
         "agents: {x: {model: local, fallback: y}, y: {model: local, fallback: z}, z: {model: local}}",
         "agents: {x: {model: local, fallback: t}, y: {model: local}}\nteams: {t: {members: [y]}}",
         "agents: {x: {model: local, fallback: {model: local}}}\nteams: {t: {members: [x], recovery: {fallback: x}}}",
-        ("agents: {x: {model: local, fallback: z}, y: {model: local, fallback: z}, z: {model: local}}\n"
-        "teams: {t: {members: [x, y]}, u: {members: [t, z], recovery: {fallback: z}}}"),
+        (
+            "agents: {x: {model: local, fallback: z}, y: {model: local, fallback: z}, z: {model: local}}\n"
+            "teams: {t: {members: [x, y]}, u: {members: [t, z], recovery: {fallback: z}}}"
+        ),
     ],
 )
 def test_fallbacks_that_lead_nowhere_back_are_good(tmp_path: Path, text: str) -> None:  # M-03
@@ -201,6 +215,36 @@ def test_long_chains_of_fallbacks_exhaust_nothing(tmp_path: Path, length: int) -
     assert load_team(_written(tmp_path, f"agents:\n{chain}  a{length}: {{model: local}}\n"), team="a0")
     with pytest.raises(ManifestError, match="leads back"):
         load_team(_written(tmp_path, f"agents:\n{chain}  a{length}: {{model: local, fallback: a0}}\n"), team="a0")
+
+
+@pytest.mark.parametrize("levels", [101, 5000])
+def test_teams_that_are_nested_too_deeply_are_refused(tmp_path: Path, levels: int) -> None:  # M-03, S-01
+    chain = "".join(f"  t{n}: {{members: [t{n + 1}]}}\n" for n in range(levels - 1))
+    problem = only_problem(
+        tmp_path, f"agents: {{a: {{model: local}}}}\nteams:\n{chain}  t{levels - 1}: {{members: [a]}}\n"
+    )
+    assert problem.message == f"team 't0' has teams within it {levels} levels deep; {MOST_NESTED} are possible"
+
+
+def test_teams_that_are_nested_as_deep_as_they_may_be_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # M-03, S-01
+    (tmp_path / "s.yaml").write_text("rules: [{reply: hello}]")
+    chain = "".join(f"  t{n}: {{members: [t{n + 1}]}}\n" for n in range(MOST_NESTED - 1))
+    deepest = f"  t{MOST_NESTED - 1}: {{members: [a]}}\n"
+    file = _written(tmp_path, f"agents: {{a: {{scripted: s.yaml}}}}\nteams:\n{chain}{deepest}")
+    for arguments in (["validate"], ["show"], ["show", "--json"], ["run", "--quiet"]):
+        task = ["task"] if arguments[0] == "run" else []
+        assert main([arguments[0], str(file), *task, *arguments[1:]]) == 0
+    assert capsys.readouterr().out.endswith("hello\n")
+
+
+def test_python_refuses_teams_that_are_nested_too_deeply() -> None:  # M-03
+    team: Team = Team("t0", members=[says("a")])
+    for number in range(1, MOST_NESTED):
+        team = Team(f"t{number}", members=[team])
+    with pytest.raises(ManifestError, match="the team 'top' has teams within it 101 levels deep; 100 are possible"):
+        Team("top", members=[team])
 
 
 def test_cycles_are_found_once_each_and_long_ones_are_cut() -> None:

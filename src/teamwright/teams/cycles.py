@@ -1,4 +1,4 @@
-"""Finds cycles among agents and teams: members, helpers and fallbacks that lead back to where they began."""
+"""Finds cycles and deep nesting among agents and teams, by their members, helpers and fallbacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TypeVar
 
 MOST_SHOWN = 20
 """How many names of a cycle a message lists."""
+
+MOST_NESTED = 100
+"""How deep teams may lie within each other: each level takes a part of the interpreter's stack while it runs."""
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
@@ -33,6 +36,20 @@ def find_cycles(starts: Iterable[K], edges: Callable[[K], Iterable[tuple[K, P]]]
                 yield [*nodes[nodes.index(there) :], there], label
             elif there not in done:
                 path[there] = iter(edges(there))
+
+
+def depths(starts: Iterable[K], edges: Callable[[K], Iterable[K]], weight: Callable[[K], int]) -> dict[K, int]:
+    """For each node the greatest sum of weights on a path from it, itself included; there must be no cycles."""
+    found: dict[K, int] = {}
+    for start in starts:
+        stack = [start]
+        while stack:
+            node = stack[-1]
+            if node not in found and (missing := [one for one in edges(node) if one not in found]):
+                stack.extend(missing)
+                continue
+            found[stack.pop()] = weight(node) + max((found[one] for one in edges(node)), default=0)
+    return found
 
 
 def cycle_text(names: Sequence[str]) -> str:

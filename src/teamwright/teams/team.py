@@ -15,7 +15,7 @@ from teamwright.strategies.handoffs import run_handing_over
 from teamwright.strategies.options import flaws
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.cycles import cycle_text, find_cycles
+from teamwright.teams.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.envelope import Handoff
 from teamwright.values.events import TeamEnded, TeamStarted
@@ -74,6 +74,8 @@ class Team:
         if isinstance(options, Value):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, handoff)
+        self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
+        """How many teams lie within each other here, this one included."""
         self.secrets: frozenset[str] = frozenset()
         self.declared: Source | None = None
         self.bundle: dict[str, JsonValue] | None = None
@@ -82,6 +84,10 @@ class Team:
 
     def _check(self) -> None:
         problems = [] if self.members else [f"the team {self.name!r} has no members"]
+        if self.levels > MOST_NESTED:
+            problems.append(
+                f"the team {self.name!r} has teams within it {self.levels} levels deep; {MOST_NESTED} are possible"
+            )
         found = flaws(self.strategy, self.settings, Members(self.members, self.helpers))
         problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found]
         fallback = self.recovery.fallback if self.recovery else None
@@ -216,6 +222,11 @@ class Team:
                 agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
         # Every part was checked when it was made, and a team may have thousands.
         return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
+
+
+def _levels(agent: Agent) -> int:
+    inner = agent if isinstance(agent, Team) else _fallback(agent)
+    return inner.levels if isinstance(inner, Team) else 0
 
 
 def _fallback(agent: Agent) -> Agent | None:

@@ -23,7 +23,7 @@ from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.teams.cycles import cycle_text, find_cycles
+from teamwright.teams.cycles import MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.values.specs import TERMINATE, Share
@@ -259,8 +259,20 @@ class _Checks:
         """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
         for agent in self.declared.agents.values():
             self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
-        for cycle, place in find_cycles(self.asked, lambda name: self.asked[name]):
+        cycles = list(find_cycles(self.asked, lambda name: self.asked[name]))
+        for cycle, place in cycles:
             self._note_cycle(cycle, place)
+        if not cycles:
+            self._check_nesting()
+
+    def _check_nesting(self) -> None:
+        teams = self.declared.teams
+        levels = depths(self.asked, lambda name: (one for one, _ in self.asked[name]), lambda name: int(name in teams))
+        if deepest := next((name for name in teams if levels[name] > MOST_NESTED), None):
+            message = (
+                f"team {shown(deepest)} has teams within it {levels[deepest]} levels deep; {MOST_NESTED} are possible"
+            )
+            self.report.problem(teams[deepest].place, message, "nest fewer teams")
 
     def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
         """Whom an agent or a team falls back to; one that names itself, or nobody, has been told of."""
