@@ -22,7 +22,7 @@ def told(strategy: str, options: dict[str, JsonValue]) -> list[tuple[tuple[str |
 
 def test_wrong_forms_and_what_the_strategy_objects_to_are_told_at_once() -> None:
     places = [at for at, _ in told("selector", {"allow_repeat": "maybe", "prompt": "{{.Foo}}"})]
-    assert places == [("allow_repeat",), (), ("prompt",)]
+    assert places == [("allow_repeat",), (), (), ("prompt",)]
 
 
 def test_wrong_forms_and_wrong_names_are_told_at_once() -> None:

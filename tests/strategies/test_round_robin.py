@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import ManifestError
+from teamwright.strategies.protocol import Members
+from teamwright.strategies.round_robin import MOST_TURNS, RoundRobin
 from teamwright.teams.team import Team
 from tests.strategies.test_sequential import Ensemble, names, run
 
@@ -82,3 +84,40 @@ async def test_a_nested_team_takes_its_turn_in_each_round() -> None:  # R-09
     result = await run(Team("t", members=[cast.member("a"), inner], strategy="round_robin", max_turns=2))
     assert cast.spoke == ["a", "x", "y", "a", "x", "y"]
     assert names(result) == ["a", "inner", "inner", "a", "inner", "inner"]
+
+
+@pytest.mark.parametrize(("turns", "rounds", "spoken", "named"), [(3, None, 3, "turns: 3"), (3, 1, 2, "max_turns: 1")])
+async def test_single_turns_are_a_bound_of_their_own(
+    turns: int, rounds: int | None, spoken: int, named: str
+) -> None:  # M-05
+    cast = Ensemble()
+    members = [cast.member("a"), cast.member("b")]
+    team = Team("t", members=members, strategy="round_robin", max_turns=rounds, options={"turns": turns})
+    result = await run(team)
+    assert (result.status, result.stop_reason) == ("completed", "max_turns")
+    assert len(cast.spoke) == spoken
+    assert any(named in warning for warning in result.warnings)
+    assert len(RoundRobin().outlook(team.settings, Members(members))) == spoken
+
+
+async def test_where_only_terminate_ends_it_a_usual_bound_does(monkeypatch: pytest.MonkeyPatch) -> None:  # M-05
+    assert MOST_TURNS == 1000
+    monkeypatch.setattr("teamwright.strategies.round_robin.MOST_TURNS", 7)
+    cast = Ensemble()
+    members = [cast.member("a"), cast.member("b")]
+    members[0].can_terminate = True
+    team = Team("t", members=members, strategy="round_robin")
+    (warning,) = team.warnings
+    assert "it stops after 7 turns" in warning.message
+    result = await run(team)
+    assert cast.spoke == [*"abababa"]
+    assert (result.status, result.stop_reason) == ("completed", "max_turns")
+    assert result.warnings == ("t: stopped at its limit of 7 turns (the usual bound; max_turns sets another)",)
+
+
+async def test_the_usual_bound_may_be_a_failure_as_any_other() -> None:  # M-05, R-07
+    cast = Ensemble()
+    members = [cast.member("a"), cast.member("b")]
+    members[0].can_terminate = True
+    result = await run(Team("t", members=members, strategy="round_robin", on_max_turns="fail"))
+    assert (result.status, result.stop_reason, len(result.messages)) == ("failed", "max_turns", 1000)

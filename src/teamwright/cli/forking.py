@@ -61,4 +61,4 @@ class Fork:
         if self.model is None:
             return None
         source = source_with(Source.model_validate(history.past.value(history.started.manifest)), model=self.model)
-        return team_from(source_under(source, self.limits) if self.limits else source, engine.models)
+        return team_from(source_under(source, self.limits) if self.limits else source, engine.models, recorded=True)

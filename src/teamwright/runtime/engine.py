@@ -419,7 +419,7 @@ class Engine:
         source = Source.model_validate(past.value(past.started.manifest))
         if limits is not None:
             source = source_under(source, limits)
-        return await anyio.to_thread.run_sync(team_from, source, self.models)
+        return await anyio.to_thread.run_sync(partial(team_from, source, self.models, recorded=True))
 
     async def _append(self, batch: Batch) -> None:
         done = anyio.Event()

@@ -5,7 +5,7 @@ They only read. What can't be answered is an error that says why, never quietly 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -31,6 +31,12 @@ class Condition:
             return names_in(read_expression(self.text))
         except ExpressionFailed:
             return frozenset()
+
+    def keys(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
+        """The literal keys by which it looks into these names, as (name, key); it must be readable."""
+        from teamwright.strategies.expressions import keys_in, read_expression
+
+        return keys_in(read_expression(self.text), names)
 
     def problem(self, known: Collection[str]) -> str | None:
         """What is wrong with it where only these names are known; asked before anything runs."""

@@ -49,6 +49,7 @@ class Dag:
             *plan_flaws(options.steps),
             *islice(_unassigned(options.steps, {member.name for member in members}), MOST_SUGGESTIONS),
             *template_flaws(options.steps),
+            *_idle(options.steps, members),
         ]
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
             found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
@@ -108,6 +109,14 @@ class ByName:
 def _about(step: Step, answer: str | None) -> str:
     owns = f"owns {', '.join(step.owns)}" if step.owns else ""
     return " · ".join(filter(None, (when(step.when), owns, "gives the answer" if step.id == answer else "")))
+
+
+def _idle(steps: Sequence[Step], members: Members) -> Iterator[Flaw]:
+    """Members that no step names: they would never be asked."""
+    busy = {step.agent or step.id for step in steps}
+    for name in dict.fromkeys(member.name for member in members):
+        if name not in busy:
+            yield Flaw(f"no step is the work of the member {name!r}; give it one, or take it out of the members")
 
 
 def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:

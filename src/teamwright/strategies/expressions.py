@@ -87,6 +87,28 @@ def names_in(tree: nodes.Node) -> frozenset[str]:
     return frozenset(node.name for node, bound in found if isinstance(node, nodes.Name) and node.name not in bound)
 
 
+def keys_in(tree: nodes.Node, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The literal keys by which an expression or a template looks into these names, as (name, key).
+
+    They stand as `name.key`, `name['key']` and `'key' in name`.
+    """
+    for node, _, bound in _walk(tree):
+        match node:
+            case nodes.Getattr(node=nodes.Name(name=name), attr=str(key)):
+                pass
+            case nodes.Getitem(node=nodes.Name(name=name), arg=nodes.Const(value=str(key))):
+                pass
+            case nodes.Compare(
+                expr=nodes.Const(value=str(key)),
+                ops=[nodes.Operand(op="in" | "notin", expr=nodes.Name(name=name))],
+            ):
+                pass
+            case _:
+                continue
+        if name in names and name not in bound:
+            yield name, key
+
+
 def unknown_name(tree: nodes.Node, known: Collection[str]) -> str | None:
     """What is wrong with its names, where only these are known."""
     unknown = sorted(names_in(tree) - set(known))

@@ -24,6 +24,9 @@ class GraphOptions(Value):
     """Who may follow whom."""
 
     edges: tuple[Edge, ...] = Field(min_length=1, description="the ways between members; the first open one is taken")
+    allow_unreachable: bool = Field(
+        default=False, description="whether a member that no edge leads to is only worth a warning, as in ARK"
+    )
 
 
 class Graph:
@@ -38,7 +41,8 @@ class Graph:
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Each edge can be taken, everybody can be reached, and a cycle has an end."""
-        edges = settings.read(GraphOptions).edges
+        options = settings.read(GraphOptions)
+        edges = options.edges
         found = edge_flaws(edges) + _never_taken(edges)
         if len({member.name for member in members}) < len(members):
             found.append(Flaw("'graph' has a place for each member, but one is listed twice"))
@@ -46,7 +50,10 @@ class Graph:
             return found
         reached, cycle = _explored(members[0].name, edges)
         found += [
-            Flaw(f"no edge leads to {member.name!r}; the team begins with {members[0].name!r}, its first member")
+            Flaw(
+                f"no edge leads to {member.name!r}; the team begins with {members[0].name!r}, its first member",
+                is_warning=options.allow_unreachable,
+            )
             for member in members
             if member.name not in reached
         ]

@@ -7,6 +7,8 @@ from typing import cast
 
 from pydantic import Field
 
+from teamwright.errors import nearest
+from teamwright.planning.graph import MOST_SUGGESTIONS
 from teamwright.planning.planner import plan_faults
 from teamwright.strategies.conditions import Condition
 from teamwright.strategies.flow import KNOWN
@@ -17,6 +19,8 @@ from teamwright.strategies.templates import Template
 from teamwright.values.plan import Step
 
 STEPS = "steps"
+BY_STEP = ("outputs", "data", "failed")
+"""Of what templates and conditions know, the parts that are looked into by the id of a step."""
 
 
 class StepOptions(FailurePolicy):
@@ -44,9 +48,32 @@ def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
 
 
 def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
-    """Conditions and tasks that can't be read."""
+    """Conditions and tasks that can't be read, or that ask about steps whose output they never see."""
+    ids = {step.id for step in steps}
+    suggestions = 0
     for index, step in enumerate(steps):
-        if step.when is not None and (problem := Condition(step.when).problem(KNOWN)):
-            yield Flaw(problem, (STEPS, index, "when"))
-        if step.task is not None and (problem := Template(step.task).problem(KNOWN)):
-            yield Flaw(problem, (STEPS, index, "task"))
+        needs = frozenset(step.needs)
+        texts: list[tuple[str, Condition | Template]] = []
+        if step.when is not None:
+            texts.append(("when", Condition(step.when)))
+        if step.task is not None:
+            texts.append(("task", Template(step.task)))
+        for field, text in texts:
+            if problem := text.problem(KNOWN):
+                yield Flaw(problem, (STEPS, index, field))
+                continue
+            for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
+                if key in needs:
+                    continue
+                suggestions += key not in ids
+                known = step.needs if suggestions <= MOST_SUGGESTIONS else ()
+                yield Flaw(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
+
+
+def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
+    """Why a step can't ask about a key: it sees the outputs of the steps it needs, and of no others."""
+    if is_step:
+        hint = f"add it: needs: [{', '.join((*step.needs, key))}]" if key != step.id else "it has no output yet"
+        return f"the step {step.id!r} asks about {key!r}, which is not among its needs; {hint}"
+    hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
+    return f"the step {step.id!r} asks about {key!r}, which is no step that it needs{hint}"

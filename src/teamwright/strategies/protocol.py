@@ -79,10 +79,14 @@ class Members(Sequence[Agent]):
 
 
 class Flaw(NamedTuple):
-    """Something wrong with a team's settings; `at` is the path to it within the options, where it is there."""
+    """Something wrong with a team's settings; `at` is the path to it within the options, where it is there.
+
+    A warning does not keep the team from running.
+    """
 
     text: str
     at: tuple[str | int, ...] = ()
+    is_warning: bool = False
 
 
 class NoOptions(Value):

@@ -184,10 +184,13 @@ def _fallback(candidates: Sequence[str], number: int, agent: str, reason: str) -
 
 
 def _needs_choice(options: SelectorOptions, members: Members) -> bool:
-    """Whether there is ever more than one who may follow; then somebody must choose."""
-    names = {member.name for member in members}
-    for last in names:
-        after = {edge.to for edge in options.edges if edge.source == last} if options.edges else set(names)
-        if len(after if options.allow_repeat else after - {last}) > 1:
-            return True
-    return False
+    """Whether there is ever more than one who may speak; then somebody must choose.
+
+    Edges that never part make a line, which begins with the first member.
+    """
+    if not options.edges:
+        return len({member.name for member in members}) > 1
+    after: dict[str, set[str]] = {}
+    for edge in options.edges:
+        after.setdefault(edge.source, set()).add(edge.to)
+    return any(len(to if options.allow_repeat else to - {last}) > 1 for last, to in after.items())

@@ -6,7 +6,7 @@ ARK writes some of them in Go's form: the fields that are named for it are trans
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -36,6 +36,12 @@ class Template:
             return names_in(read_template(self._translated()))
         except ExpressionFailed:
             return frozenset()
+
+    def keys(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
+        """The literal keys by which it looks into these names, as (name, key); it must be readable."""
+        from teamwright.strategies.expressions import keys_in, read_template
+
+        return keys_in(read_template(self._translated()), names)
 
     def problem(self, known: Collection[str]) -> str | None:
         """What is wrong with it where only these names are known; asked before anything runs."""

@@ -41,6 +41,8 @@ class Builder:
     manifest: Manifest
     base: Path = field(default_factory=Path)
     models: Models | None = None
+    recorded: bool = False
+    """Whether the manifest comes from the record of a run."""
     _built: AgentRegistry = field(default_factory=AgentRegistry)
     _without_fallback: list[FunctionAgent | ModelAgent | ScriptedAgent] = field(
         default_factory=list[FunctionAgent | ModelAgent | ScriptedAgent]
@@ -111,6 +113,7 @@ class Builder:
                 notify=spec.notify,
                 optional=spec.optional,
                 critical=spec.critical,
+                checked=self.recorded,
             )
         if agent := self.manifest.agents.get(name):
             return self._leaf(name, agent)

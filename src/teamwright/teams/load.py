@@ -58,10 +58,10 @@ def source_under(source: Source, limits: Limits) -> Source:
     return source.model_copy(update={"manifest": manifest})
 
 
-def team_from(source: Source, models: Models | None = None) -> Team:
-    """The team of a source, with secrets read from the environment now."""
+def team_from(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
+    """The team of a source, with secrets read from the environment now; one from a record was checked before."""
     manifest, secrets = resolve_secrets(source.manifest)
-    team = Builder(manifest, Path(source.base), models).team(source.team)
+    team = Builder(manifest, Path(source.base), models, recorded).team(source.team)
     team.declared, team.secrets = source, secrets
     return team
 

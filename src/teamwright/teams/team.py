@@ -31,7 +31,8 @@ from teamwright.values.turns import Reply, Turn
 class Team:
     """Members that work together by a strategy, under common limits.
 
-    `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter.
+    `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter. A team
+    from a record was `checked` before; newer checks must not keep its run from being resumed.
     """
 
     kind = "team"
@@ -57,6 +58,7 @@ class Team:
         notify: Notify | None = None,
         optional: bool = False,
         critical: bool = False,
+        checked: bool = False,
     ) -> None:
         self.name = check_name("team", name)
         self.members, self.helpers = tuple(members), tuple(helpers)
@@ -80,7 +82,8 @@ class Team:
         self.declared: Source | None = None
         self.bundle: dict[str, JsonValue] | None = None
         self.warnings: tuple[Problem, ...] = ()
-        self._check()
+        if not checked:
+            self._check()
 
     def _check(self) -> None:
         problems = [] if self.members else [f"the team {self.name!r} has no members"]
@@ -89,7 +92,8 @@ class Team:
                 f"the team {self.name!r} has teams within it {self.levels} levels deep; {MOST_NESTED} are possible"
             )
         found = flaws(self.strategy, self.settings, Members(self.members, self.helpers))
-        problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found]
+        problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found if not flaw.is_warning]
+        self.warnings = tuple(Problem(f"the team {self.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
         fallback = self.recovery.fallback if self.recovery else None
         if fallback and fallback not in Members(self.members, self.helpers).names:
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from teamwright import Engine
 from teamwright.errors import ManifestError
+from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.registry import strategy_names
+from teamwright.teams.load import load_team
 from teamwright.teams.manifest import Loaded, load
 from tests.teams.manifest.manifests import loaded, only_problem, problems
 
@@ -188,3 +191,45 @@ def test_the_default_model_may_be_declared(tmp_path: Path) -> None:
 def test_a_document_of_other_kinds_alone_is_nothing(tmp_path: Path) -> None:
     found = problems(tmp_path, "apiVersion: arc.mckinsey.com/v1alpha1\nkind: Team\n")
     assert [one.message.split(":")[0] for one in found] == ["Nothing is declared here", "Ignored"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {key: value}\n",
+        "kind: ConfigMap\nmetadata: {name: c}\ndata: {key: value}\n",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {5: x, a: 1, a: 2}\nbinaryData: !!binary aGk=\n",
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\nrules: [{verbs: [get]}]\n",
+        "kind: Role\nmetadata: {name: r}\nrules: []\n",
+    ],
+)
+def test_what_lies_beside_the_documents_is_a_warning(tmp_path: Path, document: str) -> None:  # R-12, M-05
+    for documents in ([AGENT, document], [document, AGENT]):
+        found = ark(tmp_path, *documents)
+        assert list(found.manifest.agents) == ["a"]
+        assert any(one.message.startswith("Ignored: ") for one in found.warnings)
+
+
+def test_a_mistake_in_a_document_of_ours_beside_them_stays_one(tmp_path: Path) -> None:  # M-05
+    other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: 1, a: 2}\n"
+    (problem,) = problems(tmp_path, "---\n".join([other, AGENT, agent("{prompt: x, prompt: y}")]))
+    assert "'prompt' stands here twice" in problem.message
+
+
+def test_a_document_of_ours_needs_its_version(tmp_path: Path) -> None:
+    problem = only_problem(tmp_path, "kind: Agent\nmetadata: {name: a}\nspec: {prompt: x}\n")
+    assert problem.message == "Agent: 'apiVersion' is missing"
+
+
+@pytest.mark.parametrize(("turns", "calls"), [(1, 1), (3, 3), (4, 4), (5, 5)])
+async def test_loops_counts_single_turns(tmp_path: Path, turns: int, calls: int) -> None:  # R-12, M-05
+    members = "members: [{name: a, type: agent}, {name: b, type: agent}]"
+    spec = f"{{strategy: sequential, loops: true, maxTurns: {turns}, {members}}}"
+    (tmp_path / "team.yaml").write_text("---\n".join([AGENT, agent("{prompt: x}"), team(spec)]))
+    (tmp_path / "r.yaml").write_text("rules: [{reply: hello, times: 99}]")
+    made = load_team(tmp_path / "team.yaml", model=f"scripted:{tmp_path / 'r.yaml'}")
+    async with Engine(MemoryJournal()) as engine:
+        result = await engine.run(made, "task")
+    assert len(result.messages) == calls
+    assert (result.status, result.stop_reason) == ("completed", "max_turns")
+    assert str(turns) in result.warnings[0]

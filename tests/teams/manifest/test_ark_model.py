@@ -71,3 +71,22 @@ def test_what_is_kept_in_a_cluster_is_told(tmp_path: Path) -> None:
 
 def test_a_model_needs_a_name(tmp_path: Path) -> None:
     assert "'model.value' is missing" in only_problem(tmp_path, HEAD + "{type: openai}").message
+
+
+FROM_CLUSTER = (
+    "{type: openai, model: {valueFrom: {configMapKeyRef: {name: c, key: m}}}, config: {openai: {baseUrl: {valueFrom:"
+    " {configMapKeyRef: {name: c, key: u}}}, apiKey: {valueFrom: {secretKeyRef: {name: s, key: k}}}}}}"
+)
+
+
+def test_a_model_whose_name_a_cluster_keeps_loads_where_another_takes_its_place(tmp_path: Path) -> None:  # R-12, M-05
+    problem = only_problem(tmp_path, HEAD + FROM_CLUSTER)
+    assert problem.message == "model 'm': the model's name is kept in a cluster ('valueFrom')"
+    assert "--model" in problem.suggestion
+    found = loaded(tmp_path, HEAD + FROM_CLUSTER, replaced=True)
+    assert list(found.manifest.models) == ["m"]
+    assert any("kept in a cluster" in one.message for one in found.warnings)
+
+
+def test_a_model_without_a_name_loads_where_another_takes_its_place(tmp_path: Path) -> None:  # M-05
+    assert loaded(tmp_path, HEAD + "{type: openai, config: {}}", replaced=True).manifest.models

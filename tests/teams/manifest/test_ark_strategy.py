@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from teamwright.teams.build import Builder
 from teamwright.teams.manifest import Loaded
 from tests.teams.manifest.manifests import loaded, only_problem
 
@@ -172,3 +173,27 @@ def test_mistakes_are_told_at_their_place(
     problem = only_problem(tmp_path, text)
     assert told in str(problem)
     assert text.splitlines()[problem.line - 1][problem.column - 1 :].startswith(there)
+
+
+@pytest.mark.parametrize("block", ["{}", "{selectorPrompt: 'Choose one of {{.Participants}}'}"])
+def test_a_selector_without_model_or_agent_takes_the_default_model(tmp_path: Path, block: str) -> None:  # R-12, M-05
+    found = ark(tmp_path, team("selector", "maxTurns: 5", f"selector: {block}"))
+    assert found.manifest.teams["t"].options["agent"] == "t-selector"
+    assert found.manifest.agents["t-selector"].model == "default"
+    text = team("selector", "maxTurns: 5", f"selector: {block}")
+    declared = ark(tmp_path, f"{text}---\nmodels: {{primary: 'openai:x'}}\n")
+    assert declared.manifest.agents["t-selector"].model == "primary"
+
+
+def test_a_member_that_no_edge_leads_to_is_a_warning(tmp_path: Path) -> None:  # R-12, M-05
+    found = ark(tmp_path, team("graph", "maxTurns: 5", "graph: {edges: [{from: researcher, to: analyst}]}"))
+    (warning,) = found.warnings
+    assert "no edge leads to 'writer'" in warning.message
+    assert len(found.manifest.teams["t"].members) == 3
+    assert Builder(found.manifest).team("t").warnings[0].message.endswith(warning.message.partition(": ")[2])
+
+
+def test_in_a_native_manifest_it_is_a_problem(tmp_path: Path) -> None:
+    agents = "agents: {a: {model: local}, b: {model: local}, c: {model: local}}\n"
+    spec = "{strategy: graph, members: [a, b, c], graph: {edges: [{from: a, to: b}]}}"
+    assert "no edge leads to 'c'" in only_problem(tmp_path, f"{agents}teams: {{t: {spec}}}\n").message

@@ -262,3 +262,94 @@ def test_a_manifest_says_how_members_hand_over(tmp_path: Path) -> None:  # Z-03
 def test_a_handoff_that_changes_nothing_is_told(tmp_path: Path) -> None:
     (warning,) = loaded(tmp_path, AGENTS + "teams: {t: {members: [a], handoff: {budget: low}}}").warnings
     assert warning.message == "team 't': 'handoff' changes nothing without  share: a2a_lite"
+
+
+def test_a_round_robin_that_only_terminate_ends_is_warned_of_its_bound(tmp_path: Path) -> None:  # M-05
+    found = loaded(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, members: [a, c]}}")
+    (warning,) = found.warnings
+    assert warning.message.startswith("team 't': nothing but 'terminate' ends it, so it stops after 1000 turns")
+    assert warning.line == 2
+    assert not loaded(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, max_turns: 3, members: [a, c]}}").warnings
+    bounded = AGENTS + "teams: {t: {strategy: round_robin, round_robin: {turns: 5}, members: [a, b]}}"
+    assert not loaded(tmp_path, bounded).warnings
+
+
+@pytest.mark.parametrize("members", ["a, b", "a, b, c"])
+def test_a_selector_that_nobody_chooses_for_is_refused(tmp_path: Path, members: str) -> None:  # M-05
+    text = f"{AGENTS}teams: {{t: {{strategy: selector, max_turns: 3, members: [{members}]}}}}"
+    assert "needs somebody to choose" in only_problem(tmp_path, text).message
+
+
+def test_a_selector_of_one_or_along_a_line_needs_nobody(tmp_path: Path) -> None:  # M-05
+    assert loaded(tmp_path, AGENTS + "teams: {t: {strategy: selector, max_turns: 3, members: [a]}}")
+    line = "{strategy: selector, max_turns: 3, members: [a, b], selector: {edges: [{from: a, to: b}]}}"
+    assert loaded(tmp_path, AGENTS + f"teams: {{t: {line}}}")
+
+
+DAG = """
+agents: {a: {model: local}, b: {model: local}, c: {model: local}}
+teams:
+  t:
+    strategy: dag
+    members: [a, b, c]
+    dag:
+      steps:
+        - {id: a}
+        - {id: b, needs: [a]}
+        - {id: c, needs: [b], FIELD}
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "asked"),
+    [
+        ("when: data.a.score > 3", "a"),
+        ("when: outputs.a is defined", "a"),
+        ("when: \"data['a'].score > 3\"", "a"),
+        ("when: \"'a' in failed\"", "a"),
+        ("when: \"'a' not in failed and outputs.b\"", "a"),
+        ("when: data.b.ok and (data.a | default(0)) > 1", "a"),
+        ('task: "{{ outputs.a }}"', "a"),
+        ("task: \"{% if data.b %}{{ outputs['a'] }}{% endif %}\"", "a"),
+        ("when: data.c.score > 3", "c"),
+    ],
+)
+def test_a_step_that_asks_about_another_outside_its_needs_is_refused(
+    tmp_path: Path, field: str, asked: str
+) -> None:  # M-09
+    problem = only_problem(tmp_path, DAG.replace("FIELD", field))
+    hint = "it has no output yet" if asked == "c" else "add it: needs: [b, a]"
+    assert problem.message == f"team 't': the step 'c' asks about {asked!r}, which is not among its needs; {hint}"
+    assert problem.line == 11
+
+
+def test_a_step_that_asks_about_what_is_no_step_is_refused(tmp_path: Path) -> None:  # M-09
+    problem = only_problem(tmp_path, DAG.replace("FIELD", "when: data.bb.score > 3"))
+    assert "the step 'c' asks about 'bb', which is no step that it needs; did you mean 'b'" in problem.message
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "when: data.b.a > 3",
+        "when: \"'a' in outputs.b\"",
+        "when: \"task == 'a'\"",
+        'task: "{% for data in outputs.b %}{{ data.a }}{% endfor %}"',
+        'task: "{{ outputs }}"',
+        'when: "failed | length == 0"',
+    ],
+)
+def test_what_looks_like_it_and_asks_about_something_else_is_good(tmp_path: Path, field: str) -> None:  # M-09
+    assert loaded(tmp_path, DAG.replace("FIELD", field))
+
+
+@pytest.mark.parametrize("strategy", ["single", "lead_subagent", "star_team", "mesh_team"])
+def test_it_holds_for_every_strategy_with_steps(tmp_path: Path, strategy: str) -> None:  # M-09
+    text = DAG.replace("FIELD", "when: data.a.score > 3").replace("dag", strategy)
+    assert any("asks about 'a'" in one.message for one in problems(tmp_path, text))
+
+
+def test_a_member_without_a_step_is_refused(tmp_path: Path) -> None:  # M-09
+    text = DAG.replace("- {id: c, needs: [b], FIELD}", "- {id: d, agent: a, needs: [b]}")
+    problem = only_problem(tmp_path, text)
+    assert problem.message.startswith("team 't': no step is the work of the member 'c'")

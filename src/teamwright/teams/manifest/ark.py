@@ -5,6 +5,7 @@ Each field is either translated or named in a warning; none is dropped in silenc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar
 from teamwright.documents.report import Report
 from teamwright.documents.shape import Shape
 from teamwright.teams.manifest.ark_model import translated_model
+from teamwright.teams.manifest.ark_names import ArkNames, namespace_of
 from teamwright.teams.manifest.ark_strategy import translated_options
 from teamwright.teams.manifest.blocks import strategy_of, with_helper
 from teamwright.teams.manifest.declared import Declaration, Declared, Kind, Query, Reference
@@ -37,22 +39,57 @@ UNSUPPORTED = {
 
 
 def is_kubernetes(root: Fields) -> bool:
-    """Whether a document has the form that ARK's have."""
-    return "apiVersion" in root.entries
+    """Whether a document has the form that ARK's have, or that of what lies beside them."""
+    return "apiVersion" in root.entries or {"kind", "metadata"} <= root.entries.keys()
 
 
-def read_ark(root: Fields, folder: Path, declared: Declared, report: Report) -> None:
-    """Take in one document; the native ones come first, since they may supply its tools."""
+def is_ark(root: Fields) -> bool:
+    """Whether a document is one of ARK's."""
+    version = root.text("apiVersion")
+    return version is not None and str(version.value).startswith(f"{GROUP}/")
+
+
+@dataclass(frozen=True, slots=True)
+class ArkReader:
+    """Takes in documents that are loaded together; the native ones come first, since they may supply tools.
+
+    With `models_replaced` a model may lack a name, since the caller puts another one in its place.
+    """
+
+    names: ArkNames
+    declared: Declared
+    report: Report
+    models_replaced: bool = False
+
+    def read(self, root: Fields, folder: Path) -> None:
+        """Take in one document."""
+        report = self.report
+        found = _checked_head(root, report)
+        if found is None:
+            return
+        kind, name, spec = found
+        namespace = namespace_of(root)
+        known = self.names.named(kind.lower(), namespace, str(name.value))
+        _Document(kind, known, name.place, spec, folder, self, namespace).read()
+
+
+def _checked_head(root: Fields, report: Report) -> tuple[str, Scalar, Fields] | None:
+    """The kind, name and spec of one of ARK's documents; everything else is told."""
     version, kind = root.text("apiVersion"), root.text("kind")
-    if not version or not str(version.value).startswith(f"{GROUP}/"):
-        given = shown(str(version.value)) if version else "this"
+    if not version and kind and kind.value in KINDS:
+        report.problem(root.place, f"{kind.value}: 'apiVersion' is missing", f"write  apiVersion: {VERSION}")
+        return None
+    if not version or not is_ark(root):
+        given = (
+            shown(str(version.value)) if version else f"a document of kind {shown(str(kind.value))}" if kind else "this"
+        )
         report.warning(
             root.key_place("apiVersion"), f"Ignored: {given} is not {VERSION!r}", "only ARK's documents load"
         )
-        return
+        return None
     if not kind or kind.value not in KINDS:
         _note_kind(root, kind, report)
-        return
+        return None
     if version.value != VERSION:
         report.warning(version.place, f"The version {shown(str(version.value))} is read as {VERSION!r}")
     name, spec = root.text("metadata", "name"), root.get("spec")
@@ -62,8 +99,7 @@ def read_ark(root: Fields, folder: Path, declared: Declared, report: Report) -> 
         report.problem(root.key_place("spec"), f"{kind.value}: 'spec' is missing")
     for key in root.entries.keys() - {"apiVersion", "kind", "metadata", "spec"}:
         report.warning(root.key_place(key), f"Ignored: {key!r} of the {kind.value} is not supported")
-    if name and isinstance(spec, Fields):
-        _Document(str(kind.value), str(name.value), name.place, spec, folder, declared, report).read()
+    return (str(kind.value), name, spec) if name and isinstance(spec, Fields) else None
 
 
 def _note_kind(root: Fields, kind: Scalar | None, report: Report) -> None:
@@ -87,10 +123,18 @@ class _Document:
     place: Place
     spec: Fields
     folder: Path
-    declared: Declared
-    report: Report
+    reader: ArkReader
+    namespace: str
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     settled: bool = False
+
+    @property
+    def declared(self) -> Declared:
+        return self.reader.declared
+
+    @property
+    def report(self) -> Report:
+        return self.reader.report
 
     def read(self) -> None:
         """Translate it and take it in."""
@@ -102,7 +146,7 @@ class _Document:
                 self._team()
                 self._declare("team", "teams", Fields(self.entries, self.spec.place))
             case "Model":
-                model = translated_model(self.name, self.spec, self.report)
+                model = translated_model(self.name, self.spec, self.report, replaced=self.reader.models_replaced)
                 if model:
                     self._declare("model", "models", model)
             case _:
@@ -121,7 +165,8 @@ class _Document:
         if "modelRef" in self.spec.entries:
             model = self.spec.text("modelRef", "name")
             if model:
-                self._put("model", "modelRef", model)
+                home = self.spec.text("modelRef", "namespace")
+                self._put("model", "modelRef", self._renamed(model, "model", str(home.value) if home else ""))
             else:
                 self.report.problem(self.spec.key_place("modelRef"), f"{self._owner}: 'modelRef.name' is missing")
             self._note_rest(self.spec.get("modelRef"), {"name", "namespace"}, "modelRef")
@@ -149,7 +194,7 @@ class _Document:
     def _team(self) -> None:
         self._keep({"strategy": "strategy", "description": "description", "maxTurns": "max_turns"})
         before = len(self.report.problems)
-        options = translated_options(strategy_of(self.spec), self.spec, self._owner, self.report)
+        options = translated_options(strategy_of(self.spec), self.spec, self._owner, self.report, self._rename_option)
         self.settled = len(self.report.problems) > before
         self._note_unsupported({"members", "loops", *options})
         for entry in list(options.values())[:1]:
@@ -168,6 +213,9 @@ class _Document:
             return
         if loops.value is True and strategy and strategy.value == "sequential":
             self._put("strategy", "loops", Scalar("round_robin", loops.place, "round-robin"))
+            if turns := self.entries.pop("max_turns", None):  # with loops, ARK counts single turns
+                block = Fields({"turns": turns}, turns.node.place)
+                self.entries["options"] = Entry("maxTurns", turns.place, block)
         else:
             self._warn_ignored("loops")
 
@@ -184,8 +232,31 @@ class _Document:
             message = f"{self._owner}: the type of a member is 'agent' or 'team', not {shown(str(kind.value))}"
             self.report.problem(kind.place, message, hint)
         elif kind:
+            name = self._renamed(name, str(kind.value))
             self.declared.typed[name.place] = Reference(str(name.value), name.place, str(kind.value))
+        else:
+            name = self._rename_option(name, "member")
         return name
+
+    def _renamed(self, name: Scalar, kind: str, namespace: str = "") -> Scalar:
+        """A reference to another document, by the name that it has here."""
+        known = self.reader.names.named(kind, namespace or self.namespace, str(name.value))
+        return name if known == name.value else Scalar(known, name.place, name.raw)
+
+    def _rename_option(self, name: Scalar, kind: str) -> Scalar:
+        """The same for what options name; of a member the team says what it is, else it is an agent before a team."""
+        if kind != "member":
+            return self._renamed(name, kind)
+        for item in self._members():
+            listed, typed = item.text("name"), item.text("type")
+            if listed and typed and listed.value == name.value:
+                return self._renamed(name, str(typed.value))
+        found = self._renamed(name, "agent")
+        return found if found is not name else self._renamed(name, "team")
+
+    def _members(self) -> Iterator[Fields]:
+        members = self.spec.get("members")
+        yield from (item for item in (members.items if isinstance(members, Items) else ()) if isinstance(item, Fields))
 
     def _query(self) -> None:
         self._note_unsupported({"input", "type", "target", "targets"})
@@ -210,6 +281,8 @@ class _Document:
                 kind.place, f"Ignored: {self._owner} is for {shown(str(kind.value))}, not an agent or team"
             )
             return
+        if name:
+            name = self._renamed(name, str(kind.value)) if kind else self._rename_option(name, "member")
         self._add_query(str(task.value), name, str(kind.value) if kind else "")
 
     def _add_query(self, task: str, target: Scalar | None, kind: str) -> None:

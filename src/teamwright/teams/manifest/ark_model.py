@@ -12,14 +12,22 @@ OWN_ADDRESSES = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
 KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
 ADDRESS_VARIABLES = {"azure": "AZURE_OPENAI_ENDPOINT", "anthropic": "ANTHROPIC_BASE_URL"}
 
+UNKNOWN = "unknown"
+"""Stands for the name of a model that only a cluster knows, where another takes its place."""
 
-def translated_model(name: str, spec: Fields, report: Report) -> Node | None:
-    """The model in native terms, or None with a problem noted."""
+
+def translated_model(name: str, spec: Fields, report: Report, *, replaced: bool = False) -> Node | None:
+    """The model in native terms, or None with a problem noted; one that is replaced needs no name."""
     owner = f"model {shown(name)}"
     model = _value(spec, "model", owner, report) or spec.text("model")
     provider = _provider(spec)
+    if not model and replaced:
+        model = Scalar(UNKNOWN, spec.key_place("model"))
     if not model:
-        report.problem(spec.key_place("model"), f"{owner}: 'model.value' is missing", "it is the model's name")
+        kept = spec.get("model", "valueFrom") is not None
+        message = "the model's name is kept in a cluster ('valueFrom')" if kept else "'model.value' is missing"
+        hint = "write its name as model.value, or use another model with  --model"
+        report.problem(spec.key_place("model"), f"{owner}: {message}", hint)
         return None
     for key in spec.entries.keys() - {"model", "type", "provider", "config"}:
         report.warning(spec.key_place(key), f"Ignored: {key!r} of {owner} is not supported")

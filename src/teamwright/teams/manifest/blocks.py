@@ -50,17 +50,29 @@ def with_options(team: Declaration, declared: Declared, report: Report) -> Decla
 def with_helper(team: Declaration, declared: Declared, report: Report) -> Declaration:
     """The team with an agent in place of the model in its options; the agent is declared here."""
     options, strategy = team.fields.get(OPTIONS), strategy_of(team.fields)
-    if not isinstance(options, Fields) or MODEL not in options.entries or not takes_model(strategy):
+    if not isinstance(options, Fields) or not takes_model(strategy):
         return team
-    given = options.entries[MODEL]
+    given = options.entries.get(MODEL)
     rest = {key: entry for key, entry in options.entries.items() if key != MODEL}
-    if AGENT in rest:
+    if given is None and (AGENT in rest or not team.ark):
+        return team
+    if given is None:  # in ARK the default model chooses where nobody is named
+        rest[AGENT] = _helper(team, strategy, Fields({}, options.place), declared, report)
+    elif AGENT in rest:
         block = team.fields.entries[OPTIONS].key
         report.problem(given.place, f"{team.words}: {block!r} has 'agent' and 'model'", "keep one: it says who answers")
     else:
-        name = f"{team.name if NAME.fullmatch(team.name) else suggest_name(team.name)}-{strategy}"
         node = Fields({MODEL: given}, given.node.place)
         Shape(team.words, report, definitions()).check(node, section_value("agents"))
-        declared.add(Declaration("agent", name, given.place, node, team.folder, team.ark), report)
-        rest[AGENT] = Entry(given.key, given.place, Scalar(name, given.node.place))
+        rest[AGENT] = _helper(team, strategy, node, declared, report, given)
     return replace(team, node=team.fields.with_value(OPTIONS, Fields(rest, options.place)))
+
+
+def _helper(
+    team: Declaration, strategy: str, node: Fields, declared: Declared, report: Report, given: Entry | None = None
+) -> Entry:
+    """Declare the agent, and give the option that names it."""
+    name = f"{team.name if NAME.fullmatch(team.name) else suggest_name(team.name)}-{strategy}"
+    place = given.place if given else node.place
+    declared.add(Declaration("agent", name, place, node, team.folder, team.ark), report)
+    return Entry(given.key if given else AGENT, place, Scalar(name, node.place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from teamwright.documents.nodes import Fields, Node, Place, described, plain
 from teamwright.documents.reader import read_file
 from teamwright.documents.report import Report, in_order
 from teamwright.errors import ManifestError, Problem
-from teamwright.teams.manifest.ark import is_kubernetes, read_ark
+from teamwright.teams.manifest.ark import ArkReader, is_ark, is_kubernetes
+from teamwright.teams.manifest.ark_names import ArkNames
 from teamwright.teams.manifest.checks import ANSWERERS, check, default_model
 from teamwright.teams.manifest.declared import Declaration, Declared, Query
 from teamwright.teams.manifest.native import read_native
@@ -48,7 +50,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     report = Report()
     files = _files(paths, report)
     base = base_of(paths)
-    declared = _declared(files, report)
+    declared = _declared(files, report, models_replaced=models_replaced)
     check(declared, report, models_replaced=models_replaced)
     if thorough:
         check_parts(declared, report, models_replaced=models_replaced)
@@ -94,13 +96,16 @@ def base_of(paths: Sequence[Path]) -> Path:
     return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL
 
 
-def _declared(files: Sequence[tuple[Path, bool]], report: Report) -> Declared:
+def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_replaced: bool) -> Declared:
     """Native documents are taken in first, since they may supply the tools of ARK's."""
     declared = Declared()
     foreign: list[tuple[Fields, Path]] = []
     planned: list[tuple[Fields, Path]] = []
     for file, in_folder in files:
-        for document in read_file(file, report):
+        before = len(report.problems)
+        documents = read_file(file, report)
+        _forgive_others(documents, report, before)
+        for document in documents:
             root = _root(document, report, in_folder=in_folder)
             if root is None:
                 continue
@@ -110,11 +115,25 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report) -> Declared:
             if TASKS in root.entries:
                 planned.append((root, file))
             read_native(root.without(TASKS), file.parent, declared, report)
+    names = ArkNames.of((root for root, _ in foreign if is_ark(root)), report)
+    reader = ArkReader(names, declared, report, models_replaced)
     for root, folder in foreign:
-        read_ark(root, folder, declared, report)
+        reader.read(root, folder)
     for root, file in planned:
         declared.add(team_of_tasks(root, file, declared), report)
     return declared
+
+
+def _forgive_others(documents: Sequence[Node], report: Report, before: int) -> None:
+    """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
+    for index, document in enumerate(documents):
+        if not isinstance(document, Fields) or not is_kubernetes(document) or is_ark(document):
+            continue
+        start = document.place.line
+        end = documents[index + 1].place.line if index + 1 < len(documents) else sys.maxsize
+        inside = [one for one in report.problems[before:] if start <= one.line < end]
+        report.warnings += inside
+        report.problems[before:] = [one for one in report.problems[before:] if one not in inside]
 
 
 def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
@@ -122,7 +141,7 @@ def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
         message = f"A manifest is a mapping with agents and teams, and this is {described(document)}"
         report.problem(document.place, message)
         return None
-    if "rules" in document.entries and not document.entries.keys() & {"agents", "teams", "apiVersion"}:
+    if "rules" in document.entries and not document.entries.keys() & {"agents", "teams", "apiVersion", "kind"}:
         # Replies lie beside the manifests that use them, so a folder may hold both.
         if not in_folder:
             hint = f"use it with  --model scripted:{document.place.file}"

@@ -220,7 +220,8 @@ class _Checks:
         if team.ark:
             for ours, theirs in SPELLINGS.items():
                 text = re.sub(rf"\b{ours}\b", theirs, text)
-        self.report.problem(place, f"{team.words}: {text}")
+        note = self.report.warning if flaw.is_warning else self.report.problem
+        note(place, f"{team.words}: {text}")
 
     def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
         """A flaw that is there only because a member is listed again stands where it is."""
