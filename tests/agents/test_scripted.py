@@ -172,7 +172,16 @@ async def test_a_script_that_only_calls_tools_is_stopped() -> None:
 async def test_terminate_ends_the_team_well_whatever_its_arguments(args: dict[str, object]) -> None:
     script = rules({"agent": "a", "tool": {"name": "terminate", "args": args}}, {"reply": "never"})
     result = await run(round_robin(script, "a", "b", rounds=3, tools=["terminate"]))
-    assert (result.status, result.stop_reason, len(result.messages)) == ("completed", "terminated", 1)
+    said = ["the end"] if args == {"response": "the end"} else []
+    assert (result.status, result.stop_reason) == ("completed", "terminated")
+    assert [message.content for message in result.messages] == said
+
+
+async def test_terminate_without_a_response_leaves_the_last_thing_said_as_output() -> None:  # M-06
+    script = rules({"agent": "b", "tool": {"name": "terminate"}}, {"agent": "a", "reply": "what a said"})
+    result = await run(round_robin(script, "a", "b", rounds=3, tools=["terminate"]))
+    assert (result.stop_reason, result.output) == ("terminated", "what a said")
+    assert texts(result) == ["what a said"]
 
 
 async def test_terminate_is_a_tool_that_an_agent_must_have() -> None:

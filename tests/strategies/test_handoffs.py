@@ -51,8 +51,8 @@ async def test_the_next_member_is_told_what_the_author_handed_over() -> None:  #
     result, events = await run(lite(cast, "a b"))
     pointer = next(event.fact.artifact.pointer for event in events if isinstance(event.fact, WorkspaceKept))
     assert cast.turn_of("b").prompt == (
-        f"# a:\nstatus: done, confidence: 80, risk_level: medium\nsummary: {SUMMARY}\nartifacts: {pointer}\n"
-        f"needs: a crane\n\n{TASK}"
+        f'# a:\nstatus: done, confidence: 80, risk_level: medium\nsummary: "{SUMMARY}"\nartifacts: '
+        f'"{pointer}"\nneeds: "a crane"\n\n{TASK}'
     )
     assert contents(result.messages) == [LONG, "b is done"]
     assert all(type(message) is Message for message in result.messages)

@@ -52,7 +52,7 @@ async def test_a_worker_is_told_the_batch_the_leads_word_and_what_its_step_needs
     _, last = next((name, turn) for name, turn in reversed(cast.told) if turn.purpose == "work")
     batch, word, need = last.history
     assert (batch.name, word.name, need.name) == ("lead", "lead", "a")
-    assert batch.content.endswith("artifacts: task://c\nneeds: batch-0\nnext_action: start-batch")
+    assert batch.content.endswith('artifacts: "task://c"\nneeds: "batch-0"\nnext_action: "start-batch"')
     assert "Batch 1" in batch.content
     assert last.task == TASK
     assert "# b:" not in last.prompt

@@ -127,7 +127,8 @@ class FunctionAgent:
             timeout=self._timeout,
         )
         returned = await ctx.effect("call", effect)
-        return self._reply(returned.value, turn, truncated=returned.truncated)
+        said = returned.value if type(returned.value) is str else _as_recorded(returned)
+        return self._reply(said, turn, truncated=returned.truncated)
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn
@@ -139,8 +140,8 @@ class FunctionAgent:
             return Returned(answer)
         said = self._sayable(answer)
         if isinstance(said, Reply):
-            return Returned(self._jsonable({"$reply": said}), said.usage)
-        return Returned(said)
+            return Returned(self._jsonable(said), said.usage, form="reply")
+        return Returned(said, form="data")
 
     async def _beside_the_loop(self, told: object, ctx: Context) -> object:
         if self._isolate == "process":
@@ -178,13 +179,25 @@ class FunctionAgent:
                 reply = Reply(messages=(Message(name=self.name, content=said),), truncated=truncated)
             case Reply():
                 reply = said
-            case {"$reply": whole}:
-                reply = convert(whole, Reply)
             case _:
                 reply = Reply(messages=(Message(name=self.name, content=_text_of(said)),), data=said)
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+
+
+def _as_recorded(returned: Returned) -> Reply | JsonValue:
+    """What a function returned, read as the record says; nothing inside the value can change that.
+
+    A record of an earlier version says nothing: it marked replies inside the value.
+    """
+    match returned.form, returned.value:
+        case "reply", whole:
+            return convert(whole, Reply)
+        case None, {"$reply": whole, **others} if not others:
+            return convert(whole, Reply)
+        case _, value:
+            return value
 
 
 def _parameters(function: Function, name: str) -> list[inspect.Parameter]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from pydantic_ai.tools import ToolDefinition
 from teamwright.agents.prices import cost_of, declared_price
 from teamwright.values.messages import Message, digest
 from teamwright.values.specs import AnyModel
+from teamwright.values.transcript import quoted, under_name
 from teamwright.values.turns import Turn
 from teamwright.values.usage import Usage
 
@@ -43,18 +44,24 @@ def told(turn: Turn, name: str) -> list[ModelMessage]:
     is told under its name too.
     """
     messages: list[ModelMessage] = []
+    speakers = None if turn.quoting == "none" else turn.speakers
     for message in turn.history:
         if not message.content.strip():
             continue  # providers refuse empty messages
         if message.name == name and message.role != "user" and messages:
             messages.append(ModelResponse(parts=[TextPart(message.content)]))
         else:
-            messages.append(ModelRequest(parts=[UserPromptPart(_under_name(message))]))
+            messages.append(ModelRequest(parts=[UserPromptPart(_under_name(message, speakers))]))
     return messages
 
 
-def _under_name(message: Message) -> str:
-    return message.content if message.role == "user" else f"# {message.name}:\n{message.content}"
+def _under_name(message: Message, speakers: Collection[str] | None) -> str:
+    """What somebody said, under a name unless a person did; without `speakers` as it is."""
+    if message.role == "user":
+        return message.content if speakers is None else quoted(message.content, speakers)
+    if speakers is None:
+        return f"# {message.name}:\n{message.content}"
+    return under_name(message.name, message.content, speakers)
 
 
 @dataclass(frozen=True, slots=True)

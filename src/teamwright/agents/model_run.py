@@ -188,7 +188,7 @@ async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelCl
     model = RecordedModel(agent, turn, ctx, client, tools, shape)
     try:
         result = await _runner(agent, model, client, tools, shape, _instructions(agent, turn, shape)).run(
-            turn.task,
+            turn.shown_task,
             message_history=told(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
             infer_name=False,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from teamwright.budget.money import Rate
-from teamwright.values.events import EffectKind, Fact
+from teamwright.values.events import EffectKind, Fact, ValueForm
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.ownership import Owned
@@ -241,9 +241,14 @@ class Attempt(Struct, frozen=True):
 
 
 class Returned(Struct, frozen=True):
-    """What came back from a call: a JSON value, and what it cost."""
+    """What came back from a call: a JSON value, and what it cost.
+
+    `form` says what the value is, where that is not clear from the call: a whole reply, or data. It is recorded beside
+    the value, since nothing inside a value may decide how the value is read.
+    """
 
     value: JsonValue
     usage: Usage = NOTHING
     mark: str | None = None
     truncated: bool = False
+    form: ValueForm | None = None

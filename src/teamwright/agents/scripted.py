@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, To
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
+from teamwright.values.transcript import quoted
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
 
@@ -236,27 +237,41 @@ class ScriptedAgent:
         told, cap = turn.prompt, self._max_tokens or turn.max_output
         if turn.left is not None and (little := left_line(turn, self._named, self.instructions, cap)):
             told += f"\n\n{little}"
+        failed: set[str] = set()
         async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.points) as tools:
             for number in range(1, MOST_REQUESTS + 1):
-                returned = await ctx.effect(f"request-{number}", self._request(told, cap, tools))
+                call = partial(self._answer, told, tools, failed)
+                returned = await ctx.effect(f"request-{number}", self._request(told, cap, call))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
                             return self._final(turn, final_response(args) or "", signal="terminate")
-                        told += "\n\n" + await self._use(tools, name, args, f"tool-{number}")
+                        try:
+                            result = await tools.use(name, args if isinstance(args, dict) else {}, key=f"tool-{number}")
+                        except AgentError as error:
+                            failed.add(name)
+                            told += f"\n\n# tool {name} failed:\n{self._shown(str(error), turn)}"
+                        else:
+                            told += f"\n\n# tool {name}:\n{self._shown(result, turn)}"
                     case {"json": data}:
                         return self._final(turn, to_json(data).decode(), data=data)
                     case value:
                         return self._final(turn, str(value), truncated=returned.truncated)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
-    def _request(self, told: str, cap: int | None, tools: Tools) -> Effect:
+    @staticmethod
+    def _shown(result: JsonValue, turn: Turn) -> str:
+        """What came of a tool, as text in which nothing looks like the words of anybody else."""
+        text = result if isinstance(result, str) else to_json(result).decode()
+        return text if turn.quoting == "none" else quoted(text, turn.speakers)
+
+    def _request(self, told: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
         return Effect(
             kind="model",
             name="scripted",
             request=digest(told),
-            call=partial(self._answer, told, tools),
+            call=call,
             prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
             messages=1,
             max_output=cap,
@@ -267,17 +282,9 @@ class ScriptedAgent:
             rate=self._rate,
         )
 
-    async def _use(self, tools: Tools, name: str, args: JsonValue, key: str) -> str:
-        arguments = args if isinstance(args, dict) else {}
-        try:
-            result = await tools.use(name, arguments, key=key)
-        except AgentError as error:
-            return f"# tool {name} failed:\n{error}"
-        return f"# tool {name}:\n{result if isinstance(result, str) else to_json(result).decode()}"
-
-    async def _answer(self, told: str, tools: Tools, attempt: Attempt) -> Returned:
+    async def _answer(self, told: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
         index, rule = self._choose(told, attempt)
-        self._check_tool(index, rule, told, tools)
+        self._check_tool(index, rule, failed, tools)
         name = mark(index)
         self._under_way[attempt.run_id, name] += 1
         try:
@@ -294,9 +301,9 @@ class ScriptedAgent:
         hint = self.script.nearest(self.name, told)
         raise ScriptMismatch(f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({hint})")
 
-    def _check_tool(self, index: int, rule: Rule, told: str, tools: Tools) -> None:
+    def _check_tool(self, index: int, rule: Rule, failed: Collection[str], tools: Tools) -> None:
         """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
-        if rule.tool is None or rule.times is not None or f"# tool {rule.tool.name} failed:" not in told:
+        if rule.tool is None or rule.times is not None or rule.tool.name not in failed:
             return
         known = [offer.name for offer in tools.offers]
         if rule.tool.name not in known:
@@ -327,8 +334,8 @@ class ScriptedAgent:
     def _final(
         self, turn: Turn, text: str, *, data: JsonValue = None, truncated: bool = False, signal: Signal | None = None
     ) -> Reply:
-        message = Message(name=self.name, content=text)
-        reply = Reply(messages=(message,), data=data, truncated=truncated, signal=signal)
+        messages = (Message(name=self.name, content=text),) if text or signal is None else ()
+        reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal)
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")

@@ -109,6 +109,8 @@ class Ask:
         child.announced = asked.called
         if child.limits is not None:
             run.bound(full, child.limits)
+        if run.format == 1:
+            self.turn = replace(self.turn, quoting="none")
         if asked.left is not None or asked.tier != "primary":
             self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
         return child, seconds
@@ -215,9 +217,17 @@ class Ask:
         reply = reply.changed(**changes) if changes else reply
         if self.turn.handoff is not None:
             reply = handed_over(reply, self.turn)
-        if self._member.kind != "team" or not self._context.path:
+        return self._signed(reply)
+
+    def _signed(self, reply: Reply) -> Reply:
+        """The reply under the name of who was asked, whatever it claims; the whole run's messages keep their own."""
+        name = self._member.name
+        if self._member.kind == "team" and not self._context.path:
             return reply
-        return reply.changed(messages=self._as_said_by_member(reply.messages))
+        for one in reply.messages:
+            if one.name != name or one.role != "assistant":
+                return reply.changed(messages=_signed_by(name, reply.messages))
+        return reply
 
     def _failure(self, child: RunContext, error: BaseException | None) -> Failure:
         partial = error.messages if isinstance(error, MemberFailed) else None
@@ -240,7 +250,7 @@ class Ask:
         """What a nested team says appears under the team's name; the whole run's messages keep their own."""
         if self._member.kind != "team" or not self._context.path:
             return tuple(messages)
-        return tuple(message.changed(name=self._member.name) for message in messages)
+        return _signed_by(self._member.name, messages)
 
     def _record(self, place: str, ending: Reply | Failure, child: RunContext) -> Ended:
         run = child.run
@@ -303,3 +313,7 @@ class Ask:
             if self.turn.purpose == "work":
                 context.said.extend(run.past.messages(recorded.ending.messages))
             context.spend(recorded.ending.usage)
+
+
+def _signed_by(name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(message.changed(name=name, role="assistant") for message in messages)

@@ -197,6 +197,7 @@ class Calls:
                 usage=returned.usage,
                 mark=returned.mark,
                 truncated=returned.truncated,
+                form=returned.form,
             )
             run.recorder.add(context.path, self._place, fact)
         context.spend(returned.usage)

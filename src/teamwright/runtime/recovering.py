@@ -19,6 +19,7 @@ from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
 from teamwright.values.names import with_attempt
 from teamwright.values.people import Question
+from teamwright.values.transcript import transcript
 from teamwright.values.turns import Failure, Reply, Turn
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class Recovering:
         if not before and (last is None or len(last.content) <= PIECE):
             return failure
         kept = [last] if last is not None and len(last.content) <= PIECE else []
-        parts = list(in_pieces(self._turn.history[: len(self._turn.history) - len(kept)]))
+        earlier = self._turn.history[: len(self._turn.history) - len(kept)]
+        parts = list(in_pieces(earlier, quote=self._context.run.format > 1))
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
             told = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
@@ -131,11 +133,11 @@ class Recovering:
         await self._context.emit(fact)
 
 
-def in_pieces(messages: Sequence[Message]) -> Iterator[str]:
+def in_pieces(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:
     """The messages under their names, in texts of bounded length."""
     text = ""
     for message in messages:
-        said = f"# {message.name}:\n{message.content}\n\n"
+        said = transcript((message,), quote=quote) + "\n\n"
         if text and len(text) + len(said) > PIECE:
             yield text.strip()
             text = ""

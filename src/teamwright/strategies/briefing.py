@@ -15,6 +15,7 @@ from teamwright.strategies.protocol import Members, Task
 from teamwright.strategies.selection import selection_schema
 from teamwright.strategies.templates import Template
 from teamwright.values.messages import EMPTY, Conversation, History, Message
+from teamwright.values.transcript import quoted, transcript, under_name
 from teamwright.values.turns import Reply, Turn
 
 PROMPT = """\
@@ -59,7 +60,7 @@ class Briefing:
             "participants": ", ".join(candidates),
             "roles": ", ".join(_introduced(self._members.named(name)) for name in candidates),
             "history": self._text(said) if "history" in self._shown else "",
-            "task": self._task.text,
+            "task": self._own_text(),
         }
         return Turn(
             self._prompt.render(values),
@@ -67,6 +68,7 @@ class Briefing:
             number,
             purpose="coordinate",
             output_schema=selection_schema(candidates),
+            quoting="history" if "history" in self._shown else "all",
         )
 
     def _opening(self, history: History) -> Conversation:
@@ -83,13 +85,23 @@ class Briefing:
         pieces: list[str] = []
         left = MOST_HISTORY
         for message in reversed(said if self._whole or not self._latest else self._latest):
-            piece = f"# {message.name}:\n{message.content}"
+            piece = self._piece(message)
             left -= len(piece)
             if left < 0:
                 pieces.append("(what was said before is left out)")
                 break
             pieces.append(piece)
         return "\n\n".join(reversed(pieces))
+
+    def _piece(self, message: Message) -> str:
+        if not self._task.quotes:
+            return transcript((message,), quote=False)
+        return under_name(message.name, message.content, self._members.names)
+
+    def _own_text(self) -> str:
+        """The task; where the conversation stands in the prompt as well, nothing in the task looks like part of it."""
+        shared = self._task.quotes and "history" in self._shown
+        return quoted(self._task.text, self._members.names) if shared else self._task.text
 
 
 def _introduced(member: Agent) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
-from msgspec.structs import replace
+from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
@@ -36,6 +37,7 @@ from teamwright.values.people import Answer, Question
 from teamwright.values.posture import Posture
 from teamwright.values.results import Outcome
 from teamwright.values.texts import cut
+from teamwright.values.transcript import header_name
 from teamwright.values.turns import Failure, Reply, Turn
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ async def run_handing_over(
     desk = Desk(strategy, task, members, ctx, above=above)
     around = HandoffContext(ctx, desk)
     history = await desk.opened(task.history, ctx)
-    outcome = await strategy.run(Task(task.text, history, task.settings), members, around)
+    outcome = await strategy.run(replace(task, history=history), members, around)
     handover = desk.handed_up(outcome) if above else None
     return outcome.changed(messages=tuple(in_full(outcome.messages))), handover
 
@@ -102,7 +104,7 @@ class Desk:
     """Makes envelopes of what one team says, and keeps what is too long for them."""
 
     def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, above: bool) -> None:
-        self._handoff, self._ctx = task.settings.handoff, ctx
+        self._handoff, self._ctx, self._quotes = task.settings.handoff, ctx, task.quotes
         lead = lead_of(strategy, task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
@@ -122,8 +124,8 @@ class Desk:
                 continue
             handover = bounded(None, message.content, self.policy)
             pointers = await self._kept(message.content, handover, message.name, ctx, f"history/{number}")
-            envelope = self._envelope(message.name, f"history-{number}", handover, pointers, ctx)
-            told.append(EnvelopeMessage.of(envelope, message.name, (message,)))
+            envelope = self._envelope(header_name(message.name), f"history-{number}", handover, pointers, ctx)
+            told.append(EnvelopeMessage.of(envelope, message.name, (message,), quote=self._quotes))
         return History.of(told) if history else history
 
     async def taken(self, draft: Draft, task_id: str, ctx: Context, key: str) -> Reply | Failure:
@@ -144,7 +146,7 @@ class Desk:
             told = await self._sealed(reply, member, task_id, ctx, f"{key}/edited")
         elif ruling.note:
             envelope = told.envelope.model_copy(update={"next_action": self.policy.cut(ruling.note)})
-            told = EnvelopeMessage.of(envelope, told.name, told.whole)
+            told = EnvelopeMessage.of(envelope, told.name, told.whole, quote=self._quotes)
         return self._shown(reply, told)
 
     def handed_up(self, outcome: Outcome) -> Handover | None:
@@ -174,7 +176,7 @@ class Desk:
         pointers = await self._kept(reply.text, handover, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
         envelope = self._envelope(member.name, task_id, handover, pointers, ctx)
-        return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages)
+        return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages, quote=self._quotes)
 
     @staticmethod
     async def _kept(text: str, handover: Handover, name: str, ctx: Context, key: str) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ class HandoffContext:
         """
         if turn.purpose != "work" and turn.handoff is None:
             return await self._inner.ask(member, turn, key=key)
-        reply = await self._inner.ask(member, replace(turn, handoff=self._desk.policy), key=key)
+        reply = await self._inner.ask(member, structs.replace(turn, handoff=self._desk.policy), key=key)
         if isinstance(reply, Failure):
             return reply
         draft = Draft(reply, member, turn.output_schema)

@@ -45,6 +45,8 @@ class Task:
     text: str
     history: History = field(default=EMPTY)
     settings: Settings = field(default_factory=Settings)
+    quotes: bool = True
+    """Whether texts are quoted where they are put together; not in runs that began before they were."""
 
 
 class Members(Sequence[Agent]):

@@ -132,7 +132,7 @@ class Team:
             )
         )
         members = Members(self.members, self.helpers)
-        task, handover = Task(turn.task, turn.history, self.settings), None
+        task, handover = Task(turn.task, turn.history, self.settings, turn.quoting != "none"), None
         if self.settings.share == "a2a_lite":
             above = turn.handoff is not None
             outcome, handover = await run_handing_over(self.strategy, task, members, ctx, above=above)

@@ -6,6 +6,7 @@ what a model wrote too long can be cut and need not be asked for again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self, cast
 
@@ -14,6 +15,7 @@ from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJ
 from teamwright.values.frozen import Record, Value
 from teamwright.values.messages import Message
 from teamwright.values.texts import cut
+from teamwright.values.transcript import folded
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
@@ -79,9 +81,10 @@ class EnvelopeMessage(Message, frozen=True, kw_only=True):
     whole: tuple[Message, ...]
 
     @classmethod
-    def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...]) -> EnvelopeMessage:
-        """The envelope as it is told under a name."""
-        return cls(name=name, content=envelope_text(envelope), envelope=envelope, whole=whole)
+    def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...], *, quote: bool = True) -> EnvelopeMessage:
+        """The envelope as it is told under a name; its texts are quoted, but for runs of before they were."""
+        content = envelope_text(envelope) if quote else _bare_text(envelope)
+        return cls(name=name, content=content, envelope=envelope, whole=whole)
 
 
 class Handover(Record, frozen=True):
@@ -168,7 +171,26 @@ class Handoff(HandoffPolicy):
 
 
 def envelope_text(envelope: Envelope) -> str:
-    """An envelope as members are told it, under the name of its sender."""
+    """An envelope as members are told it, under the name of its sender: each part on one line, its texts in quotes.
+
+    So no text in it can look like another part, nor like a message of somebody else.
+    """
+    lines = [
+        f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
+        f"summary: {_in_quotes(envelope.summary)}",
+        f"artifacts: {', '.join(map(_in_quotes, envelope.artifacts))}" if envelope.artifacts else "",
+        f"needs: {', '.join(map(_in_quotes, envelope.needs))}" if envelope.needs else "",
+        f"next_action: {_in_quotes(envelope.next_action)}" if envelope.next_action != CONTINUE else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _in_quotes(text: str) -> str:
+    return json.dumps(folded(text), ensure_ascii=False)
+
+
+def _bare_text(envelope: Envelope) -> str:
+    """An envelope as members were told it in runs of format 1."""
     lines = [
         f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
         f"summary: {envelope.summary}",

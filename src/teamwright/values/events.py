@@ -36,6 +36,8 @@ quoted."""
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 EffectKind = Literal["model", "tool", "function"]
+ValueForm = Literal["reply", "data"]
+"""What a returned value is read as."""
 Body = str
 """The content hash of a body that the journal keeps."""
 
@@ -424,6 +426,7 @@ class AgentReturned(Record, frozen=True):
     usage: Usage = NOTHING
     mark: str | None = None
     truncated: bool = False
+    form: ValueForm | None = None
 
 
 class AgentCallFailed(Record, frozen=True):

@@ -12,6 +12,7 @@ from typing_extensions import override
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
+from teamwright.values.transcript import Quoting, quoted, transcript
 from teamwright.values.usage import NOTHING, Amounts, Usage
 from teamwright.values.workspace import POINTER, Artifact
 
@@ -38,6 +39,8 @@ class Turn(Struct, frozen=True, dict=True):
     """Which of its models is to answer, for a member that has a cheaper one. The engine sets it."""
     handoff: HandoffPolicy | None = None
     """The policy that holds when the ask begins, where others will be told an envelope in place of the reply."""
+    quoting: Quoting = "all"
+    """Which texts of the prompt are quoted, so that none of them looks like another message."""
 
     @property
     def digest(self) -> str:
@@ -54,11 +57,23 @@ class Turn(Struct, frozen=True, dict=True):
 
     @property
     def prompt(self) -> str:
-        """Everything the member is told, as one text: the history under names, then the task."""
+        """Everything the member is told, as one text: the history under names, then the task.
+
+        Lines in it that look like a header and are none are quoted, as `\\# name:`.
+        """
         if not self.history:
             return self.task
-        told = "\n\n".join(f"# {message.name}:\n{message.content}" for message in self.history)
-        return f"{told}\n\n{self.task}"
+        return f"{transcript(self.history, quote=self.quoting != 'none')}\n\n{self.shown_task}"
+
+    @property
+    def speakers(self) -> frozenset[str]:
+        """The names under which things were said."""
+        return frozenset(message.name for message in self.history)
+
+    @property
+    def shown_task(self) -> str:
+        """The task as it stands behind the history: nothing in it looks like a message of that."""
+        return quoted(self.task, self.speakers) if self.history and self.quoting == "all" else self.task
 
     @property
     def envelopes(self) -> tuple[Envelope, ...]:
