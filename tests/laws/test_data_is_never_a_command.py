@@ -9,7 +9,7 @@ from typing import Literal
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pydantic import JsonValue
@@ -58,7 +58,7 @@ class Listener:
         return hear
 
 
-@settings(max_examples=60)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(TEAMS)), body=HOSTILE, brought=st.lists(st.tuples(HOSTILE, HOSTILE), max_size=2))
 async def test_whatever_is_said_nobody_speaks_for_others(  # S-03
     name: str, body: str, brought: list[tuple[str, str]]
@@ -88,7 +88,7 @@ async def test_whatever_is_said_nobody_speaks_for_others(  # S-03
 
 
 @pytest.mark.parametrize("prompt", ["{{.History}}\n\nWho is next of {{.Participants}}?", "{{ history }} {{ task }}"])
-@settings(max_examples=25)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(body=HOSTILE, task=HOSTILE)
 async def test_a_selector_is_shown_the_real_speakers(prompt: str, body: str, task: str) -> None:  # S-03
     listener = Listener()
