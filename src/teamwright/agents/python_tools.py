@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.code_loading import UnloadedFunction, loads_code
 from teamwright.agents.threads import in_thread, to_the_end
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.names import check_name
@@ -169,10 +170,12 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
 
 
 def load_function(path: str, what: str) -> Function:
-    """Import `module:function`, or raise in words."""
+    """Import `module:function`, or raise in words. Where no code is loaded, a stand-in is returned."""
     module_name, colon, names = path.partition(":")
     if not colon or not module_name or not names:
         raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")
+    if not loads_code():
+        return UnloadedFunction(path)
     try:
         found: object = importlib.import_module(module_name)
     except Exception as error:  # a module may raise anything while it is imported

@@ -9,12 +9,13 @@ import typer
 from teamwright.cli.calibrating import Workload
 from teamwright.cli.options import ManifestPath, Profile, TeamName, With
 from teamwright.cli.output import Json, Out, check_out, result, result_json
-from teamwright.cli.simulating import read_team
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from teamwright.lab.advice import Advice
+    from teamwright.teams.team import Team
 
 
 def advise(
@@ -42,7 +43,8 @@ def advise(
     """Say which shape to use for a team's work, which may be one agent.
 
     The numbers it rests on and how sure it is are told. Runs of your own outweigh published findings as they add up:
-    in tokens and time, and in how often a shape is right once somebody judges their steps.
+    in tokens and time, and in how often a shape is right once somebody judges their steps. Code that the manifest names
+    is listed, not loaded.
     """
     from teamwright.cli.run import read_task
     from teamwright.lab.advice import advise as advice
@@ -50,7 +52,7 @@ def advise(
 
     check_out(out)
     found = advice(
-        read_team(manifest, team, more),
+        _team(manifest, team, more),
         read_task(task, None) or "",
         profile=read_profile(profile) if profile is not None else None,
         divisible=divisible,
@@ -63,6 +65,20 @@ def advise(
     else:
         result(described(found), out)
     return 0
+
+
+def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
+    """The team of a manifest as it is written, without its code."""
+    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.cli.importing import tell_code
+    from teamwright.lab.plays import declared_team
+    from teamwright.teams.load import read_manifest, source_of
+
+    with code_not_loaded():
+        source = source_of(read_manifest([manifest, *(more or ())]), team=team)
+        made = declared_team(source.model_copy(update={"roots": None}))  # nothing is read there
+    tell_code(source.manifest)
+    return made
 
 
 def described(advice: Advice) -> str:

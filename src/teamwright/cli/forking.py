@@ -10,11 +10,15 @@ from teamwright.cli.driving import Shown, drive, tell
 from teamwright.cli.importing import let_import_of
 from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
-from teamwright.teams.load import source_under, source_with, team_from
+from teamwright.teams.load import source_allowing, source_under, source_with, team_from
 from teamwright.teams.readiness import check_ready
 from teamwright.values.specs import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from teamwright.agents.model import Models
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.history import RunHistory
     from teamwright.teams.team import Team
@@ -32,6 +36,7 @@ class Fork:
     new_id: str | None
     model: str | None
     limits: Limits | None
+    allow_roots: tuple[Path, ...] = ()
 
     async def run(self, engine: Engine, shown: Shown) -> int:
         """Fork and drive the new run."""
@@ -57,8 +62,19 @@ class Fork:
         return await tell(engine, ended, shown)
 
     def _team(self, engine: Engine, history: RunHistory) -> Team | None:
-        """The team with another model; without one, the engine makes it from the record."""
-        if self.model is None:
+        """The team with another model or further folders; without these, the engine makes it from the record."""
+        if self.model is None and not self.allow_roots:
             return None
-        source = source_with(Source.model_validate(history.past.value(history.started.manifest)), model=self.model)
+        source = Source.model_validate(history.past.value(history.started.manifest))
+        source = source_allowing(source, self.allow_roots)
+        if self.model is not None:
+            source = source_with(source, model=self.model)
         return team_from(source_under(source, self.limits) if self.limits else source, engine.models, recorded=True)
+
+
+def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, models: Models) -> Team | None:
+    """The team of a run whose file tools may use further folders; without any, the engine makes it from the record."""
+    if not allow_roots:
+        return None
+    source = Source.model_validate(history.past.value(history.started.manifest))
+    return team_from(source_allowing(source, allow_roots), models, recorded=True)

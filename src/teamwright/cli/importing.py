@@ -1,4 +1,4 @@
-"""Makes a manifest's own Python modules importable, whichever command needs them."""
+"""Makes a manifest's own modules importable for commands that load them, and lists its code for those that do not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from teamwright.cli.output import say
+
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
     from teamwright.runtime.history import RunHistory
+    from teamwright.values.specs import Manifest
+
+MOST_CODE = 20
+"""How much of a manifest's code is listed line by line."""
 
 
 def let_import(base: str | Path) -> None:
@@ -22,3 +30,15 @@ def let_import_of(history: RunHistory) -> None:
     source = history.past.value(history.started.manifest)
     if isinstance(source, dict) and isinstance(base := source.get("base"), str) and base:
         let_import(base)
+
+
+def tell_code(manifest: Manifest) -> list[JsonValue]:
+    """Say which code a manifest names that was not loaded, and give it as data."""
+    from teamwright.teams.manifest.code import code_in
+
+    code = code_in(manifest)
+    for one in code[:MOST_CODE]:
+        say(f"not loaded: {one}")
+    if len(code) > MOST_CODE:
+        say(f"not loaded: {len(code) - MOST_CODE} more")
+    return [one.to_json() for one in code]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.failures import problem_json
-from teamwright.cli.options import ManifestPath, Model, With
+from teamwright.cli.options import AllowRoot, ManifestPath, Model, With
 from teamwright.cli.output import Json, Out, check_out, prints_aside, result, result_json, say
 
 if TYPE_CHECKING:
@@ -28,16 +28,28 @@ def validate(
     manifest: ManifestPath,
     more: With = None,
     model: Model = None,
+    no_import: Annotated[
+        bool, typer.Option("--no-import", help="Load no code that the manifest names, and list it instead.")
+    ] = False,
+    allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
-    """Check a manifest and tell every mistake at once, with its line and column."""
+    """Check a manifest and tell every mistake at once, with its line and column.
+
+    Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
+    --no-import.
+    """
+    from teamwright.cli.importing import tell_code
+
     check_out(out)
-    loaded = _checked([manifest, *(more or ())], model)
+    paths, roots = [manifest, *(more or ())], tuple(allow_root or ())
+    loaded = _checked_without_code(paths, model, roots) if no_import else _checked(paths, model, roots)
     for warning in loaded.warnings:
         say(f"warning: {warning}")
+    code = tell_code(loaded.manifest) if no_import else []
     if json:
-        result_json(_described(loaded), out)
+        result_json(_described(loaded) | ({"not_loaded": code} if no_import else {}), out)
     else:
         result(_words(loaded), out)
     return 0
@@ -69,7 +81,7 @@ def _schema(what: str) -> dict[str, JsonValue]:
 
 
 @contextmanager
-def telling_all(paths: Sequence[Path], model: str | None) -> Generator[None]:
+def telling_all(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path] = ()) -> Generator[None]:
     """Within this block, a mistake in a manifest is told together with all that `validate` would tell."""
     from teamwright.errors import UsageError
 
@@ -77,25 +89,38 @@ def telling_all(paths: Sequence[Path], model: str | None) -> Generator[None]:
         yield
     except UsageError:
         if paths:
-            _checked(paths, model)
+            _checked(paths, model, allow_roots)
         raise
 
 
-@prints_aside()
-def _checked(paths: Sequence[Path], model: str | None) -> Loaded:
+def _checked(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """A manifest without a mistake, or every mistake at once; no environment is needed for it."""
     from teamwright.cli.importing import let_import
-    from teamwright.errors import ManifestError
-    from teamwright.teams.load import read_manifest
     from teamwright.teams.manifest.load import base_of
 
     let_import(base_of(paths))
+    return _read(paths, model, allow_roots)
+
+
+def _checked_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    """The same, as far as it can be told without importing anything."""
+    from teamwright.agents.code_loading import code_not_loaded
+
+    with code_not_loaded():
+        return _read(paths, model, allow_roots)
+
+
+@prints_aside()
+def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    from teamwright.errors import ManifestError
+    from teamwright.teams.load import read_manifest
+
     problems = _problems_of(model) if model is not None else []
     try:
         loaded = read_manifest(paths, models_replaced=model is not None, thorough=True)
     except ManifestError as error:
         raise ManifestError([*problems, *error.problems]) from error
-    if problems := problems or _build(loaded, model):
+    if problems := problems or _build(loaded, model, allow_roots):
         raise ManifestError(problems)
     return loaded
 
@@ -117,14 +142,15 @@ def _problems_of(model: str) -> list[Problem]:
     return []
 
 
-def _build(loaded: Loaded, model: str | None) -> list[Problem]:
+def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> list[Problem]:
     """Make every agent and every team once, and tell what that still finds, each at its place."""
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.build import Builder, replace_models
     from teamwright.teams.load import anchored
+    from teamwright.teams.roots import allowed_roots
 
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
-    builder = Builder(manifest, loaded.base)
+    builder = Builder(manifest, loaded.base, roots=allowed_roots(loaded.base, loaded.files, allow_roots))
     problems: dict[str, Problem] = {}
     for name in (*manifest.agents, *manifest.teams):
         try:

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique beginning of it, or `last`.")]
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")]
 With = Annotated[list[Path] | None, typer.Option("--with", metavar="FILE", help="A further manifest; may be repeated.")]
+AllowRoot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--allow-root",
+        metavar="DIR",
+        help="Let file tools use this folder, which lies outside the manifest's; may be repeated.",
+    ),
+]
 TeamName = Annotated[str | None, typer.Option("--team", help="Which team or agent, where there are several.")]
 Model = Annotated[
     str | None,

@@ -43,7 +43,7 @@ def plan(
 ) -> int:
     """Plan tasks: order, batches that can't collide, token budgets, critical path and handoffs.
 
-    Nothing runs.
+    Nothing runs. Code that a manifest names is listed, not loaded.
     """
     from teamwright.cli.schedules import described
     from teamwright.planning.orchestrate import Bundle, orchestrate, prepare
@@ -78,6 +78,8 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 
 
 def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
+    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.cli.importing import tell_code
     from teamwright.errors import UsageError
     from teamwright.planning.planner import PlannerSettings
     from teamwright.strategies.dag import Dag
@@ -85,10 +87,12 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
     from teamwright.teams.load import read_manifest, source_of
     from teamwright.values.plan import Plan
 
-    loaded = read_manifest([file, *(more or ())], models_replaced=True)
-    name = source_of(loaded, team=team).team
-    spec = loaded.manifest.teams.get(name)
-    found = None if spec is None else plan_of(spec)
+    with code_not_loaded():
+        loaded = read_manifest([file, *(more or ())], models_replaced=True)
+        name = source_of(loaded, team=team).team
+        spec = loaded.manifest.teams.get(name)
+        found = None if spec is None else plan_of(spec)
+    tell_code(loaded.manifest)
     if spec is None or found is None:
         what = "is an agent" if spec is None else f"works by the strategy {spec.strategy!r}"
         raise UsageError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from teamwright.cli.options import (
+    AllowRoot,
     Events,
     MaxCalls,
     MaxSeconds,
@@ -49,6 +50,12 @@ RunId = Annotated[
 TaskFile = Annotated[
     str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the task from a file; `-` is stdin.")
 ]
+Continues = Annotated[
+    str | None, typer.Option("--continue", metavar="RUN", help="Go on in the conversation of a finished run.")
+]
+RecordFile = Annotated[
+    Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Request:
     file: str | None
     limits: Limits | None
     shape: Wish | None
+    allow_roots: tuple[Path, ...] = ()
 
     @property
     def command(self) -> str:
@@ -83,12 +91,8 @@ def run(
     more: With = None,
     model: Model = None,
     run_id: RunId = None,
-    continues: Annotated[
-        str | None, typer.Option("--continue", metavar="RUN", help="Go on in the conversation of a finished run.")
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Write the run as a script that replays it.")
-    ] = None,
+    continues: Continues = None,
+    record: RecordFile = None,
     auto: Auto = False,
     topology: TopologyName = None,
     budget: Budget = None,
@@ -102,12 +106,15 @@ def run(
     events: Events = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
+    allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Run a team on a task, and print its answer.
 
-    Ctrl-C interrupts a run so that it can be resumed without paying twice.
+    Ctrl-C interrupts a run so that it can be resumed without paying twice. Code that the manifest names (functions,
+    strategies, MCP servers) is loaded, as python or make would: only run manifests that you trust. `show`, --graph and
+    `validate --no-import` load nothing.
     """
     from teamwright.cli.driving import Shown
     from teamwright.cli.show import draw
@@ -130,6 +137,7 @@ def run(
         file=file,
         limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
         shape=wished(topology, budget, profile, auto=auto),
+        allow_roots=tuple(allow_root or ()),
     )
     return _driven(request, Shown(json, events, quiet, out, no_input))
 
@@ -143,7 +151,7 @@ def _driven(request: Request, shown: Shown) -> int:
 
     check_new_id(request.run_id)
     paths = [request.manifest, *request.more] if request.manifest is not None else []
-    with prints_aside(), telling_all(paths, request.model):
+    with prints_aside(), telling_all(paths, request.model, request.allow_roots):
         return anyio.run(_run, request, shown)
 
 
@@ -195,17 +203,18 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
     """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
     from teamwright.cli.shaping import plan_says_it_all
     from teamwright.errors import UsageError
-    from teamwright.teams.load import source_of, source_with
+    from teamwright.teams.load import source_allowing, source_of, source_with
     from teamwright.values.specs import Source
 
     if loaded is not None:
         query = _query(loaded, request) if request.task is None else None
         task = query.task if query else request.task
         team = request.team or (query.target if query else None) or None
-        source = source_of(loaded, team=team, model=request.model)
+        source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
     elif continues is not None:
         history = await engine.history(continues)
         source, task = Source.model_validate(history.past.value(history.started.manifest)), request.task
+        source = source_allowing(source, request.allow_roots)
         if request.model is not None:
             source = source_with(source, model=request.model)
     else:

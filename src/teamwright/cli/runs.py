@@ -10,6 +10,7 @@ import typer
 from teamwright.cli.kpi import kpi
 from teamwright.cli.opening import with_engine, with_journal, with_run
 from teamwright.cli.options import (
+    AllowRoot,
     Events,
     MaxCalls,
     MaxSeconds,
@@ -126,12 +127,14 @@ def resume(
     events: Events = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
+    allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Go on with an interrupted or paused run.
 
-    Nothing that is recorded is paid again.
+    Nothing that is recorded is paid again. Code that the run's manifest names is loaded, as when it was started, and
+    folders that were allowed then still are.
     """
     from teamwright.cli.driving import Shown
 
@@ -140,12 +143,13 @@ def resume(
 
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.driving import drive, tell
+        from teamwright.cli.forking import team_allowing
         from teamwright.cli.importing import let_import_of
 
         history = await engine.history(found.id)
         let_import_of(history)
         past = list(history.events)
-        handle = await engine.start_resume(found.id)
+        handle = await engine.start_resume(found.id, team=team_allowing(history, allow_root, engine.models))
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 
     return with_run(run, work)
@@ -174,12 +178,14 @@ def fork(
     events: Events = False,
     quiet: Quiet = False,
     no_input: NoInput = False,
+    allow_root: AllowRoot = None,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Start a new run from another one's record.
 
-    What is unchanged is not paid again.
+    What is unchanged is not paid again. Code that the run's manifest names is loaded, as when it was started; folders
+    that were allowed then still are.
     """
     from teamwright.cli.driving import Shown
     from teamwright.cli.forking import Fork
@@ -192,7 +198,7 @@ def fork(
     if at is not None and retry:
         raise UsageError("--at and --retry both say where to fork; choose one of them.")
     limits = run_limits(max_tokens, max_usd, max_calls, max_seconds)
-    wanted = Fork(run, at, retry, task, run_id, model, limits)
+    wanted = Fork(run, at, retry, task, run_id, model, limits, tuple(allow_root or ()))
     return with_engine(lambda engine: wanted.run(engine, shown))
 
 

@@ -19,7 +19,7 @@ def show(
 ) -> int:
     """Draw a team: who is in it, and what leads from one to the other.
 
-    Nothing runs, and no key is needed.
+    Nothing runs, and no key is needed. Code that the manifest names is listed, not loaded.
     """
     check_out(out)
     return draw(str(manifest), more, team, model, out, mermaid=mermaid, json=json)
@@ -37,8 +37,9 @@ def draw(
     json: bool,
 ) -> int:
     """Draw the team of these files."""
+    from teamwright.agents.code_loading import code_not_loaded
     from teamwright.cli.drawing import drawn
-    from teamwright.cli.importing import let_import
+    from teamwright.cli.importing import tell_code
     from teamwright.cli.mermaid import mermaid as chart
     from teamwright.cli.picture import picture_of
     from teamwright.errors import UsageError
@@ -47,14 +48,16 @@ def draw(
 
     if manifest is None:
         raise UsageError("Name the manifest of the team to draw: a file or a folder.")
-    loaded = read_manifest([Path(manifest), *(more or ())], models_replaced=model is not None)
-    for warning in loaded.warnings:
-        say(f"warning: {warning}")
-    let_import(loaded.base)
-    source = source_of(loaded, team=team, model=model)
-    picture = picture_of(Builder(source.manifest, loaded.base).team(source.team))
+    with code_not_loaded():
+        loaded = read_manifest([Path(manifest), *(more or ())], models_replaced=model is not None)
+        for warning in loaded.warnings:
+            say(f"warning: {warning}")
+        source = source_of(loaded, team=team, model=model)
+        made = Builder(source.manifest, loaded.base).team(source.team)
+        picture = picture_of(made)
+    code = tell_code(source.manifest)
     if json:
-        result_json(picture.to_json() | {"mermaid": chart(picture)}, out)
+        result_json(picture.to_json() | {"mermaid": chart(picture), "not_loaded": code}, out)
     else:
         result(chart(picture) if mermaid else drawn(picture), out)
     return 0

@@ -9,6 +9,7 @@ import typer
 
 from teamwright.cli.opening import with_journal
 from teamwright.cli.options import (
+    AllowRoot,
     ManifestPath,
     MaxCalls,
     MaxSeconds,
@@ -59,13 +60,15 @@ def simulate(
     max_seconds: MaxSeconds = None,
     team: TeamName = None,
     more: With = None,
+    allow_root: AllowRoot = None,
     quiet: Quiet = False,
     json: Json = False,
     out: Out = None,
 ) -> int:
     """Simulate a team: what it costs, how long it takes, how often it is right.
 
-    Your own team, strategies and policies run on a virtual clock, with members that only behave. Nothing is called.
+    Your own team, strategies and policies run on a virtual clock, with members that only behave. Nothing is called,
+    but code that the manifest names is loaded, as python would: only use manifests that you trust.
     """
     from teamwright.cli.progress import Counter
     from teamwright.cli.run import read_task
@@ -73,7 +76,7 @@ def simulate(
 
     check_out(out)
     report = simulated(
-        read_team(manifest, team, more),
+        read_team(manifest, team, more, allow_root or ()),
         read_task(task, None) or "",
         runs=runs,
         seed=seed,
@@ -93,13 +96,13 @@ def simulate(
 
 
 @prints_aside()
-def read_team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
-    """The team of a manifest as it is written, without the keys of its models."""
+def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_roots: Sequence[Path] = ()) -> Team:
+    """The team of a manifest as it is written, without the keys of its models; its code is loaded."""
     from teamwright.cli.importing import let_import
     from teamwright.lab.plays import declared_team
     from teamwright.teams.load import read_manifest, source_of
 
-    source = source_of(read_manifest([manifest, *(more or ())]), team=team)
+    source = source_of(read_manifest([manifest, *(more or ())]), team=team, allow_roots=allow_roots)
     let_import(source.base)
     return declared_team(source)
 

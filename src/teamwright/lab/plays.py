@@ -26,7 +26,7 @@ OWN = "as declared"
 
 def declared_team(source: Source) -> Team:
     """The team of a source as it is written: nobody is called, so no key has to be there."""
-    team = Builder(source.manifest, Path(source.base)).team(source.team)
+    team = Builder(source.manifest, Path(source.base), roots=source.roots).team(source.team)
     team.declared = source
     return team
 

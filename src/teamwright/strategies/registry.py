@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from teamwright.agents.code_loading import loads_code
+from teamwright.agents.protocol import Context
 from teamwright.errors import UnknownName, UsageError
-from teamwright.strategies.protocol import Strategy
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.values.names import plain_strategy_name
+from teamwright.values.results import Outcome
 
 GROUP = "teamwright.strategies"
 OWN = {
@@ -26,6 +31,23 @@ OWN = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class UnloadedStrategy:
+    """Stands for a strategy of another package that was not imported; it takes any options and runs nothing."""
+
+    name: str
+    path: str
+    version: int = 0
+
+    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+        """Only the strategy itself could say."""
+        return ()
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Refuse: its code was never loaded."""
+        raise UsageError(f"The strategy {self.name!r} ({self.path}) was not loaded, so it can't run.")
+
+
 @cache
 def _points() -> dict[str, EntryPoint]:
     found = {plain_strategy_name(point.name): point for point in entry_points(group=GROUP)}
@@ -38,11 +60,13 @@ def strategy_names() -> list[str]:
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy of this name, spelt with `-` or `_`."""
+    """The strategy of this name, spelt with `-` or `_`. Where no code is loaded, a stand-in for that of others."""
     plain = plain_strategy_name(name)
     point = _points().get(plain)
     if point is None:
         raise UnknownName("strategy", name, _points())
+    if plain not in OWN and not loads_code():
+        return UnloadedStrategy(plain, point.value)
     try:
         made: Strategy = point.load()()
     except Exception as error:  # third-party code: whatever it does, say whose it is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from teamwright.agents.tools import ToolLike
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
+from teamwright.teams.roots import checked_root
 from teamwright.teams.team import Team
 from teamwright.values.specs import (
     TERMINATE,
@@ -41,6 +42,8 @@ class Builder:
     manifest: Manifest
     base: Path = field(default_factory=Path)
     models: Models | None = None
+    roots: Sequence[str] | None = None
+    """Folders beside the base that file tools may use; None is any."""
     recorded: bool = False
     """Whether the manifest comes from the record of a run."""
     _built: AgentRegistry = field(default_factory=AgentRegistry)
@@ -153,7 +156,7 @@ class Builder:
             model=model,
             instructions=spec.instructions,
             description=spec.description,
-            tools=self._tools(spec),
+            tools=self._tools(name, spec),
             capabilities=spec.capabilities,
             input_schema=spec.input_schema,
             output_schema=spec.output_schema,
@@ -189,7 +192,7 @@ class Builder:
             script,
             description=spec.description,
             instructions=spec.instructions,
-            tools=self._tools(spec),
+            tools=self._tools(name, spec),
             capabilities=spec.capabilities,
             input_schema=spec.input_schema,
             output_schema=spec.output_schema,
@@ -206,21 +209,23 @@ class Builder:
             source=str(path),
         )
 
-    def _tools(self, spec: AgentSpec) -> list[ToolLike]:
+    def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
         found: list[ToolLike] = []
         for tool in spec.tools:
             declared = self.manifest.tools.get(tool) if isinstance(tool, str) else None
             given = tool if declared is None else declared
             if isinstance(given, FilesSpec):
-                found.append(self._files(given))
+                found.append(self._files(given, name))
             else:
                 found.append(tool if declared is None else (str(tool), declared))
         return found
 
-    def _files(self, spec: FilesSpec) -> FilesSpec:
+    def _files(self, spec: FilesSpec, agent: str) -> FilesSpec:
         """File tools with their folder seen from anywhere."""
-        root = spec.files.root
-        return spec if root is None else FilesSpec(files=FilesTool(root=str((self.base / root).resolve())))
+        if spec.files.root is None:
+            return spec
+        root = checked_root(spec.files.root, self.base, self.roots, agent)
+        return FilesSpec(files=FilesTool(root=str(root)))
 
 
 def _named(model: AnyModel | None) -> NamedModel | None:

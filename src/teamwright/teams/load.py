@@ -10,6 +10,7 @@ from teamwright.errors import UsageError
 from teamwright.teams.build import SCRIPTED, Builder, replace_models
 from teamwright.teams.manifest import Loaded, load, resolve_secrets
 from teamwright.teams.manifest.checks import MODEL
+from teamwright.teams.roots import allowed_roots
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.specs import Source
@@ -21,23 +22,30 @@ def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thoro
 
 
 def load_team(
-    *paths: Path | str, team: str | None = None, model: str | None = None, models: Models | None = None
+    *paths: Path | str,
+    team: str | None = None,
+    model: str | None = None,
+    models: Models | None = None,
+    allow_roots: Sequence[Path | str] = (),
 ) -> Team:
     """The team that these files declare; `team.warnings` says what in them is not supported.
 
-    `model` takes the place of every model.
+    `model` takes the place of every model. File tools may use folders below those of the files, and `allow_roots`.
     """
     loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
-    made = team_from(source_of(loaded, team=team, model=model), models)
+    made = team_from(source_of(loaded, team=team, model=model, allow_roots=allow_roots), models)
     made.warnings = loaded.warnings
     return made
 
 
-def source_of(loaded: Loaded, *, team: str | None = None, model: str | None = None) -> Source:
+def source_of(
+    loaded: Loaded, *, team: str | None = None, model: str | None = None, allow_roots: Sequence[Path | str] = ()
+) -> Source:
     """What a run of one of the loaded teams records of where it came from."""
     manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
     name = Builder(manifest).team_name(team)
-    return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()))
+    roots = allowed_roots(loaded.base, loaded.files, allow_roots)
+    return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()), roots=roots)
 
 
 def source_with(source: Source, *, model: str) -> Source:
@@ -58,10 +66,17 @@ def source_under(source: Source, limits: Limits) -> Source:
     return source.model_copy(update={"manifest": manifest})
 
 
+def source_allowing(source: Source, allow_roots: Sequence[Path | str]) -> Source:
+    """The source with further folders that its file tools may use."""
+    if source.roots is None or not allow_roots:
+        return source
+    return source.model_copy(update={"roots": (*source.roots, *allowed_roots(Path(source.base), (), allow_roots))})
+
+
 def team_from(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
     """The team of a source, with secrets read from the environment now; one from a record was checked before."""
     manifest, secrets = resolve_secrets(source.manifest)
-    team = Builder(manifest, Path(source.base), models, recorded).team(source.team)
+    team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
     team.declared, team.secrets = source, secrets
     return team
 

@@ -200,6 +200,10 @@ class Source(Value):
     manifest: Manifest
     team: str
     base: str = ""
+    roots: tuple[str, ...] | None = Field(
+        default=None,
+        description="folders outside the base that its file tools may use; nothing where that was never asked",
+    )
     bundle: dict[str, JsonValue] | None = Field(
         default=None, description="how the team's shape was chosen, and the schedule that follows, where it was"
     )

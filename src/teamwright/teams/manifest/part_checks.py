@@ -1,6 +1,7 @@
 """Checks that what agents are made of is there: functions can be imported, scripts read, and extras are installed.
 
-It runs the modules that a manifest names, so it is only for those who are about to use them. It starts nothing else.
+It runs the modules that a manifest names, so it is only for those who are about to use them; where no code is loaded it
+runs none. It starts nothing else.
 """
 
 from __future__ import annotations
