@@ -50,7 +50,7 @@ async def test_the_first_error_counts() -> None:
     run.abort(JournalUnavailable("second"))
     assert run.error is first
     assert run.closing
-    assert run.cancel_scope.cancel_called
+    assert run.stopped
 
 
 async def test_a_disagreement_aborts_the_run_with_both_sides() -> None:

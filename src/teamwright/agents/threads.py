@@ -69,7 +69,7 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
         try:
             answer, error = await outcome
         except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):  # of a library; the engine's own is waited out in `_until`
                 await _until(ended)
                 if abandoned is not None and not ended.is_set():
                     await abandoned(GRACE)
@@ -120,8 +120,12 @@ async def to_the_end(work: Callable[[], T]) -> T:
 
 
 async def _until(event: threading.Event) -> None:
-    """Wait for a thread by looking: another thread to wait with might find no room either."""
-    for _ in range(int(GRACE / LOOK_EVERY)):
-        if event.is_set():
-            return
-        await anyio.sleep(LOOK_EVERY)
+    """Wait for a thread by looking: another thread to wait with might find no room either.
+
+    The wait may be cancelled again; whoever calls this raises the first cancellation afterwards.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + GRACE
+    while not event.is_set() and loop.time() < end:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(LOOK_EVERY)

@@ -64,7 +64,7 @@ class Admission:
         effect, run = self._effect, self._context.run
         limiter = run.limiters.of(effect) if effect.model else None
         while True:
-            if run.pausing or run.closing:
+            if run.pausing or self._context.closed:
                 await run.left()
             reservation = await self._reserve(self._account) if self._account else None
             if limiter is None:
@@ -88,7 +88,7 @@ class Admission:
                 self._account.wait(-1)
         passed: Pass | None = None
         try:
-            if not run.pausing and not run.closing:
+            if not run.pausing and not context.closed:
                 passed = self._with(slot)
         finally:
             if passed is None:

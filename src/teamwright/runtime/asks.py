@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -17,10 +17,10 @@ from teamwright.errors import (
     MemberFailed,
     MisplacedEffect,
 )
-from teamwright.runtime.calls import being_cancelled
+from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.replay import RecordedAsk
-from teamwright.values.events import AgentAsked, AgentFailed, AgentReplied, Event
+from teamwright.values.events import AgentAbandoned, AgentAsked, AgentFailed, AgentReplied, Event
 from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
@@ -36,6 +36,18 @@ if TYPE_CHECKING:
 
 Ended = tuple[Reply | Failure, Event | None]
 """How a turn ended, and the event that says so; there is none when the run is being left."""
+
+
+class OpenTurn(NamedTuple):
+    """A turn that a member is taking."""
+
+    ask: Ask
+    place: str
+    child: RunContext
+
+    def abandon(self) -> None:
+        """End the turn, although its member does not end."""
+        self.ask.abandon(self.place, self.child)
 
 
 class Ask:
@@ -66,12 +78,7 @@ class Ask:
             context.spend(recorded.ending.usage)
             return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
         child, seconds = self._begun(place, full, recorded)
-        inside = context.in_agent  # then the agent that asks is waiting, and only the one asked is at work
-        run.agents_at_work -= inside
-        try:
-            ending = await self._take_turn(child, place, seconds, recorded)
-        finally:
-            run.agents_at_work += inside
+        ending = await self._take_turn(child, place, seconds, recorded)
         ending, event = self._record(place, ending, child)
         if full in run.past.reopened:
             run.past.reopened.discard(full)
@@ -149,34 +156,80 @@ class Ask:
         self, child: RunContext, place: str, seconds: float | None, recorded: RecordedAsk | None
     ) -> Reply | Failure:
         """Let the member answer; one that is stopped by others has its ending recorded here."""
-        context, run, alone = self._context, self._context.run, self._member.kind != "team"
-        if alone:
-            run.agents_at_work += 1
+        context, run = self._context, self._context.run
+        run.turns[child.path] = OpenTurn(self, place, child)
+        run.agents_at_work += self._at_work
+        if self._alone:
             run.turnstile.enter_agent(context.lane, child.path)
         try:
             if self.gate is not None and self.gate.refusal is not None:
                 return self.gate.refusal
-            if seconds is None:
-                ending = await self._respond(child)
-            else:
+            if seconds is not None:
                 ending = await self._in_time(child, recorded, seconds)
+            elif self._alone and context.deadline is not None:
+                ending = await self._contained(child)
+            else:
+                ending = await self._respond(child)
             if self.gate is not None and isinstance(ending, Reply):
                 return await self.gate.passed(ending, child)
             return ending
         except asyncio.CancelledError:
-            if context.being_stopped:
+            if context.being_stopped and child.path in run.turns:
                 self._say(self._record(place, self._failure(child, None), child)[0])
             raise
         finally:
-            if alone:
-                run.agents_at_work -= 1
-                run.turnstile.leave_agent(child.path)
+            if run.turns.pop(child.path, None) is not None:
+                self._turn_over(child)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether the member answers by itself, as opposed to a team, whose members do."""
+        return self._member.kind != "team"
+
+    @property
+    def _at_work(self) -> int:
+        """By how many agents more are at work during the turn: an agent that asks another one is waiting."""
+        return self._alone - self._context.in_agent
+
+    def _turn_over(self, child: RunContext) -> None:
+        run = self._context.run
+        run.agents_at_work -= self._at_work
+        if self._alone:
+            run.turnstile.leave_agent(child.path)
+
+    def abandon(self, place: str, child: RunContext) -> None:
+        """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
+        self._turn_over(child)
+        self._abandoned(child)
+        if self._context.being_stopped:
+            self._say(self._record(place, self._failure(child, None), child)[0])
+
+    def _abandoned(self, child: RunContext) -> None:
+        run = child.run
+        if self._alone and run.error is None and not run.recorder.held:
+            run.recorder.add(child.path, "", AgentAbandoned(name=self._member.name, grace=run.grace))
+
+    def _task(self, child: RunContext) -> ContainedTask[Reply | Failure]:
+        """The member's answer in a task of its own, so that a member that does not end can be abandoned."""
+
+        def abandoned() -> None:
+            child.run.abandon(child.path)
+            self._abandoned(child)
+
+        return ContainedTask(self._respond(child), name=child.path, grace=child.run.grace, abandoned=abandoned)
+
+    async def _contained(self, child: RunContext) -> Reply | Failure:
+        task = self._task(child)
+        await task.ended()
+        return task.result()
 
     async def _in_time(self, child: RunContext, recorded: RecordedAsk | None, seconds: float) -> Reply | Failure:
         """The member's answer, or the failure that it took too long."""
-        with Deadline(child, seconds, recorded.time if recorded else None):
-            return await self._respond(child)
-        # Here only if the deadline swallowed the cancellation, that is, when the time was used up.
+        task = self._task(child)
+        with Deadline(child, seconds, recorded.time if recorded else None, task.stop):
+            await task.ended()
+        if not task.stopping:
+            return task.result()
         await child.run.turnstile.rejoin(child.lane)
         text = f"{self._member.name!r} used up its {seconds:g} seconds"
         return self._failure(child, MemberFailed("deadline" if self._member.kind == "team" else "timeout", text))
@@ -191,7 +244,7 @@ class Ask:
         except (DuplicateKey, MisplacedEffect, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
-            if being_cancelled():
+            if child.stopping or self._context.cancelled_from_outside():
                 raise
             return self._failure(child, AgentError(f"was cancelled from inside ({type(error).__name__})"))
         except BaseException as error:  # whatever a member does wrong becomes a recorded failure

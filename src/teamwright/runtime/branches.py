@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from teamwright.runtime.calls import being_cancelled
+from teamwright.runtime.cancellation import Cancellation
 from teamwright.runtime.stillness import look_again
 
 if TYPE_CHECKING:
@@ -21,11 +22,23 @@ T = TypeVar("T")
 class RunBranch(Generic[T]):
     """One branch, and its result once it has finished."""
 
-    __slots__ = ("_error", "_value", "_work", "begun", "cancelled", "context", "done", "name", "seen", "task")
+    __slots__ = (
+        "_error",
+        "_value",
+        "_work",
+        "abandoned",
+        "begun",
+        "cancelled",
+        "context",
+        "done",
+        "name",
+        "seen",
+        "task",
+    )
 
     def __init__(self, name: str, context: RunContext, work: Callable[[Context], Awaitable[T]]) -> None:
         self.name, self.context = name, context
-        self.begun = self.done = self.cancelled = self.seen = False
+        self.begun = self.done = self.cancelled = self.seen = self.abandoned = False
         self.task: asyncio.Task[None] | None = None
         self._work = work
         self._value: T | None = None
@@ -48,7 +61,7 @@ class RunBranch(Generic[T]):
                 self._value = await self._work(self.context)
                 self.done = True
         except asyncio.CancelledError as error:
-            if being_cancelled():
+            if self.context.cancelled_from_outside():
                 raise
             self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
         except (KeyboardInterrupt, GeneratorExit):
@@ -56,17 +69,18 @@ class RunBranch(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
             self._failed(error)
         finally:
-            end(self)
+            if not self.abandoned:
+                end(self)
 
     def _failed(self, error: BaseException, cause: BaseException | None = None) -> None:
         self._error, self.done = error, True
         if cause is not None:
             error.__cause__ = cause
 
-    def stop(self) -> None:
-        """Cancel the work; before it has begun, it will see that it is cancelled and not begin."""
+    def stop(self, abandoned: Callable[[], None]) -> None:
+        """Cancel the work until it ends or is abandoned; before it has begun, it sees that and does not begin."""
         if self.begun and self.task is not None:
-            self.task.cancel()
+            Cancellation(self.task, self.context.run.grace, abandoned)
 
     @property
     def error(self) -> BaseException | None:
@@ -122,7 +136,13 @@ class RunBranches:
                 continue
             branch.cancelled = branch.context.stopping = True
             turnstile.unwind(branch.context.lane)
-            branch.stop()
+            branch.stop(partial(self._abandon, branch))
+
+    def _abandon(self, branch: RunBranch[object]) -> None:
+        """Go on without a branch that does not end."""
+        branch.abandoned = True
+        branch.context.run.abandon(branch.context.path)
+        self._end(branch)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,10 +15,12 @@ from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
+from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.redaction import Pieces
 from teamwright.runtime.replay import RecordedCall
 from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events import (
+    AgentAbandoned,
     AgentCalled,
     AgentCallFailed,
     AgentReturned,
@@ -39,12 +42,13 @@ if TYPE_CHECKING:
 class Calls:
     """All attempts at one effect."""
 
-    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_pieces", "_place")
+    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_passed", "_pieces", "_place")
 
     def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
         self._context, self._place, self._effect = context, place, effect
         self._key = join_key(context.path, place)
         self._number = self._offset = 0
+        self._passed = FREE
         self._pieces: Pieces | None = None
 
     async def outcome(self) -> Returned:
@@ -64,7 +68,7 @@ class Calls:
             self._number, self._offset, self._pieces = self._number + 1, 0, None
             bounded = self._effect.model or context.account or run.pausing
             passed = await Admission(context, self._place, self._effect).granted() if bounded else FREE
-            run.calls_out += 1
+            run.calls_out[self._key], self._passed = self, passed
             try:
                 return await self._attempt(passed, in_doubt=in_doubt)
             except AgentError as error:
@@ -75,11 +79,19 @@ class Calls:
             finally:
                 if passed.slot is not None:
                     passed.slot.close()
-                run.calls_out -= 1
+                run.calls_out.pop(self._key, None)
                 if run.pausing or run.questions:  # once the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
             await anyio.sleep(wait)
+
+    def abandon(self) -> None:
+        """The member does not end: nobody knows what this call costs, so it is charged in full."""
+        self._tally(self._passed.cost)
+        if self._passed.reservation is not None:
+            self._passed.reservation.forfeit()
+        if self._passed.slot is not None:
+            self._passed.slot.close()
 
     def _recorded(self) -> RecordedCall | None:
         """What the record says of this effect; on a fork, one that sends something else begins anew."""
@@ -121,18 +133,28 @@ class Calls:
         try:
             returned = await self._leave(max_output, cut=passed.reservation is not None and passed.reservation.cut)
         except asyncio.CancelledError:
-            self._tally(passed.cost)
-            if passed.reservation:
-                passed.reservation.forfeit()
+            if self._is_out:
+                self._tally(passed.cost)
+                if passed.reservation:
+                    passed.reservation.forfeit()
+            raise
+        except AgentError:
+            if not self._is_out:
+                await run.left()
             raise
         if self._pieces is not None:
             self._tell(self._pieces.rest())
         eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
-        if run.closing:
+        if context.closed:
             await run.left()
         recorded = self._returned(returned, passed.reservation)
         self._note(eased)
         return recorded
+
+    @property
+    def _is_out(self) -> bool:
+        """Whether somebody still waits for this call: it was not abandoned."""
+        return self._context.run.calls_out.get(self._key) is self
 
     @property
     def _announced(self) -> bool:
@@ -162,19 +184,18 @@ class Calls:
             key=self._key,
             max_output=max_output,
             used=self._used,
-            delta=self._show,
+            delta=partial(self._show, self._number),
             cut=cut,
         )
         timeout = self._timeout
         try:
             if timeout is None:
                 return await self._effect.call(attempt)
-            with anyio.fail_after(timeout):
-                return await self._effect.call(attempt)
+            return await self._in_time(attempt, timeout)
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
-            if being_cancelled():
+            if self._context.cancelled_from_outside():
                 raise
             raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
@@ -183,6 +204,28 @@ class Calls:
             if error is self._context.run.error:
                 raise
             raise AgentError(error_text(error)) from error
+
+    async def _in_time(self, attempt: Attempt, seconds: float) -> Returned:
+        """The outcome of the call, or `TimeoutError`; a call that does not end either is abandoned."""
+        context, effect = self._context, self._effect
+
+        async def call() -> Returned:
+            return await effect.call(attempt)
+
+        def abandoned() -> None:
+            if not context.closed:
+                fact = AgentAbandoned(name=effect.name, grace=context.run.grace)
+                context.run.recorder.add(context.path, self._place, fact)
+
+        task = ContainedTask(call(), name=self._key, grace=context.run.grace, abandoned=abandoned)
+        timer = asyncio.get_running_loop().call_later(seconds, task.stop)
+        try:
+            await task.ended()
+        finally:
+            timer.cancel()
+        if task.stopping and task.failed:
+            raise TimeoutError
+        return task.result()
 
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
         context, run = self._context, self._context.run
@@ -283,8 +326,10 @@ class Calls:
         member = self._context.member
         return self._context.run.past.marks[member, mark] + self._context.run.marks[member, mark]
 
-    def _show(self, piece: str) -> None:
+    def _show(self, attempt: int, piece: str) -> None:
         """Show a piece of the reply to whoever watches, as far as its words are whole."""
+        if attempt != self._number or not self._is_out:  # of an attempt that was abandoned
+            return
         if self._pieces is None:
             self._pieces = Pieces(self._context.run.redactor)
         text, length = self._pieces.take(piece)
@@ -304,9 +349,3 @@ class Calls:
                     text=text,
                 )
             )
-
-
-def being_cancelled() -> bool:
-    """Whether somebody stops this task, as opposed to something inside it that was stopped."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
@@ -62,9 +63,9 @@ class RunContext:
     """The context of one scope: a team's, an agent's, a named part's or a branch's."""
 
     __slots__ = (
-        "_claimed", "_clock", "_emitted", "_parent", "_workspace", "account", "agent_scope", "announced",
+        "_claimed", "_clock", "_emitted", "_workspace", "account", "agent_scope", "announced",
         "began", "deadline", "degradation", "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member",
-        "path", "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
+        "parent", "path", "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +80,7 @@ class RunContext:
         account: Account | None = None,
         said: list[Message] | None = None,
     ) -> None:
-        self.run, self.path, self.lane, self._parent = run, path, lane, parent
+        self.run, self.path, self.lane, self.parent = run, path, lane, parent
         self.member, self.agent_scope, self.account = member, agent_scope, account
         self.limits: Limits | None = None
         self.usage: Usage = NOTHING
@@ -120,13 +121,13 @@ class RunContext:
     def _horizon(self) -> Horizon:
         if not self.agent_scope:
             return self.run.horizon
-        if self._parent is not None and self.path != self.agent_scope:
-            return self._parent.workspace.horizon
+        if self.parent is not None and self.path != self.agent_scope:
+            return self.parent.workspace.horizon
         return Horizon(self.began)
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
-        if self.run.closing:
+        if self.closed:
             await self.run.left()
         place = self.claim(key)
         ladder = self.degradation if self.weighs else None
@@ -149,7 +150,7 @@ class RunContext:
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Touch the world once."""
-        if self.run.closing:
+        if self.closed:
             return self.run.left()
         place = self.claim(key)
         if not self.agent_scope:
@@ -162,7 +163,7 @@ class RunContext:
 
     async def ask_person_at(self, place: str, question: Question) -> Answer:
         """Ask a person at a place that is claimed already, or that nobody else can claim."""
-        if self.run.closing:
+        if self.closed:
             await self.run.left()
         return await Inquiry(self, place, question).answer()
 
@@ -190,7 +191,7 @@ class RunContext:
             async with self._in_time(child, name, limits):
                 yield child
             return
-        if self.run.closing:
+        if self.closed:
             await self.run.left()
         held = await self.run.ownership.take(child, tuple(owns), priority)
         child.holding = held.inside
@@ -220,7 +221,7 @@ class RunContext:
         """Record something worth knowing, once."""
         if fact.__class__ in ENGINES_OWN:
             raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
-        if self.run.closing:
+        if self.closed:
             return
         self._emitted += 1
         place = f"event-{self._emitted}"
@@ -241,7 +242,7 @@ class RunContext:
         while context is not None:
             if not found or found[-1] is not context.lane:
                 found.append(context.lane)
-            context = context._parent
+            context = context.parent
         return tuple(reversed(found))
 
     def branch(self, name: str, lane: Lane) -> RunContext:
@@ -276,7 +277,7 @@ class RunContext:
         context: RunContext | None = self
         while context is not None:
             context.usage = context.usage + usage
-            context = context._parent
+            context = context.parent
 
     def tally(self) -> Tally | None:
         """What the effects of this agent's turn came to; a team has none of its own."""
@@ -326,11 +327,32 @@ class RunContext:
         """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
         context: RunContext | None = self
         while context is not None and not context.stopping:
-            context = context._parent
+            context = context.parent
         return context is not None or self.run.cancelled
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may reach the run from here: its driver is leaving, or this scope was abandoned."""
+        run = self.run
+        return run.closing or (bool(run.abandoned) and run.is_abandoned(self.path))
+
+    def cancelled_from_outside(self) -> bool:
+        """Whether a cancellation that was raised here stops this scope, or is a mistake of something inside it.
+
+        The state of the run decides, since libraries may reset the count of the task. Only the code of an agent may
+        cancel what it has started itself; there the count is all that can be looked at.
+        """
+        if self.run.interrupted or self.being_stopped:
+            return True
+        task = asyncio.current_task()
+        if task is None or self.in_agent:
+            return task is not None and task.cancelling() > 0
+        while task.cancelling():  # a member that cancelled its own task
+            task.uncancel()
+        return False
+
     async def _sleep(self, name: str, seconds: float) -> None:
-        if self.run.closing:
+        if self.closed:
             await self.run.left()
         place = self.claim(name)
         full = join_key(self.path, place)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import anyio
-
+from teamwright.runtime.cancellation import Cancellation
 from teamwright.runtime.replay import EXPIRED
 from teamwright.values.events import ScopeExpired
 
@@ -18,20 +20,31 @@ if TYPE_CHECKING:
 class Deadline:
     """Stops what runs inside when the seconds are used up, and then says so.
 
+    `stop` stops it; without one, the task that entered the block is cancelled, and the block swallows that.
     `since` is when the scope began, for one that an earlier driver began: time without a driver does not count, and
     neither does time in which everything inside waits for people.
     """
 
     __slots__ = (
-        "_around", "_cancel", "_context", "_key", "_left", "_seconds", "_since", "_stopped_at", "_timer", "_unwinding",
-        "expired",
+        "_around", "_cancel", "_cancellation", "_context", "_key", "_left", "_requests", "_seconds", "_since",
+        "_stopped_at", "_timer", "_unwinding", "expired",
     )  # fmt: skip
 
-    def __init__(self, context: RunContext, seconds: float, since: float | None = None) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        seconds: float,
+        since: float | None = None,
+        stop: Callable[[], None] | None = None,
+    ) -> None:
         self.expired = False
         self._context, self._seconds, self._since = context, seconds, since
         self._key = context.path + EXPIRED
-        self._cancel = anyio.CancelScope()
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = stop or partial(self._cancel_task, task)
+        self._cancellation: Cancellation | None = None
+        self._requests = task.cancelling()
         self._timer: asyncio.TimerHandle | None = None
         self._left = 0.0
         self._stopped_at: float | None = None
@@ -47,7 +60,6 @@ class Deadline:
 
     def __enter__(self) -> Self:
         run = self._context.run
-        self._cancel.__enter__()
         if self._context.path in run.past.expired:
             run.turnstile.expect(self._key, self._stop)
         else:
@@ -65,9 +77,19 @@ class Deadline:
             self._context.run.turnstile.unwound()
         else:
             self._context.run.turnstile.withdraw(self._key)
-        swallowed = bool(self._cancel.__exit__(kind, error, trace))
-        self.expired = swallowed and self._cancel.cancelled_caught
-        return swallowed
+        if self._cancellation is None:
+            return False
+        self._cancellation.withdraw()
+        self.expired = isinstance(error, asyncio.CancelledError) and not self._stopped_otherwise
+        return self.expired
+
+    @property
+    def _stopped_otherwise(self) -> bool:
+        """Whether the task is also being cancelled for another reason."""
+        task, around = asyncio.current_task(), self._context.parent
+        assert task is not None
+        assert around is not None
+        return self._context.run.interrupted or around.being_stopped or task.cancelling() > self._requests
 
     def stop(self) -> None:
         """Everything inside waits for people: the time stands still."""
@@ -104,4 +126,7 @@ class Deadline:
     def _stop(self) -> None:
         self._unwinding = self._context.stopping = True
         self._context.run.turnstile.unwind(self._context.lane)
-        self._cancel.cancel()
+        self._cancel()
+
+    def _cancel_task(self, task: asyncio.Task[Any]) -> None:
+        self._cancellation = Cancellation(task, math.inf)

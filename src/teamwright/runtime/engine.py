@@ -6,7 +6,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -21,6 +21,7 @@ from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable, RunIsLive, RunNotFound, UsageError
 from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import cancelled
 from teamwright.runtime.deliveries import Deliveries, Delivery
@@ -51,6 +52,7 @@ class Engine:
 
     `journal` is `"memory"`, a path to a database, or a journal of one's own; by default the user's data folder.
     `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
+    `grace` is how many seconds members have to end when they are stopped; one that takes longer is abandoned.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class Engine:
         wall: Callable[[], float] = time.time,
         seed: Callable[[], int] = NEW_SEED,
         monotonic: Callable[[], float] | None = None,
+        grace: float = GRACE,
     ) -> None:
         self.journal = _journal(journal)
+        self.grace = grace
         self.bus = Bus()
         self.models = Models()
         self._limiters = Limiters()
@@ -145,7 +149,7 @@ class Engine:
         made = require_team(team)
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
-        run = Run(identity, made, self.journal, self.bus, self._clock(), self._limiters)
+        run = self._run(identity, made)
         return self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
@@ -166,7 +170,7 @@ class Engine:
                 )
             if past.cancelled is None:
                 made = require_team(team) if team is not None else await self._team_of(past)
-                run = Run(run_id, made, self.journal, self.bus, self._clock(past), self._limiters, past, lock.pop_all())
+                run = self._run(run_id, made, past, lock.pop_all())
                 return self._launch(run, None)
         await self._close(run_id, past.cancelled)
         return Handle(self, run_id)
@@ -217,8 +221,7 @@ class Engine:
         told = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._clock(history.past)(), cut, told, made, without, limits)
         await self._append(batch)
-        past = await self._past(identity)
-        run = Run(identity, made, self.journal, self.bus, self._clock(past), self._limiters, past)
+        run = self._run(identity, made, await self._past(identity))
         return self._launch(run, None)
 
     async def checkpoints(self, run_id: str) -> list[Checkpoint]:
@@ -342,6 +345,12 @@ class Engine:
         if self._tasks is None:
             raise UsageError("The engine is not open; use  async with Engine() as engine:")
         return self._tasks
+
+    def _run(
+        self, run_id: str, team: Team, past: Past | None = None, lock: AbstractContextManager[object] | None = None
+    ) -> Run:
+        clock = self._clock(past)
+        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
 
     def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
         handle = Handle(self, run.run_id, run, beginning)

@@ -42,7 +42,7 @@ class Inquiry:
             if not recorded:
                 run.recorder.add(context.path, place, self._asked)
             answer = await self._wait(full)
-            if run.closing:  # the answer waits in the inbox for the next driver
+            if context.closed:  # the answer waits in the inbox for the next driver
                 await run.left()
             event = run.recorder.add(context.path, place, PersonAnswered(answer=answer))
             if not context.in_agent:

@@ -6,17 +6,17 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import anyio
-import anyio.lowlevel
 from pydantic_core import to_json
 
 from teamwright.agents.scripted import leftovers
 from teamwright.bus import Bus
 from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
+from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.context import RunContext
 from teamwright.runtime.deliveries import Delivery
 from teamwright.runtime.endings import Ending, judge
@@ -75,7 +75,9 @@ class Run:
         wall: Callable[[], float],
         limiters: Limiters,
         past: Past | None = None,
+        *,
         lock: AbstractContextManager[object] | None = None,
+        grace: float = GRACE,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or journal.drive(run_id)
@@ -90,6 +92,8 @@ class Run:
         self.attended = False
         self.delivery: Delivery | None = None
         """What is to be sent to a webhook once this driver has released the run."""
+        self._context: RunContext
+        self._turn: Turn
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
@@ -104,6 +108,7 @@ class Run:
             store=self._past.shared(),
             unpriced=self._past.unpriced,
             call_returned=self._call_returned,
+            grace=grace,
         )
         state.turnstile.when_idle = self._idle
         self.letter = 0
@@ -113,39 +118,67 @@ class Run:
         with self._lock:
             known = beginning is None or beginning.named
             letters = await self._journal.letters(self.run_id) if known else []
-            task, history = self._begin(beginning) if beginning else self._resume()
-            state = self._state
-            if state.limits is not None:
-                state.bound("", state.limits)
-            lane = state.turnstile.open_lane()
-            lane.clocks = (self,)
-            root = RunContext(state, "", lane, account=state.account("", state.limits, None))
-            for letter in letters:
-                self.take(letter)
-            ending: Ending | None = None
-            with state.cancel_scope:
-                if state.cancelled and not state.turnstile.replaying:
-                    await anyio.lowlevel.checkpoint()
-                try:
-                    reply = await root.ask(self._team, Turn(task, history), key=self._team.name)
-                    ending = judge(reply, root.usage)
-                except asyncio.CancelledError:
-                    # A call that comes back while the run is being left ends in a cancellation that is no scope's own.
-                    if not state.closing:
-                        raise
-            if state.error is not None:
-                raise state.error
-            if self._paused is not None:
-                return await self._set_down(self._paused)
-            if ending is None and state.cancelled:
-                said = tuple(root.said)
-                why = self._cancelled_because or "cancelled"
-                cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
-                ending = judge(cancelled, root.usage)
-            if ending is None or state.closing:
-                return await self._left()
-            warnings = (fact.warning for fact in state.unpriced.values())
-            return await self._end(self._scripts_used_up(ending).warned(*warnings))
+            root = self._start_task()
+            try:
+                self._open(beginning, letters)
+            except BaseException:
+                root.stop()
+                raise
+            with anyio.CancelScope(shield=True):  # the engine interrupts a run by `interrupt`
+                with suppress(asyncio.CancelledError):  # by which the root task has been stopped
+                    await root.ended()
+            return await self._outcome(root)
+
+    def _start_task(self) -> ContainedTask[RunResult | None]:
+        """Start the root task of the run, which ends the run if nothing stops it before.
+
+        The run's members work in there. So a cancellation of the driver always arrives in `drive`, as an interruption.
+        """
+        state = self._state
+        state.driver = asyncio.current_task()
+        state.root = ContainedTask(
+            self._work(), name=self.run_id, grace=state.grace, abandoned=state.abandon, interrupted=self.interrupt
+        )
+        return state.root
+
+    def _open(self, beginning: Beginning | None, letters: Sequence[Letter]) -> None:
+        """Record that the run begins or is resumed, and take in what was sent to it; the root task has not run yet."""
+        state = self._state
+        task, history = self._begin(beginning) if beginning else self._resume()
+        if state.limits is not None:
+            state.bound("", state.limits)
+        lane = state.turnstile.open_lane()
+        lane.clocks = (self,)
+        self._context = RunContext(state, "", lane, account=state.account("", state.limits, None))
+        self._turn = Turn(task, history)
+        for letter in letters:
+            self.take(letter)
+
+    async def _work(self) -> RunResult | None:
+        """Let the team answer and end the run with that; nothing when the run is being stopped."""
+        if self._state.stopped:
+            return None
+        reply = await self._context.ask(self._team, self._turn, key=self._team.name)
+        return None if self._state.closing else await self._end(judge(reply, self._context.usage))
+
+    async def _outcome(self, root: ContainedTask[RunResult | None]) -> RunResult | None:
+        """What comes of a run whose root task has ended or was abandoned."""
+        state = self._state
+        if state.error is not None:
+            raise state.error
+        if not root.stopping or not root.failed:
+            result = root.result()
+            if result is not None:
+                return result
+        if self._over:  # stopped while its ending was being committed
+            return await self.flush()
+        if self._paused is not None:
+            return await self._set_down(self._paused)
+        if state.closing or not state.cancelled:
+            return await self._left()
+        why, said = self._cancelled_because or "cancelled", tuple(self._context.said)
+        cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
+        return await self._end(judge(cancelled, self._context.usage))
 
     @property
     def has_begun(self) -> bool:
@@ -223,6 +256,7 @@ class Run:
             self._state.disagree(ask, f"that {ask!r} was asked", "ended without asking it")
 
     async def _end(self, ending: Ending) -> RunResult:
+        ending = self._scripts_used_up(ending).warned(*(fact.warning for fact in self._state.unpriced.values()))
         self._check_that_nothing_was_left_out(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
@@ -266,7 +300,7 @@ class Run:
     def interrupt(self) -> None:
         """Stop driving; the run can be resumed."""
         self._state.closing = True
-        self._state.cancel_scope.cancel()
+        self._state.stop()
 
     async def flush(self) -> None:
         """See what has been recorded so far into the journal."""
@@ -339,19 +373,21 @@ class Run:
         self._paused = reason
         self._waiting_for = {key: waiting.question for key, waiting in self._state.questions.items()}
         self._state.closing = True
-        asyncio.get_running_loop().call_soon(self._state.cancel_scope.cancel)
+        asyncio.get_running_loop().call_soon(self._state.stop)
 
     def _caught_up(self) -> None:
+        if self._state.closing:  # a driver that leaves during the replay writes nothing
+            return
         self._state.recorder.release()
         self._check_pause()
         if self._state.cancelled:
-            self._state.cancel_scope.cancel()
+            self._state.stop()
 
     def _cancel(self) -> None:
         """End the run; what was recorded is replayed first, so that nothing which was said is lost."""
         self._state.cancelled = True
         if not self._state.turnstile.replaying:
-            self._state.cancel_scope.cancel()
+            self._state.stop()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:
         if self._state.error is not None or self._state.closing:  # everything is being stopped

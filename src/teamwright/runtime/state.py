@@ -6,14 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
-
-import anyio
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.bus import Bus
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
+from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.ownership import Ownership
 from teamwright.runtime.recorder import Recorder
@@ -28,6 +27,10 @@ from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Amounts
 from teamwright.workspace.store import Store
+
+if TYPE_CHECKING:
+    from teamwright.runtime.asks import OpenTurn
+    from teamwright.runtime.calls import Calls
 
 WORTH_NOTING = 0.01
 """Seconds of waiting for people that are worth a line in the record."""
@@ -57,7 +60,13 @@ class RunState:
     limits: Limits | None = None
     format: int = RUN_FORMAT
     """The format that the run began with."""
-    cancel_scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    grace: float = GRACE
+    """Seconds that members have to end once they are cancelled."""
+    driver: asyncio.Task[Any] | None = None
+    """The task of the engine that drives the run: no code of a member runs in it."""
+    root: ContainedTask[Any] | None = None
+    """The task that everything in the run belongs to."""
+    stopped: bool = False
     error: TeamwrightError | None = None
     asked: set[str] = field(default_factory=set[str])
     """Every ask that this driver has come to."""
@@ -65,7 +74,12 @@ class RunState:
     cancelled: bool = False
     pausing: bool = False
     agents_at_work: int = 0
-    calls_out: int = 0
+    calls_out: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
+    """The calls that have left, by key."""
+    turns: dict[str, OpenTurn] = field(default_factory=dict[str, "OpenTurn"])
+    """The turns that members are taking, by key, in the order in which they began."""
+    abandoned: list[str] = field(default_factory=list[str])
+    """Scopes whose members did not end when they were stopped; what they still do does not reach the run."""
     now: float = 0.0
     task: str = ""
     horizon: Horizon = field(default_factory=Horizon)
@@ -92,7 +106,31 @@ class RunState:
             self.error = error
         self.closing = True
         self.recorder.drop()
-        self.cancel_scope.cancel()
+        self.stop()
+
+    def stop(self) -> None:
+        """Cancel everything that the run does; why is in `closing`, `cancelled` or `error` already."""
+        self.stopped = True
+        if self.root is not None:
+            self.root.stop()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the driver is leaving. No library can change the cancellation count of the driver's own task."""
+        return self.closing or (self.driver is not None and self.driver.cancelling() > 0)
+
+    def abandon(self, scope: str = "") -> None:
+        """Go on without what runs inside a scope, since it does not end; the record tells how each turn there ended."""
+        start = scope and scope + SEPARATOR
+        self.abandoned.append(scope)
+        for key in [key for key in self.calls_out if key.startswith(start)]:
+            self.calls_out.pop(key).abandon()
+        for key in reversed([key for key in self.turns if key.startswith(start)]):
+            self.turns.pop(key).abandon()
+
+    def is_abandoned(self, path: str) -> bool:
+        """Whether a scope, or one around it, was abandoned."""
+        return any(not scope or path == scope or path.startswith(scope + SEPARATOR) for scope in self.abandoned)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """What the journal holds; when it can't be read, the run stops as it does when it can't be written."""

@@ -30,12 +30,13 @@ class Lane:
     """
 
     __slots__ = (
-        "around", "asking", "behind", "clocks", "inside", "number", "parked", "still", "still_inside", "tell", "waits",
+        "around", "asking", "behind", "clocks", "closed", "inside", "number", "parked", "still", "still_inside", "tell",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, around: Lane | None = None, tell: Callable[[], None] | None = None) -> None:
         self.number, self.around, self.tell = number, around, tell
-        self.parked = self.waits = self.still = self.behind = False
+        self.parked = self.waits = self.still = self.behind = self.closed = False
         self.asking = self.inside = self.still_inside = 0
         self.clocks: Sequence[Clock] = ()
 

@@ -65,13 +65,16 @@ class Turnstile:
         return self._opened
 
     def close_lane(self, lane: Lane) -> None:
-        """A branch has ended."""
+        """A branch has ended; if it was abandoned, what it still does changes nothing here."""
         self.unpark(lane)
+        lane.closed = True
         self._lanes -= 1
         self._settle()
 
     def park(self, lane: Lane) -> None:
         """The branch now waits for something from outside."""
+        if lane.closed:
+            return
         if not lane.parked:
             lane.parked = True
             self._parked += 1

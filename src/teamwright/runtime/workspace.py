@@ -81,7 +81,7 @@ class RunWorkspace:
         Without a version it takes the place of whatever is there; version 0 means that nothing may be.
         """
         context, run = self._context, self._context.run
-        if run.closing:
+        if context.closed:
             await run.left()
         self._writes += 1
         place = context.claim(key or f"write-{self._writes}")
@@ -134,7 +134,7 @@ class RunWorkspace:
     ) -> Artifact:
         """Store something large once, and return a pointer to it."""
         context, run = self._context, self._context.run
-        if run.closing:
+        if context.closed:
             await run.left()
         self._artifacts += 1
         place = context.claim(key or f"artifact-{self._artifacts}")

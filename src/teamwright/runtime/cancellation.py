@@ -1,0 +1,152 @@
+"""Cancellation that is sure to end.
+
+A task may swallow a cancellation, or a library in it may reset the count that `Task.cancelling` returns. So a task that
+has not ended is cancelled again, with growing pauses, and abandoned after a grace time. Nothing here decides whether a
+run is being stopped: the state of the run does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+GRACE = 5.0
+"""Seconds that a run's members have to end once they are cancelled."""
+
+FIRST_PAUSE = 0.25
+"""Seconds before a task that has not ended is cancelled for the second time: most clean up in less."""
+
+_abandoned: set[asyncio.Task[Any]] = set()
+
+
+class Cancellation:
+    """Cancels a task until it has ended; after `grace` seconds the task is abandoned and `abandoned` is called."""
+
+    __slots__ = ("_abandon", "_pause", "_requests", "_task", "_timer", "_until")
+
+    def __init__(self, task: asyncio.Task[Any], grace: float, abandoned: Callable[[], None] | None = None) -> None:
+        self._task, self._abandon = task, abandoned
+        self._until = asyncio.get_running_loop().time() + grace
+        self._pause, self._requests = FIRST_PAUSE, 0
+        self._timer: asyncio.TimerHandle | None = None
+        task.add_done_callback(self._ended)
+        self._request()
+
+    def withdraw(self) -> None:
+        """Take all requests back: what was to be stopped has ended, and the task goes on."""
+        self._task.remove_done_callback(self._ended)
+        self._ended(self._task)
+        for _ in range(self._requests):
+            self._task.uncancel()
+
+    def _request(self) -> None:
+        loop = asyncio.get_running_loop()
+        left = self._until - loop.time()
+        if left <= 0:
+            abandon_task(self._task)
+            if self._abandon is not None:
+                self._abandon()
+            return
+        self._requests += 1
+        self._task.cancel()
+        self._timer = loop.call_later(min(self._pause, left), self._request)
+        self._pause *= 2
+
+    def _ended(self, _: asyncio.Task[Any]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class ContainedTask(Generic[T]):
+    """Work in a task of its own, which can be stopped although it may not let itself be stopped.
+
+    `abandoned` is called when it has outlived its grace time.
+    """
+
+    __slots__ = ("_abandon", "_cancellation", "_grace", "_interrupted", "_task", "_waiter", "abandoned")
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, T],
+        *,
+        name: str,
+        grace: float,
+        abandoned: Callable[[], None],
+        interrupted: Callable[[], None] | None = None,
+    ) -> None:
+        self._grace, self._abandon = grace, abandoned
+        self._interrupted = interrupted or self.stop
+        self._cancellation: Cancellation | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self.abandoned = False
+        self._task = asyncio.get_running_loop().create_task(work, name=name)
+        self._task.add_done_callback(self._done)
+
+    def stop(self) -> None:
+        """Cancel the work, and again until it has ended or is abandoned."""
+        if self._cancellation is None and not self._task.done():
+            self._cancellation = Cancellation(self._task, self._grace, self._leave)
+
+    async def ended(self) -> None:
+        """Wait until the work has ended or is abandoned. Cancelling the wait stops the work first."""
+        interruption: asyncio.CancelledError | None = None
+        loop = asyncio.get_running_loop()
+        while not self._task.done() and not self.abandoned:
+            self._waiter = loop.create_future()
+            try:
+                await self._waiter
+            except asyncio.CancelledError as error:
+                if interruption is None:
+                    self._interrupted()
+                interruption = error
+        if interruption is not None:
+            raise interruption
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called before the work had ended."""
+        return self._cancellation is not None
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no result: the work was cancelled, was abandoned or has raised."""
+        return self.abandoned or self._task.cancelled() or self._task.exception() is not None
+
+    def result(self) -> T:
+        """What the work returned; raises what it raised."""
+        return self._task.result()
+
+    def _leave(self) -> None:
+        self.abandoned = True
+        self._abandon()
+        self._wake()
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        _retrieve(task)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def abandon_task(task: asyncio.Task[Any]) -> None:
+    """Stop waiting for a task. The end of the event loop does not wait for it either."""
+    _abandoned.add(task)  # or it would be collected while it runs
+    task.add_done_callback(_forget)
+    task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue] - it is abandoned on purpose
+    asyncio._unregister_task(task)  # pyright: ignore[reportAttributeAccessIssue] - documented for extensions
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    _retrieve(task)
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Retrieve what a task raised, or asyncio would log it when nobody asks for its result."""
+    if not task.cancelled():
+        task.exception()
