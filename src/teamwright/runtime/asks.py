@@ -213,8 +213,9 @@ class Ask:
         """The member's answer in a task of its own, so that a member that does not end can be abandoned."""
 
         def abandoned() -> None:
-            child.run.abandon(child.path)
-            self._abandoned(child)
+            if not child.closed:  # by a scope around it, which was abandoned in the same moment
+                child.run.abandon(child.path)
+                self._abandoned(child)
 
         return ContainedTask(self._respond(child), name=child.path, grace=child.run.grace, abandoned=abandoned)
 

@@ -1,0 +1,232 @@
+"""Law 4 under members that do not let themselves be stopped: every stop ends within the grace time, whoever stops.
+
+The matrix: every strategy, every way to stop a run or a part of it, every kind of member. D-01
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events import AgentAbandoned
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.turns import Turn
+from tests.laws.orchestra import RUN_ID, TASK, log_of
+from tests.laws.program import program_team
+from tests.laws.test_every_task_has_a_parent import check_endings, shapes
+
+GRACE = 0.4
+MARGIN = 4.0
+"""Seconds that a busy machine may take beyond the grace time."""
+
+NEVER = RetryPolicy(attempts=0)
+
+
+@dataclass
+class Stage:
+    """Where members wait: each says that it has begun, and answers only once the stage is open."""
+
+    begun: int = 0
+    open: bool = False
+    opened: threading.Event = field(default_factory=threading.Event)
+
+    def release(self) -> None:
+        self.open = True
+        self.opened.set()
+
+    async def wait(self) -> str:
+        self.begun += 1
+        while not self.open:  # noqa: ASYNC110 - several event loops may wait for it, one after the other
+            await asyncio.sleep(0.01)
+        return "done"
+
+    async def well_behaved(self, turn: Turn) -> str:
+        return await self.wait()
+
+    async def uncancelling(self, turn: Turn) -> str:
+        """As a library's task group may do: it resets the count of cancellations and raises."""
+        try:
+            return await self.wait()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            raise
+
+    async def swallowing_once(self, turn: Turn) -> str:
+        with suppress(asyncio.CancelledError):
+            return await self.wait()
+        return await self.wait()
+
+    async def swallowing(self, turn: Turn) -> str:
+        while True:
+            with suppress(asyncio.CancelledError):
+                return await self.wait()
+
+    async def answering_anyway(self, turn: Turn) -> str:
+        """It takes a cancellation for a wish to hear what there is."""
+        with suppress(asyncio.CancelledError):
+            return await self.wait()
+        return "what there is"
+
+    async def raising_something_else(self, turn: Turn) -> str:
+        try:
+            return await self.wait()
+        except asyncio.CancelledError:
+            raise RuntimeError("cannot schedule new futures after shutdown") from None
+
+    def blocking(self, turn: Turn) -> str:
+        """In a thread, which nobody can stop."""
+        self.begun += 1
+        self.opened.wait()
+        return "done"
+
+    def agent(self, kind: str, name: str) -> FunctionAgent:
+        return FunctionAgent(name, getattr(self, kind), retry=NEVER)
+
+
+KINDS = (
+    "well_behaved", "uncancelling", "swallowing_once", "swallowing", "answering_anyway", "raising_something_else",
+    "blocking",
+)  # fmt: skip
+RUN_STOPS = ("interrupt", "cancel", "deadline", "leave_engine")
+PART_STOPS = (
+    "member_deadline", "scope_deadline", "branches_in_a_scope", "call_timeout", "cancel_others", "first_wins",
+)  # fmt: skip
+
+
+PROGRAMS = ("scope_deadline", "branches_in_a_scope", "first_wins")
+
+
+@pytest.fixture(autouse=True)
+def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teamwright.agents.threads.GRACE", 0.1)
+
+
+async def has_begun(stage: Stage, count: int = 1) -> None:
+    with anyio.fail_after(10):
+        while stage.begun < count:  # noqa: ASYNC110 - threads count as well
+            await asyncio.sleep(0.005)
+
+
+async def stop_a_run(shape: str, how: str, members: Sequence[Agent], stage: Stage, pause: float = 0.0) -> None:
+    """Stop a team in the middle; the stop must end in time and leave a state that is over or can be resumed."""
+    make, _ = shapes()[shape]
+    journal, team = MemoryJournal(), make(members)
+    team.limits = Limits(seconds=0.05 + pause) if how == "deadline" else None
+    with anyio.fail_after(GRACE + MARGIN):
+        async with Engine(journal, grace=GRACE) as engine:
+            handle = await engine.start(team, TASK, run_id=RUN_ID)
+            if how != "deadline":
+                await has_begun(stage)
+                await asyncio.sleep(pause)
+            if how == "interrupt":
+                handle.interrupt()
+            elif how == "cancel":
+                await engine.cancel(RUN_ID)
+            status = "interrupted" if how == "leave_engine" else (await handle.result()).status
+    stage.release()
+    await asyncio.sleep(0.03)  # what was abandoned goes on here, and must not reach the run
+    allowed = {"interrupt": "interrupted", "leave_engine": "interrupted", "cancel": "cancelled", "deadline": "timeout"}
+    assert status in (allowed[how], "failed", "completed")  # a member may have ended in the same instant
+    if status == "interrupted":
+        async with Engine(journal) as engine:
+            with anyio.fail_after(10):
+                assert (await engine.resume(RUN_ID, team=make(members))).status in ("completed", "failed")
+    log = log_of(journal)
+    assert [event.kind for event in log].count("run.ended") == 1
+    assert log[-1].kind == "run.ended"
+    check_endings(log)
+
+
+@pytest.mark.parametrize("member", KINDS)
+@pytest.mark.parametrize("how", RUN_STOPS)
+@pytest.mark.parametrize("shape", list(shapes()))
+async def test_a_run_stops_in_time_whatever_its_members_do(shape: str, how: str, member: str) -> None:
+    stage = Stage()
+    await stop_a_run(shape, how, [stage.agent(member, f"h{number}") for number in range(3)], stage)
+
+
+async def quick(turn: Turn) -> str:
+    return "quick"
+
+
+async def failing(turn: Turn) -> str:
+    await asyncio.sleep(0.05)
+    raise ValueError("no")
+
+
+def part_team(how: str, stage: Stage, member: str) -> Team:
+    """A team in which members that hang are stopped while the run goes on."""
+    hanging = [stage.agent(member, "h0"), stage.agent(member, "h1")]
+    fast = FunctionAgent("fast", quick)
+    match how:
+        case "member_deadline":
+            hanging[0].limits = Limits(seconds=0.05)
+            hanging[0].optional = True
+            return Team("t", members=[hanging[0], fast])
+        case "scope_deadline":
+            return program_team("t", ["seq", ["hurry", 0.05, ["ask", "h0"]], ["ask", "fast"]], [hanging[0], fast])
+        case "branches_in_a_scope":
+            side_by_side = ["all", 2, ["ask", "h0"], ["ask", "h1"]]
+            return program_team("t", ["seq", ["hurry", 0.05, side_by_side], ["ask", "fast"]], [*hanging, fast])
+        case "call_timeout":
+            hanging[0] = FunctionAgent("h0", getattr(stage, member), timeout=0.05, retry=NEVER, optional=True)
+            return Team("t", members=[hanging[0], fast])
+        case "cancel_others":
+            steps = [{"id": name} for name in ("h0", "h1", "bad")]
+            members = [*hanging, FunctionAgent("bad", failing, retry=NEVER)]
+            return Team("t", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
+        case _:
+            return program_team(
+                "t",
+                ["seq", ["race", 1, ["ask", "h0"], ["ask", "h1"], ["ask", "fast"]], ["ask", "fast"]],
+                [*hanging, fast],
+            )
+
+
+def expected_status(how: str, member: str) -> str:
+    if how == "cancel_others":
+        return "failed"
+    if how == "call_timeout" and member == "answering_anyway":  # an answer that was paid for is used
+        return "completed"
+    return "completed" if how in PROGRAMS else "degraded"
+
+
+@pytest.mark.parametrize("member", KINDS)
+@pytest.mark.parametrize("how", PART_STOPS)
+async def test_a_member_that_does_not_stop_does_not_hold_the_run(how: str, member: str) -> None:
+    stage, journal = Stage(), MemoryJournal()
+    with anyio.fail_after(GRACE + MARGIN):
+        async with Engine(journal, grace=GRACE) as engine:
+            result = await engine.run(part_team(how, stage, member), TASK, run_id=RUN_ID)
+    stage.release()
+    await asyncio.sleep(0.03)
+    log = log_of(journal)
+    assert result.status == expected_status(how, member)
+    assert log[-1].kind == "run.ended"
+    check_endings(log)
+    abandoned = [event.fact.name for event in log if isinstance(event.fact, AgentAbandoned)]
+    assert bool(abandoned) == (member in ("swallowing", "blocking") and stage.begun > 0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_random_stops_all_end(seed: int) -> None:
+    """Five hundred random stops over all seeds, with members of all kinds side by side."""
+    dice = random.Random(seed)
+    for _ in range(50):
+        stage = Stage()
+        members = [stage.agent(dice.choice(KINDS[:4] + KINDS[:3]), f"h{number}") for number in range(3)]
+        await stop_a_run(dice.choice(list(shapes())), dice.choice(RUN_STOPS), members, stage, dice.random() * 0.03)
