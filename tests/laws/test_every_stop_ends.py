@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from teamwright.agents.function import FunctionAgent
 from teamwright.agents.protocol import Agent
@@ -186,7 +187,7 @@ def part_team(how: str, stage: Stage, member: str) -> Team:
             hanging[0] = FunctionAgent("h0", getattr(stage, member), timeout=0.05, retry=NEVER, optional=True)
             return Team("t", members=[hanging[0], fast])
         case "cancel_others":
-            steps = [{"id": name} for name in ("h0", "h1", "bad")]
+            steps: list[JsonValue] = [{"id": name} for name in ("h0", "h1", "bad")]
             members = [*hanging, FunctionAgent("bad", failing, retry=NEVER)]
             return Team("t", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
         case _:

@@ -319,7 +319,7 @@ class RunContext:
         """Whether this scope lies inside a turn of the team of this name."""
         context: RunContext | None = self
         while context is not None and context.member != team:
-            context = context._parent
+            context = context.parent
         return context is not None
 
     @property
