@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json
 
+from teamwright.agents.schema_check import schema_fault, validator_class
+from teamwright.agents.schema_work import TooMuchWork, bounded_checks, counting
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, UsageError
 from teamwright.values.turns import Reply
 
@@ -80,7 +82,7 @@ def fitting(text: str, schema: Schema) -> JsonValue:
 
 
 def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> None:
-    found = list(_validator(schema, what).iter_errors(cast("Any", value)))
+    found = _breaches(schema, value, what, error)
     if not found:
         return
     found.sort(key=lambda breach: [str(part) for part in breach.absolute_path])
@@ -90,6 +92,21 @@ def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError])
     raise error(f"{what} does not fit its schema: {'; '.join(told)}.")
 
 
+def _breaches(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> list[ValidationError]:
+    from referencing.exceptions import Unresolvable
+
+    validator = _validator(schema, what)
+    try:
+        with bounded_checks(value):
+            return list(validator.iter_errors(cast("Any", value)))
+    except TooMuchWork:
+        raise error(f"{what} can't be checked: its schema asks for far more checks than it has values.") from None
+    except RecursionError:
+        raise error(f"{what} can't be checked: it is nested too deeply.") from None
+    except (Unresolvable, ArithmeticError) as reason:
+        raise error(f"{what} can't be checked against its schema ({type(reason).__name__}).") from None
+
+
 def _breach(breach: ValidationError) -> str:
     place = "/".join(str(part) for part in breach.absolute_path)
     message = breach.message if len(breach.message) <= 200 else breach.message[:199] + "…"
@@ -97,14 +114,10 @@ def _breach(breach: ValidationError) -> str:
 
 
 def _validator(schema: Schema, what: str) -> Validator:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
+    """A validator that fetches nothing: references that are not in the schema were refused."""
+    from referencing import Registry
 
     plain = dict(schema)
-    kind = validator_for(plain, default=Draft202012Validator)
-    try:
-        kind.check_schema(plain)
-    except SchemaError as error:
-        raise UsageError(f"The schema of {what} is not a valid JSON Schema: {error.message}.") from error
-    return kind(plain)
+    if fault := schema_fault(plain):
+        raise UsageError(f"The schema of {what} is not a valid JSON Schema: {fault.text}.")
+    return counting(validator_class(plain))(plain, registry=Registry())

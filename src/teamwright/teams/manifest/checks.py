@@ -8,6 +8,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.agents.file_tools import NAMES as FILE_TOOLS
+from teamwright.agents.schema_check import schema_fault
 from teamwright.agents.workspace_tools import NAMES as WORKSPACE_TOOLS
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.documents.report import Report
@@ -253,14 +254,8 @@ def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
     node = owner.fields.get(name)
     if not isinstance(node, Fields):
         return
-    from jsonschema import Draft202012Validator, SchemaError
-
-    schema = cast("dict[str, JsonValue]", plain(node))
-    try:
-        Draft202012Validator.check_schema(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    except SchemaError as error:
-        message = f"{owner.words}: {name!r} is not a JSON Schema: {error.message[:200]}"
-        report.problem(place_at(node, error.absolute_path), message)
+    if fault := schema_fault(cast("dict[str, JsonValue]", plain(node))):
+        report.problem(place_at(node, fault.at), f"{owner.words}: {name!r} is not a JSON Schema: {fault.text}")
 
 
 def _check_standing(owner: Declaration, report: Report) -> None:

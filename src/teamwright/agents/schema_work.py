@@ -1,0 +1,114 @@
+"""Bounds the work of checking a value against a JSON Schema, and makes the parts of it linear that are not.
+
+A schema that refers to itself twice doubles the work with each level of the value. Whoever wrote schema and value, the
+number of checks grows with the size of the value alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+LEAST_CHECKS = 100_000
+CHECKS_PER_VALUE = 100
+MOST_CHECKS = 2_000_000
+COSTS = {"$ref": 10, "$dynamicRef": 10, "$recursiveRef": 10}
+"""What following a reference counts, which takes longer than any other check; a list counts its items."""
+
+Keyword = Callable[..., "Iterator[ValidationError] | None"]
+
+_LEFT: ContextVar[list[int] | None] = ContextVar("teamwright_schema_checks_left", default=None)
+
+
+class TooMuchWork(Exception):
+    """A value takes more checks than its size allows."""
+
+
+@contextmanager
+def bounded_checks(value: object) -> Generator[None]:
+    """Within this block, checks count against what a value of this size allows."""
+    before = _LEFT.set([min(MOST_CHECKS, LEAST_CHECKS + CHECKS_PER_VALUE * _size(value))])
+    try:
+        yield
+    finally:
+        _LEFT.reset(before)
+
+
+@cache
+def counting(kind: type[Validator]) -> type[Validator]:
+    """The class of validators that count what they check."""
+    from jsonschema import validators
+
+    keywords = cast("Mapping[str, Keyword]", kind.VALIDATORS)
+    own = {name: _counted(keyword, COSTS.get(name, 1)) for name, keyword in keywords.items()}
+    if "uniqueItems" in own:
+        own["uniqueItems"] = _unique_items
+    return cast("type[Validator]", cast("Any", validators).extend(kind, own))
+
+
+def _counted(keyword: Keyword, cost: int) -> Keyword:
+    def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError] | None:
+        _spend(len(cast("list[Any]", value)) if isinstance(value, list) else cost)
+        return keyword(validator, value, instance, schema)
+
+    return check
+
+
+def _spend(checks: int) -> None:
+    left = _LEFT.get()
+    if left is None:
+        return
+    left[0] -= checks
+    if left[0] < 0:
+        raise TooMuchWork
+
+
+def _unique_items(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    """Compare items by their JSON text: the usual way takes each with each where they can't be sorted."""
+    from jsonschema.exceptions import ValidationError
+
+    if not value or not validator.is_type(instance, "array"):
+        return
+    seen: set[str] = set()
+    for item in instance:
+        _spend(1)
+        text = json.dumps(_comparable(item), sort_keys=True)
+        if text in seen:
+            yield ValidationError("the items of this list are not all different")
+            return
+        seen.add(text)
+
+
+def _comparable(value: object) -> object:
+    """A value such that equal numbers have one text, as 1 and 1.0 are equal."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_comparable(item) for item in cast("list[object]", value)]
+        case dict():
+            return {key: _comparable(item) for key, item in cast("dict[str, object]", value).items()}
+        case _:
+            return value
+
+
+def _size(value: object) -> int:
+    """How many values there are within one, itself included."""
+    count = 0
+    waiting: list[object] = [value]
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, Mapping):
+            waiting.extend(cast("Mapping[str, object]", one).values())
+        elif isinstance(one, list | tuple):
+            waiting.extend(cast("list[object]", one))
+    return count
