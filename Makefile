@@ -15,10 +15,10 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench lock setup clean
+.PHONY: help run test test-long check format bench lock setup clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## run an example team of three with the embedded model (no key, no network)
 	@$(BIN)/teamwright run examples/first_team/team.yaml --file examples/first_team/task.txt
@@ -26,6 +26,11 @@ run: $(VENV)/.run ## run an example team of three with the embedded model (no ke
 test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
+
+test-long: $(VENV)/.dev ## run the long campaigns: ten minutes each of fuzzing and of a soak, then the laws with many examples
+	@$(BIN)/python -m tests.fuzz --seconds 600
+	@$(BIN)/python -m tests.soak --minutes 10
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 
 check: $(VENV)/.dev ## check format, lint, types, layers and sizes
 	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` mends them'; exit 1; }

@@ -1,0 +1,111 @@
+"""Manifests: drawn by their schema, and mutants of the examples, native and ARK; validated, shown and planned."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import ClassVar, cast
+
+import yaml
+from pydantic import JsonValue
+
+from teamwright.teams.manifest import manifest_schema
+from tests.fuzz.case import Outcome, Violation
+from tests.fuzz.mutation import mutated_text, mutated_tree
+from tests.fuzz.program import Called, call
+from tests.fuzz.schema_values import SchemaValues
+from tests.fuzz.targets.protocol import CORPUS
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NAMES = ("a", "b", "c", "lead", "team", "inner", "primary", "A-1.x")
+TEXTS = (
+    "Write.", "data.score >= 8", "'x' in text", "state.turns.a < 3", "outputs.a != ''",
+    "{{ task }} and {{ outputs.a }}",
+    "{% for one in outputs %}{{ one }}{% endfor %}", "{{.History}}", "scripted:replies.yaml", "replies.yaml", "local",
+    "openai:gpt-5-mini", "http://127.0.0.1:9/v1", "src/**", "docs/a.md", "${HOME}", "${FUZZ_KEY}", "sequential",
+    "graph",
+    "a2a_lite", "collect", "desk:answer", "nothing:there", "terminate", "workspace", "files", "go", "workflow.started",
+)  # fmt: skip
+TOKENS = (
+    "agents:", "teams:", "models:", "tools:", "tasks:", "strategy: ", "members: ", "options:", "steps:", "edges:",
+    "limits: {tokens: 1}", "fallback: a", "share: a2a_lite", "on_failure: collect", "max_turns: ", "- ", "  ", "&x ",
+    "*x", "<<: *x", "---\n", "...\n", "!!set ", "!!binary ", "? ", "|\n", ">-\n", "apiVersion: ", "kind: Team\n",
+    "metadata: {name: a}", "spec:", "valueFrom: {secretKeyRef: {name: a, key: b}}", "null", "[]", "{}", "[a, b]",
+)  # fmt: skip
+REPLIES = "rules: [{reply: Yes.}]\n"
+
+
+class Manifests:
+    """Every command that reads a manifest, on a folder with one file that a stranger wrote."""
+
+    name: ClassVar[str] = "manifests"
+    weight: ClassVar[float] = 3.0
+    seconds: ClassVar[float] = 30.0
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "team.yaml"
+        self._model = f"scripted:{folder / 'replies.yaml'}"
+        (folder / "replies.yaml").write_text(REPLIES)
+        (folder / "desk.py").write_text("def answer(task: str) -> str:\n    return task\n")
+
+    def corpus(self) -> list[JsonValue]:
+        return list(self._texts)
+
+    def draw(self, random: Random) -> JsonValue:
+        roll = random.random()
+        if roll < 0.35:
+            drawn = self._by_schema.draw(random)
+            return _dumped(random, [mutated_tree(random, drawn, NAMES) if random.random() < 0.2 else drawn])
+        text = random.choice(self._texts)
+        if roll < 0.7:
+            documents = [mutated_tree(random, one, NAMES) for one in _documents(text)]
+            return _dumped(random, documents)
+        return mutated_text(random, text, TOKENS, self._texts)
+
+    def run(self, payload: JsonValue) -> Outcome:
+        text = cast("str", payload)
+        self._file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        checked = call("validate", str(self._file), "--json", given=text)
+        replaced = call("validate", str(self._file), "--model", self._model, given=text)
+        call("show", str(self._file), "--json", given=text)
+        call("show", str(self._file), "--mermaid", "--model", self._model, given=text)
+        call("plan", str(self._file), "Do it", "--json", codes=(0, 1, 2), given=text)
+        self._check_places(checked)
+        if checked.code == 0 and replaced.code:
+            raise Violation("disagree", "it is valid, but not with another model", replaced.err)
+        return "accepted" if checked.code == 0 else "refused"
+
+    def close(self) -> None:
+        pass
+
+    def _check_places(self, checked: Called) -> None:
+        """Each problem of a manifest is told with the file and the line where it is."""
+        if not checked.code:
+            return
+        problems = json.loads(checked.out)["error"]["problems"]
+        if not problems or any(not problem["file"] for problem in problems):
+            raise Violation("placeless", "a problem is told without its place", checked.out[:2000])
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        files = sorted((CORPUS / self.name).glob("*.yaml")) + sorted(EXAMPLES.rglob("*.yaml"))
+        return [file.read_text() for file in files if file.name != "replies.yaml"]
+
+    @cached_property
+    def _by_schema(self) -> SchemaValues:
+        return SchemaValues(manifest_schema(), texts=TEXTS, names=NAMES)
+
+
+def _documents(text: str) -> list[JsonValue]:
+    return [one for one in yaml.safe_load_all(text) if one is not None]
+
+
+def _dumped(random: Random, documents: list[JsonValue]) -> str:
+    try:
+        style = random.choice((None, None, True))
+        return yaml.safe_dump_all(documents, default_flow_style=style, allow_unicode=random.random() < 0.5)
+    except (RecursionError, yaml.YAMLError):
+        return "agents: {}"
