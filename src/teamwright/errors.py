@@ -51,7 +51,17 @@ class TeamwrightError(Exception):
 
 
 class UsageError(TeamwrightError):
-    """Something the caller wrote is wrong; nothing ran."""
+    """Something the caller wrote is wrong; nothing ran. `reasons` has each mistake, where there are several."""
+
+    reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def several(cls, reasons: Iterable[str]) -> UsageError:
+        """One error for several mistakes, each on a line of its own."""
+        listed = tuple(reasons)
+        error = UsageError("\n".join(listed))
+        error.reasons = listed
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class PlanError(UsageError):
     """A plan can't be worked through; all reasons are here."""
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
+        self.problems = self.reasons = tuple(problems)
         super().__init__("\n".join(self.problems))
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab import calibrate, observe
 from teamwright.lab.calibration import Calibration, CalibrationReport, Fit, reference
-from teamwright.planning.profiles import TOPOLOGIES, Topology, TopologyProfile
+from teamwright.lab.observations import Observation
+from teamwright.planning.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
 from teamwright.planning.topology import EvaluationSettings, evaluate
 from tests.lab.journals import Record
 
@@ -113,3 +114,48 @@ def test_a_profile_stands_in_the_place_of_what_is_built_in() -> None:
 @given(st.builds(EvaluationSettings, tasks=st.integers(1, 500), rounds=st.integers(0, 12)))
 def test_an_empty_calibration_changes_no_digit(settings: EvaluationSettings) -> None:
     assert evaluate(settings, Calibration().profiles) == evaluate(settings)
+
+
+async def test_times_without_spread_are_refused_and_the_built_in_ones_stay() -> None:  # M-08
+    """Runs that took less than their messages alone are taken to need say nothing of either."""
+    journal = MemoryJournal()
+    quick = TOPOLOGIES["star_team"]._replace(seconds_per_task=0.0, seconds_per_message=0.001)
+    for number in range(3):
+        Record(f"r{number}", "star_team", quick, EvaluationSettings()).write(journal)
+    report = calibrate((await observe(journal, ["r0", "r1", "r2"])).runs)
+    fit = report.calibration.topologies["star_team"]
+    assert (fit.seconds_per_task, fit.seconds_per_message) == (None, None)
+    (note,) = report.notes
+    assert "times are not fitted" in note
+    assert report.to_json()["notes"] == [note]
+    assert fit.over(TOPOLOGIES["star_team"]).seconds_per_task == TOPOLOGIES["star_team"].seconds_per_task
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 200), st.floats(0, 1e4)), min_size=1, max_size=8),
+    st.sampled_from(list(TOPOLOGIES)),
+)
+def test_what_is_fitted_is_never_far_off_from_the_runs_it_was_fitted_to(
+    drawn: list[tuple[int, int, float]], topology: Topology
+) -> None:  # M-08
+    runs = [
+        Observation(
+            run_id=f"r{number}", topology=topology, protocol="a2a_lite", participants=1 if topology == "single" else 3,
+            tasks=tasks, average_tokens=100, execution=100 * tasks, coordination=0,
+            messages=0 if topology == "single" else messages, cached=0, steps=tasks, passed=tasks, seconds=seconds,
+        )
+        for number, (tasks, messages, seconds) in enumerate(drawn)
+    ]  # fmt: skip
+    report = calibrate(runs)
+    fit = report.calibration.topologies[topology]
+    assert (fit.seconds_per_task is None) == bool(report.notes)
+    if fit.seconds_per_task is not None:
+        latency = WORKLOADS["mixed"].latency
+        per_message = fit.seconds_per_message if fit.seconds_per_message is not None else 0.02
+        workers = max(1, runs[0].participants - 1)
+        told = [one.tasks / workers * latency * fit.seconds_per_task + one.messages * per_message for one in runs]
+        off = [
+            abs(a - one.seconds) / (one.seconds or a) if one.seconds or a else 0
+            for a, one in zip(told, runs, strict=True)
+        ]
+        assert sum(off) / len(off) <= 0.51 or max(one.seconds for one in runs) < 0.1

@@ -60,9 +60,9 @@ def sweeps() -> st.SearchStrategy[SweepOptions]:
                 "avg_task_tokens": st.lists(st.integers(1, 100_000_000), min_size=1, max_size=3),
                 "coordination_rounds": st.lists(st.integers(0, 1_000_000), min_size=1, max_size=2),
                 "recommend": st.sampled_from(get_args(Preference)),
-                "max_coordination_ratio": st.floats(0, 1),
-                "min_pass_rate": st.floats(0, 1),
-                "max_p95_latency": st.floats(0, 1e6),
+                "max_coordination_ratio": st.floats(0, 1, exclude_min=True, exclude_max=True),
+                "min_pass_rate": st.floats(0, 1, exclude_min=True, exclude_max=True),
+                "max_p95_latency": st.floats(0, 1e6, exclude_min=True),
             }
         ),
     )

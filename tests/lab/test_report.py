@@ -33,9 +33,9 @@ def reports() -> st.SearchStrategy[Report]:
         protocol=st.sampled_from(get_args(Protocol)),
         degradation=st.sampled_from(get_args(Degradation)),
         recommend=st.sampled_from(get_args(Preference)),
-        max_coordination_ratio=st.floats(0, 1),
-        min_pass_rate=st.floats(0, 1),
-        max_p95_latency=st.floats(0, 500),
+        max_coordination_ratio=st.floats(0, 1, exclude_min=True, exclude_max=True),
+        min_pass_rate=st.floats(0, 1, exclude_min=True, exclude_max=True),
+        max_p95_latency=st.floats(0, 500, exclude_min=True),
         all_budgets=st.booleans(),
     )
 

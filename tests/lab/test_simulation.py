@@ -16,7 +16,7 @@ from teamwright.lab import simulate
 from teamwright.lab.members import Cast, Learnt
 from teamwright.lab.plays import OWN, Play
 from teamwright.lab.shapes import in_topology
-from teamwright.lab.simulation import Spread
+from teamwright.lab.simulation import Spread, summed_up
 from teamwright.planning.profiles import TOPOLOGIES, Topology
 from teamwright.planning.topology import EvaluationSettings, evaluate_topology
 from teamwright.strategies.registry import strategy_names
@@ -104,6 +104,20 @@ def test_skill_tokens_prices_and_times_come_out_as_they_were_given(tmp_path: Pat
     assert shape.usd is not None
     assert shape.usd.p50 > 0
     assert shape.seconds.p90 > shape.seconds.p50 > 5 * 4
+
+
+def test_runs_that_cost_nothing_count_in_the_mean_price(tmp_path: Path) -> None:  # M-08
+    play = Play(team_of(tmp_path), "build it", 1, Cast({}, Learnt()))
+    paid, free = (next(iter(play.runs([number]))) for number in (1, 2))
+    runs = [
+        paid.changed(kpis=paid.kpis.changed(usd=2.0)),
+        free.changed(kpis=free.kpis.changed(usd=None, total_tokens=0)),
+        free.changed(kpis=free.kpis.changed(usd=0.0)),
+        free.changed(kpis=free.kpis.changed(usd=None)),
+    ]
+    usd = summed_up(OWN, "dag", runs).usd
+    assert usd == Spread(p50=0.0, p90=2.0, mean=0.5)
+    assert summed_up(OWN, "dag", runs[1:2]).usd is None
 
 
 def test_the_critical_path_and_the_bottleneck_are_found(tmp_path: Path) -> None:

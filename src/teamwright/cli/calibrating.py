@@ -110,6 +110,7 @@ def described(report: CalibrationReport) -> str:
         lines += [columns(rows), "", columns(_gaps(report.gaps))]
         if not any(fit.judged for fit in fits.values()):
             lines += ["", "Nobody judged a step in these runs: the pass rate only says that steps were completed."]
+    lines += ["", *report.notes] if report.notes else []
     members = ", ".join(report.calibration.learnt.members)
     return "\n".join([*lines, *([""] if lines else []), f"Behaviour learnt of: {members or 'nobody'}"])
 

@@ -69,11 +69,10 @@ def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
 
 
 def _failed(error: Exception, as_json: bool) -> int:
-    from teamwright.errors import ManifestError, TeamwrightError
+    from teamwright.errors import TeamwrightError
 
     if isinstance(error, TeamwrightError):
-        problems = error.problems if isinstance(error, ManifestError) else ()
-        return _told(type(error).__name__, str(error), problems, exit_code(error), as_json)
+        return _told(type(error).__name__, str(error), _problems(error), exit_code(error), as_json)
     if isinstance(error, OSError):
         try:
             flush_results()
@@ -91,6 +90,15 @@ def exit_code(error: TeamwrightError) -> int:
     return USAGE if isinstance(error, UsageError) else FAILED
 
 
+def _problems(error: TeamwrightError) -> Sequence[Problem]:
+    """Each mistake of an error that has several."""
+    from teamwright.errors import ManifestError, Problem, UsageError
+
+    if isinstance(error, ManifestError):
+        return error.problems
+    return [Problem(reason) for reason in error.reasons] if isinstance(error, UsageError) else ()
+
+
 def problem_json(problem: Problem) -> JsonValue:
     """One mistake in a manifest, as data."""
     return {
@@ -105,7 +113,9 @@ def problem_json(problem: Problem) -> JsonValue:
 def _told(kind: str, message: str, problems: Sequence[Problem], code: int, as_json: bool) -> int:
     say(f"teamwright: {message}" if "\n" not in message else message)
     if as_json:
-        listed = [problem_json(problem) for problem in problems]
+        from teamwright.errors import Problem
+
+        listed = [problem_json(problem) for problem in problems or [Problem(message)]]
         with suppress(ClosedOutput, LostOutput):
             result_json({"error": {"kind": kind, "message": message, "problems": listed}})
     return code

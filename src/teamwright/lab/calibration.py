@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
-from pydantic import Field, JsonValue
+from pydantic import Field, FiniteFloat, JsonValue
 
+from teamwright.errors import UsageError
 from teamwright.lab.members import Learnt
 from teamwright.lab.observations import Observation
-from teamwright.planning.formulas import MOST_CACHED
+from teamwright.lab.options import refusal
+from teamwright.planning.formulas import MOST_CACHED, TIME_DIGITS
 from teamwright.planning.profiles import (
     BUDGETS,
     PROTOCOLS,
@@ -24,13 +27,20 @@ from teamwright.planning.profiles import (
     TopologyProfiles,
     Workload,
 )
-from teamwright.planning.topology import Evaluation, EvaluationSettings, evaluate_topology
+from teamwright.planning.topology import MOST_ROUNDS, MOST_TOKENS, Evaluation, EvaluationSettings, evaluate_topology
 from teamwright.values.frozen import Record, Value
 
 VERSION = 1
 DIGITS = 6
 NEARLY_THE_SAME = 1e-6
 """Below this share of what it could be, a determinant says that time for tasks and messages can't be told apart."""
+LARGEST_FACTOR = 1000.0
+"""With larger ones amounts of tokens could not be told exactly any more."""
+WORST_TIMES = 0.5
+"""Times that are further off than this share, on average, are not fitted."""
+Factor = Annotated[FiniteFloat, Field(ge=0, le=LARGEST_FACTOR)]
+Share = Annotated[FiniteFloat, Field(ge=-1, le=2)]
+Seconds = Annotated[FiniteFloat, Field(ge=0, le=1e9)]
 FITTED = ("execution", "pass_rate", "cache", "messages", "summary", "seconds_per_task", "seconds_per_message")
 
 
@@ -44,13 +54,13 @@ class Fit(Value):
     runs: int = Field(ge=1)
     steps: int = Field(ge=0)
     judged: int = Field(default=0, ge=0)
-    execution: float | None = None
-    pass_rate: float | None = None
-    cache: float | None = None
-    messages: float | None = None
-    summary: float | None = None
-    seconds_per_task: float | None = None
-    seconds_per_message: float | None = None
+    execution: Factor | None = None
+    pass_rate: Share | None = None
+    cache: Share | None = None
+    messages: Factor | None = None
+    summary: Factor | None = None
+    seconds_per_task: Seconds | None = None
+    seconds_per_message: Seconds | None = None
 
     def over(self, profile: TopologyProfile) -> TopologyProfile:
         """A profile with the numbers that there are."""
@@ -63,8 +73,8 @@ class Calibration(Value):
     version: int = VERSION
     workload: Workload = "mixed"
     budget: BudgetLevel = "medium"
-    rounds: int = Field(default=4, ge=0)
-    average_tokens: int | None = Field(default=None, ge=1)
+    rounds: int = Field(default=4, ge=0, le=MOST_ROUNDS)
+    average_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     runs: tuple[str, ...] = ()
     topologies: dict[Topology, Fit] = {}
     learnt: Learnt = Learnt()
@@ -90,11 +100,15 @@ class Gap(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationReport:
-    """A calibration, the gaps that it leaves, and which runs could not be used, with the reason."""
+    """A calibration, the gaps that it leaves, and which runs could not be used, with the reason.
+
+    `notes` say what was not fitted although there were runs of that topology, and why.
+    """
 
     calibration: Calibration
     gaps: tuple[Gap, ...]
     left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data."""
@@ -102,6 +116,7 @@ class CalibrationReport:
             "calibration": self.calibration.model_dump(mode="json", exclude_none=True),
             "gaps": [gap.to_json() for gap in self.gaps],
             "left_out": dict[str, JsonValue](self.left_out),
+            "notes": list[JsonValue](self.notes),
         }
 
 
@@ -115,6 +130,8 @@ def calibrate(
     left_out: Mapping[str, str] | None = None,
 ) -> CalibrationReport:
     """Fit the model to these runs, which were of this kind of work."""
+    if not 0 <= rounds <= MOST_ROUNDS:
+        raise UsageError(refusal("coordination_rounds", rounds))
     usual = reference(runs)
     seen = [one if one.average_tokens is not None else one.with_average(usual) for one in runs]
     kind = EvaluationSettings(workload=workload, budget=budget, rounds=rounds)
@@ -132,23 +149,23 @@ def calibrate(
         learnt=learnt or Learnt(),
     )
     gaps = [gap for name in fits for gap in gaps_of(name, by_topology[name], kind, calibration.profiles[name])]
-    return CalibrationReport(calibration, tuple(gaps), left_out or {})
+    notes = [f"{name}: {why}" for name in fits if (why := times_of(name, by_topology[name], kind).refused)]
+    return CalibrationReport(calibration, tuple(gaps), left_out or {}, tuple(notes))
 
 
 def reference(runs: Sequence[Observation]) -> int | None:
     """Tokens that a task takes one agent: for runs whose plan says nothing of it."""
     alone = [one for one in runs if one.topology == "single"] or runs
     tasks = sum(one.tasks for one in alone)
-    return max(1, round(sum(one.execution for one in alone) / tasks)) if tasks else None
+    return min(MOST_TOKENS, max(1, round(sum(one.execution for one in alone) / tasks))) if tasks else None
 
 
 def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Fit:
     """The numbers of one topology by its runs. Of those that came to no end only the pass rate counts."""
     whole = [one for one in runs if one.whole]
-    plain = TOPOLOGIES[topology]._replace(execution=1.0, messages=1.0, summary=1.0)
-    expected = [predicted(topology, plain, one, kind) for one in whole]
+    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
     messages = sum(one.messages for one in whole)
-    seconds = _seconds(whole, expected, kind, plain.seconds_per_message)
+    times = times_of(topology, runs, kind)
     return Fit(
         runs=len(runs),
         steps=sum(one.steps for one in runs),
@@ -157,8 +174,8 @@ def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSetting
         cache=_cache(whole),
         messages=_ratio(messages, sum(one.messages for one in expected)),
         summary=_summary(whole, expected) if messages else None,
-        seconds_per_task=seconds[0],
-        seconds_per_message=seconds[1],
+        seconds_per_task=times.per_task,
+        seconds_per_message=times.per_message,
     )
 
 
@@ -230,13 +247,46 @@ def _summary(runs: Sequence[Observation], expected: Sequence[Evaluation]) -> flo
     return _ratio(sum(one.coordination for one in runs), told)
 
 
-def _seconds(
-    runs: Sequence[Observation], expected: Sequence[Evaluation], kind: EvaluationSettings, usual: float
-) -> tuple[float | None, float | None]:
+class Times(NamedTuple):
+    """Fitted seconds per task and per message, or why there are none."""
+
+    per_task: float | None = None
+    per_message: float | None = None
+    refused: str = ""
+
+
+def times_of(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Times:
     """Seconds per task and per message by least squares; per task alone where runs can't tell the two apart.
 
-    A message is then taken to need the usual time.
+    A message is then taken to need the usual time. What the runs say nothing about, because they are too much alike or
+    took no time to speak of, is refused: a number from noise is worse than the built-in one.
     """
+    whole = [one for one in runs if one.whole]
+    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
+    found = _least_squares(whole, expected, kind, TOPOLOGIES[topology].seconds_per_message)
+    if found.per_task is None:
+        return found
+    profile = TOPOLOGIES[topology]._replace(seconds_per_task=found.per_task)
+    if found.per_message is not None:
+        profile = profile._replace(seconds_per_message=found.per_message)
+    told = [
+        one.tasks / this.parallelism * WORKLOADS[kind.workload].latency * profile.seconds_per_task
+        + one.messages * (profile.seconds_per_message + PROTOCOLS[one.protocol].latency)
+        for one, this in zip(whole, expected, strict=True)
+    ]
+    off = _off([round(one, TIME_DIGITS) for one in told], [one.seconds for one in whole])
+    if off > WORST_TIMES:
+        return Times(refused=f"{NOT_FITTED} follow neither their tasks nor their messages; {STAY}")
+    return found
+
+
+NOT_FITTED = "times are not fitted, because those of these runs"
+STAY = "the built-in ones stay"
+
+
+def _least_squares(
+    runs: Sequence[Observation], expected: Sequence[Evaluation], kind: EvaluationSettings, usual: float
+) -> Times:
     latency = WORKLOADS[kind.workload].latency
     tasks = [run.tasks / one.parallelism * latency for run, one in zip(runs, expected, strict=True)]
     messages = [float(run.messages) for run in runs]
@@ -245,12 +295,20 @@ def _seconds(
     ab, ay, by = _dot(tasks, messages), _dot(tasks, times), _dot(messages, times)
     determinant = aa * bb - ab * ab
     if not aa:
-        return None, None
+        return Times()
     if determinant > NEARLY_THE_SAME * aa * bb:
         both = (ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant
         if min(both) >= 0:
-            return round(both[0], DIGITS), round(both[1], DIGITS)
-    return round(max(0.0, (ay - usual * ab) / aa), DIGITS), None
+            return Times(round(both[0], DIGITS), round(both[1], DIGITS))
+    alone = round((ay - usual * ab) / aa, DIGITS)
+    if alone <= 0:
+        return Times(refused=f"{NOT_FITTED} are too short and too much alike to tell tasks from messages; {STAY}")
+    return Times(alone)
+
+
+def _plain(topology: Topology) -> TopologyProfile:
+    """The built-in numbers of a topology without its factors."""
+    return TOPOLOGIES[topology]._replace(execution=1.0, messages=1.0, summary=1.0)
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:
@@ -258,7 +316,8 @@ def _dot(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _ratio(actual: float, expected: float) -> float | None:
-    return round(actual / expected, DIGITS) if expected else None
+    ratio = round(actual / expected, DIGITS) if expected else None
+    return ratio if ratio is None or ratio <= LARGEST_FACTOR else None
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args, get_origin
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import JsonValue, ValidationError
 
 from teamwright.errors import UsageError
@@ -76,7 +76,7 @@ def settings_from(options: Options) -> EvaluationSettings:
     try:
         return EvaluationSettings.model_validate({**given, "gates": gates})
     except ValidationError as error:
-        raise UsageError("\n".join(_problems(error))) from error
+        raise UsageError.several(_problems(error)) from error
 
 
 def inputs_of(settings: EvaluationSettings) -> dict[str, JsonValue]:
@@ -94,13 +94,25 @@ def expected(name: str) -> str:
     field = _field(name)
     if get_origin(field.annotation) is Literal:
         return _either(get_args(field.annotation))
-    low, high = bounds(name)
-    within = f"of at least {low}" if math.isinf(high) else f"from {low:,} to {high:,}".replace(",", " ")
+    within = _exclusive(name)
+    if within is None:
+        low, high = bounds(name)
+        within = f"of at least {low}" if math.isinf(high) else f"from {low:,} to {high:,}".replace(",", " ")
     return f"a {'whole ' if field.annotation is int else ''}number {within}"
 
 
+def _exclusive(name: str) -> str | None:
+    """The range of a number whose bounds are not part of it, in words; nothing where they are."""
+    metadata = _field(name).metadata
+    above = next((one.gt for one in metadata if isinstance(one, Gt)), None)
+    below = next((one.lt for one in metadata if isinstance(one, Lt)), None)
+    if above is None:
+        return None
+    return f"above {above}" if below is None else f"above {above} and below {below}"
+
+
 def bounds(name: str) -> tuple[float, float]:
-    """The least and the greatest value of a number."""
+    """The least and the greatest value of a number whose bounds are part of its range."""
     metadata = _field(name).metadata
     low = next((one.ge for one in metadata if isinstance(one, Ge)), -math.inf)
     high = next((one.le for one in metadata if isinstance(one, Le)), math.inf)

@@ -137,7 +137,7 @@ def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> Simula
     """The figures of many runs."""
     kpis = [one.kpis for one in runs]
     steps = sum(one.steps for one in kpis)
-    paid = [one.usd for one in kpis if one.usd is not None]
+    priced = any(one.usd is not None for one in kpis)
     paths = [one.path for one in runs]
     tokens = sum(one.total_tokens for one in kpis)
     return SimulatedShape(
@@ -152,7 +152,7 @@ def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> Simula
         coordination_tokens=Spread.of(one.coordination_tokens for one in kpis),
         coordination_ratio=round(sum(one.coordination_tokens for one in kpis) / tokens, 4) if tokens else 0.0,
         messages=round(sum(one.messages for one in runs) / len(runs), 2),
-        usd=Spread.of(paid, 6) if paid else None,
+        usd=Spread.of((one.usd or 0.0 for one in kpis), 6) if priced else None,
         seconds=Spread.of(one.seconds for one in kpis),
         steps=round(steps / len(kpis), 2),
         asks=round(sum(one.asks for one in kpis) / len(kpis), 2),

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from teamwright.planning.topology import EvaluationSettings
 
 WIDTH = 80
-GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass", "latency_ok": "p95", "budget_ok": "tokens"}
-"""The gates, by the columns of the figures that they look at."""
+GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass rate", "latency_ok": "p95", "budget_ok": "tokens"}
+"""The gates, as a table names those that fail."""
 
 
 def report_text(report: Report) -> str:
@@ -159,7 +159,9 @@ def _beside(chosen: Row, other: Row, score: float) -> str:
 
 
 def _share(one: float, other: float, what: str) -> str:
-    share = round((one / other - 1) * 100, 1)
+    if not other and one:
+        return f"more {what} than none"
+    share = round((one / other - 1) * 100, 1) if other else 0.0
     if not share:
         return f"as {'many' if what == 'tokens' else 'much'} {what}"
     more = "more" if share > 0 else "fewer" if what == "tokens" else "less"

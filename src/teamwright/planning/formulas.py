@@ -24,6 +24,8 @@ Quantity = Any
 
 SECONDS_PER_DAY = 86_400
 RATE_DIGITS, TIME_DIGITS, SCORE_DIGITS = 4, 2, 5
+LEAST_TIME = 0.01
+"""The shortest time above zero that rounded times can tell."""
 SUMMARY_SHARE, LEAST_SUMMARY, LEAST_SCALED_SUMMARY = 0.08, 24, 16
 DISCOUNT_PER_COMPACTION, MOST_DISCOUNT = 0.10, 0.35
 MOST_CACHED, BEST_PASS_RATE = 0.30, 0.99
@@ -146,11 +148,14 @@ def score(
     slowest: Quantity,
     use: Arithmetic = PLAIN,
 ) -> Quantity:
-    """How a topology does beside others, of which the most tokens and the longest time are given."""
+    """How a topology does beside others, of which the most tokens and the longest time are given.
+
+    Where nothing takes any time, all are equally fast.
+    """
     return use.rounded(
         weights.quality * pass_rate
-        + weights.cost * (1 - total_tokens / most_tokens)
-        + weights.latency * (1 - p95_latency_s / slowest),
+        + weights.cost * (1 - total_tokens / use.greater(1, most_tokens))
+        + weights.latency * (1 - p95_latency_s / use.greater(LEAST_TIME, slowest)),
         SCORE_DIGITS,
     )
 

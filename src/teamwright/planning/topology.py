@@ -38,6 +38,7 @@ from teamwright.values.frozen import Record, Value
 from teamwright.values.plan import Plan
 
 MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
+MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000
 
 TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 
@@ -45,9 +46,9 @@ TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 class Gates(Value):
     """What a topology has to keep to, beside the budget."""
 
-    max_coordination_ratio: float = Field(default=0.20, ge=0, le=1, description="coordination tokens over all tokens")
-    min_pass_rate: float = Field(default=0.80, ge=0, le=1, description="share of the tasks that pass")
-    max_p95_latency_s: float = Field(default=180.0, ge=0, allow_inf_nan=False, description="seconds")
+    max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
+    min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
+    max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
 
     @property
     def bounds(self) -> Bounds:
@@ -58,9 +59,9 @@ class Gates(Value):
 class EvaluationSettings(Value):
     """The work that topologies are evaluated for, within bounds that keep every amount exact as a floating number."""
 
-    tasks: int = Field(default=24, ge=1, le=10_000_000, description="how many tasks")
-    average_tokens: int = Field(default=1400, ge=1, le=100_000_000, description="execution tokens of a task")
-    rounds: int = Field(default=4, ge=0, le=1_000_000, description="rounds of coordination")
+    tasks: int = Field(default=24, ge=1, le=MOST_TASKS, description="how many tasks")
+    average_tokens: int = Field(default=1400, ge=1, le=MOST_TOKENS, description="execution tokens of a task")
+    rounds: int = Field(default=4, ge=0, le=MOST_ROUNDS, description="rounds of coordination")
     budget: BudgetLevel = "medium"
     workload: Workload = "mixed"
     protocol: Protocol = "a2a_lite"
