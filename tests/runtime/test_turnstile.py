@@ -103,6 +103,15 @@ async def test_what_is_next_may_be_passed_over() -> None:
     assert [recorded for recorded, _ in watching.stuck] == ["gone"]
 
 
+async def test_what_was_passed_over_and_is_asked_for_after_all_does_not_wait_for_ever() -> None:  # S-08
+    watching, order = Watching("late", "b", strict=False), list[str]()
+    lane = watching.turnstile.open_lane()
+    await arriving(watching.turnstile, lane, "b", order)
+    async with asyncio.timeout(5):
+        await arriving(watching.turnstile, lane, "late", order)
+    assert order == ["b", "late"]
+
+
 async def test_nothing_is_judged_while_an_agent_is_busy() -> None:
     watching = Watching("a")
     turnstile = watching.turnstile

@@ -38,6 +38,7 @@ class Turnstile:
         self, recorded: Iterable[str], stuck: Callable[[str, list[str]], None], caught_up: Callable[[], None]
     ) -> None:
         self._due = deque(recorded)
+        self._passed_over: set[str] = set()
         self._replaying = len(self._due)
         self._stuck, self._when_caught_up = stuck, caught_up
         self._waiting: dict[str, _Waiter] = {}
@@ -124,6 +125,10 @@ class Turnstile:
     async def arrive(self, lane: Lane, key: str, agent: str) -> None:
         """Wait until it is this key's turn; the branch is at work when this returns."""
         if self.passes(lane, key):
+            return
+        if key in self._passed_over:  # its turn is over, and nothing will ever deliver it
+            self._passed_over.remove(key)
+            self.unpark(lane)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[key] = _Waiter(future, lane)
@@ -230,6 +235,7 @@ class Turnstile:
         if not self._replaying or any(not self._blocked[agent] for agent in self._agents):
             return False
         self._stuck(self._due[0], sorted(self._waiting))
+        self._passed_over.add(self._due[0])
         self._pop()
         return True
 
