@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As of a background job in a script. Processes that tests start would inherit it, and Ctrl-C is part of the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SECRET_ENDINGS = ("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")
 

@@ -86,6 +86,82 @@ def test_a_function_that_can_not_be_stopped_does_not_hold_up_the_end(tmp_path: P
     assert "runs resume one" in err
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_async_function_that_blocks_the_event_loop_does_not_hold_up_the_end(  # D-01
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(
+        "import sys, time\nasync def sleep(task: str) -> str:\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n"
+    )
+    process = start("run", team, "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "asleep" not in process.stderr.readline():
+        pass
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "did not stop and was abandoned — resume with: teamwright runs resume one" in err
+    assert events_of("one")[0] == "run.started"
+
+
+def test_an_async_function_that_swallows_cancellation_does_not_hold_up_the_end(tmp_path: Path) -> None:  # D-01
+    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(
+        "import asyncio, sys\nasync def sleep(task: str) -> str:\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n"
+        "    while True:\n        try:\n            await asyncio.sleep(60)\n"
+        "        except asyncio.CancelledError:\n            pass\n"
+    )
+    process = start("run", team, "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "asleep" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted — resume with: teamwright runs resume one" in err
+    assert events_of("one")[-2:] == ["agent.abandoned", "run.interrupted"]
+
+
+def test_watching_a_run_of_another_process_ends_at_once_on_a_signal(slow: Path) -> None:  # D-07
+    driver = start("run", slow, "Go", "--run-id", "one")
+    assert driver.stderr is not None
+    while "First." not in driver.stderr.readline():
+        pass
+    watcher = start("run", slow, "Go", "--run-id", "one")
+    assert watcher.stderr is not None
+    while "First." not in watcher.stderr.readline():
+        pass
+    watcher.send_signal(signal.SIGINT)
+    _, err = watcher.communicate(timeout=5)
+    assert watcher.returncode == 130
+    assert "run one goes on in another process" in err
+    assert driver.poll() is None
+    driver.send_signal(signal.SIGINT)
+    driver.communicate(timeout=20)
+
+
+def test_a_run_that_was_started_with_sigint_ignored_says_how_to_stop_it(slow: Path) -> None:  # M-11
+    ignored = subprocess.Popen(
+        ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *PROGRAM, "run", str(slow), "Go", "--run-id", "one"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ignored.stderr is not None
+    seen = ""
+    while "First." not in (line := ignored.stderr.readline()):
+        seen += line
+    ignored.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert ignored.poll() is None
+    ignored.send_signal(signal.SIGTERM)
+    ignored.communicate(timeout=20)
+    assert "SIGINT is ignored in this process" in seen
+    assert ignored.returncode == 130
+
+
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
     (team / "sleeping.py").write_text(

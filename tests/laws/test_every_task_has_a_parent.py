@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -175,9 +177,8 @@ def _sockets(but: ModelServer | None = None) -> int:
 async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None:
     score, journal = Score(), MemoryJournal()
     async with Engine(journal) as engine:
-        handle = await engine.start(Team("t", members=[player("a", score), player("b", score)]), TASK, run_id=RUN_ID)
         await journal.send(RUN_ID, Cancel())
-        result = await handle.result()
+        result = await engine.run(Team("t", members=[player("a", score), player("b", score)]), TASK, run_id=RUN_ID)
     assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
     assert not score.made
     assert not result.messages
@@ -252,6 +253,30 @@ def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> N
             await until(partial(_written, place))
             assert (await engine.cancel(RUN_ID)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
+        await until(partial(_is_gone, int(place.read_text())))
+
+    anyio.run(main)
+
+
+def test_a_function_in_a_process_of_its_own_ends_with_its_driver(tmp_path: Path) -> None:  # D-07
+    place = tmp_path / "pid"
+    program = (
+        "import anyio\nfrom teamwright import Engine, FunctionAgent, Team\n"
+        "from tests.laws.test_every_task_has_a_parent import write_pid_and_hang\n"
+        "async def main():\n"
+        "    async with Engine('memory') as engine:\n"
+        "        agent = FunctionAgent('alone', write_pid_and_hang, isolate='process')\n"
+        f"        await engine.run(Team('t', members=[agent]), {str(place)!r})\n"
+        "if __name__ == '__main__':\n    anyio.run(main)\n"
+    )
+    (tmp_path / "driver.py").write_text(program)
+    root = str(Path(__file__).parents[2])
+    driver = subprocess.Popen([sys.executable, tmp_path / "driver.py"], env={**os.environ, "PYTHONPATH": root})
+
+    async def main() -> None:
+        await until(partial(_written, place))
+        driver.kill()
+        driver.wait()
         await until(partial(_is_gone, int(place.read_text())))
 
     anyio.run(main)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, ScriptedAgent, Task, Team, Turn
@@ -143,13 +144,15 @@ async def test_an_agent_names_a_point_within_its_turn_once() -> None:  # P-09
         await ctx.emit(RunCheckpoint(name="drafted"))
         calls.append("worked")
         if len(calls) == 1:
-            handle.interrupt()
             await anyio.sleep(60)
         return "done"
 
     team = Team("t", members=[FunctionAgent("a", working)])
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
+        while not calls:
+            await anyio.lowlevel.checkpoint()
+        handle.interrupt()
         assert (await handle.result()).status == "interrupted"
         await engine.resume("r", team=team)
         found = [one for one in await engine.checkpoints("r") if one.how == "named"]

@@ -11,8 +11,10 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.journal.protocol import Letter
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.values.events import Delta
+from teamwright.values.people import Cancel, Pause
 from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
 
 
@@ -319,3 +321,69 @@ async def test_an_engine_with_nothing_to_drive_looks_for_nothing(tmp_path: Path)
         await anyio.wait_all_tasks_blocked()
         assert not looked.is_set()
         assert (await engine.run(FunctionAgent("a", wait), "go")).output == "seen"
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("journal", ["memory", "journal.db"])
+async def test_a_run_can_be_found_once_start_has_returned(tmp_path: Path, journal: str, named: bool) -> None:  # M-04
+    async def hang(turn: Turn) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    async with Engine(journal if journal == "memory" else tmp_path / journal) as engine:
+        for number in range(20):
+            handle = await engine.start(
+                Team("t", members=[FunctionAgent("a", hang)]), "go", run_id=f"r{number}" if named else None
+            )
+            assert (await engine.cancel(handle.run_id)).status == "cancelled"
+            assert (await handle.result()).status == "cancelled"
+            assert (await engine.journal.read(handle.run_id))[0].kind == "run.started"
+
+
+async def test_a_start_that_is_given_up_leaves_no_run_that_is_driven(tmp_path: Path) -> None:  # M-04
+    members = Counting()
+    async with Engine(tmp_path / "journal.db") as engine:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await engine.start(Team("t", members=[members.agent("a")]), "go", run_id="r")
+        with anyio.fail_after(5):
+            while "r" in engine._live:  # noqa: ASYNC110 - nobody tells when the run is let go
+                await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("first", ["pause", "interrupt"])
+async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first: str) -> None:  # D-07
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        started = anyio.Event()
+
+        async def hang(turn: Turn) -> str:
+            started.set()
+            await anyio.sleep_forever()
+            return ""
+
+        handle = await engine.start(Team("t", members=[FunctionAgent("a", hang)]), "go", run_id="r")
+        await started.wait()
+        run = engine._live["r"]
+        if first == "interrupt":
+            handle.interrupt()
+        else:
+            run._state.calls_out.clear()  # the call comes back in the same moment
+            run.take(Letter(1, "r", Pause()))
+        run.take(Letter(2, "r", Cancel(reason="enough")))
+        result = await handle.result()
+        assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
+        assert (await engine.result("r")).status == "cancelled"
+    kinds = [event.kind for event in await journal.read("r")]
+    assert kinds[-1] == "run.ended"
+    assert kinds.count("agent.failed") == kinds.count("agent.asked")
+
+
+async def test_a_pause_and_a_cancel_that_wait_together_cancel_the_run() -> None:  # D-07
+    journal, members = MemoryJournal(), Counting()
+    async with Engine(journal) as engine:
+        await journal.send("r", Pause())
+        await journal.send("r", Cancel(reason="enough"))
+        result = await engine.run(Team("t", members=[members.agent("a")]), "go", run_id="r")
+        assert (result.status, members.calls) == ("cancelled", [])
+        assert [event.kind for event in await journal.read("r")][-1] == "run.ended"

@@ -6,6 +6,7 @@ A thread can't be stopped: it gets a grace time and is then left behind.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -35,6 +36,8 @@ GRACE = 1.0
 """How long synchronous work may take to end once nobody waits for it any more."""
 
 LOOK_EVERY = 0.01
+LOOK_FOR_DRIVER = 0.2
+"""Seconds between two looks of a process at whether its driver still lives."""
 
 
 async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float], Awaitable[None]] | None = None) -> T:
@@ -84,24 +87,37 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
 async def in_process(work: Callable[[S], T], told: S) -> T:
     """Do the work in a process, which is ended when nobody waits for it any more."""
     try:
-        return await anyio.to_process.run_sync(_contained, work, told, cancellable=True)
+        return await anyio.to_process.run_sync(_contained, work, told, os.getpid(), cancellable=True)
     except anyio.BrokenWorkerProcess as error:
         raise AgentError(str(error) or "its process ended before it had answered") from error
 
 
-def _contained(work: Callable[[S], T], told: S) -> T:
+def _contained(work: Callable[[S], T], told: S, driver: int) -> T:
     """Runs in the process: what would end it comes back as a failure, since others are given the same process.
+
+    When the process that drives the run is gone, nobody can use the result, so this one ends as well.
 
     A terminal sends Ctrl-C to every process. It is for the one that waits, which ends this one; and this, unlike a
     signal that is ignored, is not inherited by programs that the work starts.
     """
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    done = threading.Event()
+    threading.Thread(target=_end_with, args=(driver, done), daemon=True).start()
     try:
         return work(told)
     except Exception:
         raise
     except BaseException as error:
         raise AgentError(error_text(error)) from error
+    finally:
+        done.set()
+
+
+def _end_with(parent: int, done: threading.Event) -> None:
+    """End this process when its parent is gone, however that ended."""
+    while not done.wait(LOOK_FOR_DRIVER):
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 async def to_the_end(work: Callable[[], T]) -> T:

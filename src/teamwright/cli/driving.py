@@ -9,9 +9,12 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import anyio
 
 from teamwright.cli.failures import FAILED, INTERRUPTED
 from teamwright.cli.output import ClosedOutput, LostOutput, result, result_json, results, say
@@ -34,13 +37,15 @@ if TYPE_CHECKING:
     from teamwright.cli.asking import Asker
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
-    from teamwright.values.events import Event
+    from teamwright.values.events import Delta, Event
     from teamwright.values.people import Question
     from teamwright.values.results import RunResult
     from teamwright.values.specs import Manifest
 
 LONGEST_DRAFT = 12
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
+WATCHDOG_MARGIN = 2.0
+"""Seconds beyond the grace time after which a process that was told to stop ends, whatever its members do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +75,29 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
     for event in past or ():
         view.past(event)
     after = past[-1].number if past else 0
-    stopper = Stopper(handle, view)
+    stopper = Stopper(handle, view, engine.grace)
     try:
         with stopper.listening():
             async with _asking(asker):
-                async for item in engine.follow(handle.run_id, after):
-                    try:
-                        await (asker or view).take(item)
-                    except ClosedOutput:
-                        stopper.stop()
-                    except LostOutput as error:
-                        say(f"teamwright: {error}")
-                        stopper.stop()
-                    if stopper.asked and not handle.drives:
-                        break
+                with stopper.following:
+                    await _show(engine.follow(handle.run_id, after), asker or view, stopper)
+                if stopper.asked and not handle.drives:  # somebody else does, and goes on
+                    return await engine.result(handle.run_id)
                 return await handle.result()
     finally:
         view.close()
+
+
+async def _show(items: AsyncGenerator[Event | Delta], view: Asker | View, stopper: Stopper) -> None:
+    """Show a run as it goes on; when nobody can see it any more, stop."""
+    async for item in items:
+        try:
+            await view.take(item)
+        except ClosedOutput:
+            stopper.stop()
+        except LostOutput as error:
+            say(f"teamwright: {error}")
+            stopper.stop()
 
 
 @asynccontextmanager
@@ -124,40 +135,66 @@ def _somebody_is_there() -> bool:
 
 @dataclass(slots=True)
 class Stopper:
-    """The first Ctrl-C (or SIGTERM) interrupts the run and lets it finish cleanly; the second ends the process."""
+    """The first Ctrl-C (or SIGTERM) interrupts the run and lets it finish cleanly; the second ends the process.
+
+    A member that blocks the event loop keeps the run from stopping: then the process ends when the grace time is over.
+    What is recorded is durable at any instant, so the run can be resumed in each case.
+    """
 
     handle: Handle
     view: View
+    grace: float
     asked: bool = False
+    following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _watchdog: threading.Timer | None = None
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Take the signals for the time of the block, where there are any."""
+        """Handle the signals for the time of the block; one that is ignored stays so, as whoever started us wants."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        loop = asyncio.get_running_loop()
-        with suppress(NotImplementedError):  # Windows: Ctrl-C then ends the process, and the run can still be resumed
-            for number in STOPPERS:
-                loop.add_signal_handler(number, self.signalled)
+        before = {number: signal.getsignal(number) for number in STOPPERS}
+        handled = [number for number in STOPPERS if before[number] is not signal.SIG_IGN]
+        if signal.SIGINT not in handled:
+            say(f"SIGINT is ignored in this process; to stop the run: teamwright runs pause {self.handle.run_id}")
+        stop = partial(self._signalled, asyncio.get_running_loop())
+        for number in handled:
+            signal.signal(number, stop)
         try:
             yield
         finally:
-            with suppress(NotImplementedError):
-                for number in STOPPERS:
-                    loop.remove_signal_handler(number)
+            for number in handled:
+                signal.signal(number, before[number])
+            if self._watchdog is not None:
+                self._watchdog.cancel()
 
     def stop(self) -> None:
-        """Stop driving."""
+        """Stop driving the run, or stop watching it where somebody else drives it."""
         self.asked = True
         self.handle.interrupt()
+        if not self.handle.drives:
+            self.following.cancel()
 
-    def signalled(self) -> None:
-        """Stop driving, or end the process when that was asked for before."""
+    def _signalled(self, loop: asyncio.AbstractEventLoop, number: int, frame: object) -> None:
+        """Runs between two instructions of the main thread, also where a member blocks the event loop."""
         if self.asked:
+            self._exit()
+        self.asked = True
+        loop.call_soon_threadsafe(self.stop)
+        self._watchdog = threading.Timer(self.grace + WATCHDOG_MARGIN, self._give_up)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+
+    def _give_up(self) -> None:
+        run_id = self.handle.run_id
+        say(f"a member did not stop and was abandoned — resume with: teamwright runs resume {run_id}")
+        self._exit()
+
+    def _exit(self) -> None:
+        with suppress(Exception):
             self.view.close()
-            os._exit(INTERRUPTED)
-        self.stop()
+        os._exit(INTERRUPTED)
 
 
 async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
@@ -168,6 +205,9 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")
         return code
+    if ended.status == "running":  # another process drives it, and this one was told to stop watching
+        say(f"run {ended.run_id} goes on in another process — watch it with: teamwright runs tail {ended.run_id}")
+        return INTERRUPTED
     for warning in ended.warnings if ended.failure is None else ():
         say(f"warning: {warning}")
     for question in questions.values():

@@ -129,7 +129,10 @@ class Engine:
         continues: str | None = None,
         limits: Limits | None = None,
     ) -> Handle:
-        """Start a run in the background. `limits` bound the whole run, over all its drivers, as those of teams do."""
+        """Start a run in the background; when this returns, the run is in the journal and others can find it.
+
+        `limits` bound the whole run, over all its drivers, as those of teams do.
+        """
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
                 f"The task is larger than {LARGEST_TASK // 1024} KiB; put it into a file that a tool can read."
@@ -150,7 +153,13 @@ class Engine:
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
         run = self._run(identity, made)
-        return self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
+        handle = self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
+        try:
+            await run.begun.wait()
+        except anyio.get_cancelled_exc_class():
+            handle.interrupt()
+            raise
+        return handle
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
@@ -172,7 +181,7 @@ class Engine:
                 made = require_team(team) if team is not None else await self._team_of(past)
                 run = self._run(run_id, made, past, lock.pop_all())
                 return self._launch(run, None)
-        await self._close(run_id, past.cancelled)
+        await self.close(run_id, past.cancelled)
         return Handle(self, run_id)
 
     async def fork(
@@ -388,9 +397,9 @@ class Engine:
         result = await self.until_nobody_drives(run_id)
         if result.status in FINAL or not isinstance(intervention, Cancel):
             return result
-        return await self._close(run_id, intervention)
+        return await self.close(run_id, intervention)
 
-    async def _close(self, run_id: str, cancel: Cancel) -> RunResult:
+    async def close(self, run_id: str, cancel: Cancel) -> RunResult:
         """Cancel a run that nobody drives."""
         async with self._deliveries.recording:
             lock = ExitStack()

@@ -32,16 +32,19 @@ class Handle:
 
     async def drive(self) -> None:
         """Drive the run to its end; the engine calls this."""
-        assert self._run is not None
+        run = self._run
+        assert run is not None
         assert self._done is not None
         try:
             with self.engine.models.shared():
-                result = await self._run.drive(self._beginning)
-            if self._run.delivery is not None:
-                self.engine.deliver(self._run.delivery)
+                result = await run.drive(self._beginning)
+            if run.delivery is not None:
+                self.engine.deliver(run.delivery)
+            if result is None and (cancel := run.cancel):
+                result = await self.engine.close(self.run_id, cancel)
             self._result = result or await self.engine.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
-            if self._beginning is None or self._run.has_begun:
+            if self._beginning is None or run.has_begun:
                 self._error = error
             else:
                 self._run = None  # somebody else began a run of this id at the same moment
@@ -49,6 +52,7 @@ class Handle:
             self._error = error
         finally:
             self.engine.forget(self.run_id)
+            run.begun.set()
             self._done.set()
 
     @property

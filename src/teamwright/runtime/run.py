@@ -31,6 +31,7 @@ from teamwright.runtime.webhook import Webhook
 from teamwright.teams.team import Team
 from teamwright.values.events import (
     RUN_FORMAT,
+    Event,
     Origin,
     RunCheckpoint,
     RunEnded,
@@ -84,7 +85,8 @@ class Run:
         self._past = past or Past()
         self._paused: StopReason | None = None
         self._over = False
-        self._cancelled_because = ""
+        self._cancel_sent: Cancel | None = None
+        self._ended = False
         self._waiting_for: dict[str, Question] = {}
         self._driving_since = wall()
         self._stopped_at: float | None = None
@@ -94,11 +96,13 @@ class Run:
         """What is to be sent to a webhook once this driver has released the run."""
         self._context: RunContext
         self._turn: Turn
+        self.begun = asyncio.Event()
+        """Set when the run can be found in the journal, or will not be."""
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
             past=self._past,
-            recorder=Recorder(journal, run_id, self._past.number, wall, bus.publish, self._journal_failed),
+            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish_first, self._journal_failed),
             turnstile=Turnstile(self._past.due, self._stuck, self._caught_up),
             redactor=Redactor(team.secrets),
             bus=bus,
@@ -172,11 +176,12 @@ class Run:
                 return result
         if self._over:  # stopped while its ending was being committed
             return await self.flush()
-        if self._paused is not None:
+        if self._paused is not None and not state.cancelled:
             return await self._set_down(self._paused)
         if state.closing or not state.cancelled:
             return await self._left()
-        why, said = self._cancelled_because or "cancelled", tuple(self._context.said)
+        assert self._cancel_sent is not None
+        why, said = self._cancel_sent.reason or "cancelled", tuple(self._context.said)
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
         return await self._end(judge(cancelled, self._context.usage))
 
@@ -184,6 +189,17 @@ class Run:
     def has_begun(self) -> bool:
         """Whether anything that this driver wrote down is durable."""
         return self._state.recorder.last_durable > self._past.number
+
+    @property
+    def cancel(self) -> Cancel | None:
+        """What somebody has sent to cancel the run while its driver was leaving: it is cancelled all the same."""
+        return self._cancel_sent if self._state.closing and not self._ended else None
+
+    def _publish_first(self, events: Sequence[Event]) -> None:
+        """The first events are durable: others can find the run."""
+        self.begun.set()
+        self._state.recorder.publish = self._state.bus.publish
+        self._state.bus.publish(events)
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
@@ -260,7 +276,9 @@ class Run:
         self._check_that_nothing_was_left_out(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
-        self._over = self._state.closing = True  # also for a task that a strategy made by itself and left behind
+        self._ended = self._over = self._state.closing = (
+            True  # also for a task that a strategy made by itself and left behind
+        )
         recorder.add(
             "",
             "",
@@ -325,7 +343,7 @@ class Run:
                 if not state.cancelled:
                     cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
                     state.recorder.add("", "", RunIntervened(intervention=cancel, letter=letter.id))
-                    self._cancelled_because = cancel.reason
+                    self._cancel_sent = cancel
                     self._cancel()
             case Pause():
                 state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
