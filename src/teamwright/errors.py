@@ -276,12 +276,20 @@ class ToolError(AgentError):
 
 
 class MemberFailed(AgentError):
-    """A team gave up because of a member; it carries that member's kind of error, and what had been said by then."""
+    """A team gave up because of a member; it carries that member's kind of error, and what had been said by then.
+
+    `member` is who failed inside, as a path from there; empty where nobody in particular did.
+    """
 
     def __init__(
-        self, kind: str, message: str, messages: tuple[object, ...] | None = None, data: object = None
+        self,
+        kind: str,
+        message: str,
+        messages: tuple[object, ...] | None = None,
+        data: object = None,
+        member: str = "",
     ) -> None:
-        self.kind = kind
+        self.kind, self.member = kind, member
         self.messages, self.data = messages, data
         super().__init__(message)
 

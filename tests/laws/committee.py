@@ -169,7 +169,8 @@ class Committee:
                 return Answer.reject(f"secret {drawn[:4]}") if chance % 3 == 1 else Answer.approve()
             case "failure":
                 tried = int(re.findall(r"failure-(\d+)", key)[-1])
-                return Answer(text=("skip", "abort", "retry")[chance % (3 if tried <= MOST_RETRIES else 2)])
+                # No abort: it ends the run at once, so what had been said by then would depend on the order of answers.
+                return Answer(text="retry" if chance % 3 == 2 and tried <= MOST_RETRIES else "skip")
             case "question":
                 return Answer(text=question.choices[chance % 2] if question.choices else f"word {drawn[:4]}")
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
-from teamwright import Engine, FunctionAgent, Limits, Message, Outcome, Reply, Task, Team, Turn
+from teamwright import Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
 from teamwright.agents.protocol import Agent, Context
-from teamwright.errors import InvalidName, ManifestError, UnknownName, UsageError
+from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
+from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
-from teamwright.values.events import TeamEnded, TeamStarted
+from teamwright.values.events import AgentFailed, TeamEnded, TeamStarted
 from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
-from tests.runtime.teams import Counting, Written, says
+from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -191,3 +193,90 @@ async def test_data_that_the_asker_would_like_is_read_from_a_teams_answer() -> N
         await engine.run(Team("outer", members=[inner], strategy=Written(ask)), "go")
     assert isinstance(asked[0], Reply)
     assert asked[0].data == {"n": 1}
+
+
+def troubled(name: str, **more: Any) -> FunctionAgent:
+    def respond(turn: Turn) -> str:
+        raise Refused("no")
+
+    return FunctionAgent(name, respond, **more)
+
+
+async def run_in_memory(team: Team) -> RunResult:
+    async with Engine("memory") as engine:
+        return await engine.run(team, "go")
+
+
+async def test_a_nested_team_at_its_limit_keeps_all_warnings_but_that_of_the_limit() -> None:  # M-01
+    members = [troubled("w", optional=True), Counting().agent("a", "said")]
+    inner = Team("inner", members=members, strategy="round_robin", max_turns=1)
+    deeper = Team("deeper", members=[inner], strategy="round_robin", max_turns=1)
+    result = await run_in_memory(Team("outer", members=[deeper]))
+    assert (result.status, result.stop_reason) == ("degraded", "done")
+    assert result.warnings == ("outer: deeper: inner: 'w' failed and was skipped (refused: no)",)
+
+
+async def test_a_nested_team_at_its_limit_keeps_the_warning_of_a_refused_write() -> None:  # M-01
+    async def write(turn: Turn, ctx: Context) -> Reply:
+        await ctx.ask(FunctionAgent("other", put), Turn("go"), key="other")
+        return Reply.of("a", "said", context_updates={"shared": "mine"})
+
+    async def put(turn: Turn, ctx: Context) -> str:
+        await ctx.workspace.put("shared", "theirs")
+        return "put"
+
+    inner = Team("inner", members=[FunctionAgent("a", write)], strategy="round_robin", max_turns=1)
+    result = await run_in_memory(Team("outer", members=[inner]))
+    assert result.status == "degraded"
+    (warning,) = result.warnings
+    assert "changed 'shared' while 'a' was at work" in warning
+
+
+@pytest.mark.parametrize("strategy", ["round_robin", "reactive"])
+async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strategy: str) -> None:  # M-01
+    rows: list[JsonValue] = [
+        {"member": "a", "on": kind, "emits": [{"type": "x"}]} for kind in ("workflow.started", "x")
+    ]
+    options: dict[str, JsonValue] = {"subscriptions": rows, "max_events": 3} if strategy == "reactive" else {}
+    turns = 1 if strategy == "round_robin" else None
+    member = Counting().agent("a", "said")
+    inner = Team("inner", members=[member], strategy=strategy, max_turns=turns, options=options)
+    alone = await run_in_memory(inner)
+    assert (alone.stop_reason, len(alone.warnings)) == ("max_turns", 1)
+    result = await run_in_memory(Team("outer", members=[inner]))
+    assert (result.status, result.warnings) == ("completed", ())
+
+
+async def test_a_failure_names_who_failed_with_the_path() -> None:  # M-01
+    inner = Team("inner", members=[Counting().agent("a", "said"), troubled("writer")])
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(Team("outer", members=[inner]), "go", run_id="r")
+        read = await engine.result("r")
+    assert result.failure is not None
+    assert result.failure.member == "outer/inner/writer"
+    assert result.failure.message == "'inner' failed: 'writer' failed: no"
+    assert read.failure == result.failure.changed(messages=())
+    recorded = [event.fact for event in await journal.read("r") if isinstance(event.fact, AgentFailed)]
+    assert [(fact.member, fact.path) for fact in recorded] == [
+        ("writer", ""), ("inner", "inner/writer"), ("outer", "outer/inner/writer"),
+    ]  # fmt: skip
+
+
+async def test_a_strategy_hears_who_failed_inside_a_member_also_on_a_replay() -> None:  # M-01
+    seen: list[Failure] = []
+
+    async def listen(task: Task, members: Members, ctx: Context) -> Outcome:
+        reply = await ctx.ask(members[0], Turn(task.text), key="one")
+        assert isinstance(reply, Failure)
+        seen.append(reply)
+        return Outcome(messages=(Message(name="t", content=reply.member),))
+
+    team = Team("t", members=[Team("inner", members=[troubled("writer")])], strategy=Written(listen))
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    for at in range(3, len(await journal.read("r"))):
+        result, _ = await cut_and_resume(team, at, journal)
+        assert result.output == "inner/writer"
+    assert {failure.asked for failure in seen} == {"inner"}

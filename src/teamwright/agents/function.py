@@ -156,7 +156,7 @@ class FunctionAgent:
         """The answer as it can be recorded and read back; a failure of somebody whom the function asked is none."""
         match answer:
             case Failure():
-                raise MemberFailed(answer.error, f"{answer.member!r} failed: {answer.message}")
+                raise MemberFailed(answer.error, f"{answer.asked!r} failed: {answer.message}", member=answer.member)
             case str():
                 return str.__str__(answer)  # plain text, also of an enum or any other kind of string
             case Reply():
@@ -226,7 +226,7 @@ def _text_of(data: JsonValue) -> str:
 def _as_builtins(value: object) -> object:
     """A record inside an answer, as JSON has it; the words of a failure are not for others there either."""
     if isinstance(value, Failure):
-        raise TypeError(f"{value.member!r} failed: {value.message}")
+        raise TypeError(f"{value.asked!r} failed: {value.message}")
     return to_builtins(value)
 
 

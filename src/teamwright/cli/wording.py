@@ -26,6 +26,7 @@ from teamwright.values.events import (
     Origin,
     PersonAnswered,
     PersonAsked,
+    RunAborted,
     RunCheckpoint,
     RunEnded,
     RunInterrupted,
@@ -253,14 +254,20 @@ def note_text(event: Event) -> str | None:
             return _set_down_text(reason)
         case RunIntervened(intervention=Mark()):
             return None  # the checkpoint tells of itself
-        case RunIntervened(intervention=intervention):
-            return f"somebody sent: {intervention.kind}"
+        case RunIntervened() | RunAborted() as fact:
+            return _intervention_text(fact)
         case ScopeExpired(seconds=seconds):
             return f"its {seconds:g} seconds were used up"
         case RunEnded():
             return None
         case _:
             return _note_of_member(event)
+
+
+def _intervention_text(fact: RunIntervened | RunAborted) -> str:
+    if isinstance(fact, RunAborted):
+        return f"aborted by a person over the failure of {fact.member}"
+    return f"somebody sent: {fact.intervention.kind}"
 
 
 def _set_down_text(reason: StopReason) -> str:

@@ -24,7 +24,7 @@ from teamwright.values.events import AgentAbandoned, AgentAsked, AgentFailed, Ag
 from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
-from teamwright.values.names import join_key, with_attempt
+from teamwright.values.names import SEPARATOR, join_key, with_attempt
 from teamwright.values.texts import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import Amounts
@@ -298,7 +298,10 @@ class Ask:
         message = cut(child.run.redactor.text(message), LONGEST_ERROR)
         data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
         data = None if data is None else child.run.redactor.value(data, child.run.recorder.texts)
-        return Failure(member=self._member.name, error=kind, message=message, messages=said, data=data)
+        member = self._member.name
+        if isinstance(error, MemberFailed) and error.member and child.run.format > 1:
+            member = f"{member}{SEPARATOR}{error.member}"
+        return Failure(member=member, error=kind, message=message, messages=said, data=data)
 
     def _as_said_by_member(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """What a nested team says appears under the team's name; the whole run's messages keep their own."""
@@ -320,13 +323,14 @@ class Ask:
         recorder = child.run.recorder
         if isinstance(ending, Failure):
             return AgentFailed(
-                member=ending.member,
+                member=self._member.name,
                 error=ending.error,
                 message=ending.message,
                 usage=child.usage,
                 messages=recorder.keep_messages(ending.messages),
                 data=None if ending.data is None else recorder.keep(ending.data),
                 tally=child.tally(),
+                path="" if ending.member == self._member.name else ending.member,
             )
         return AgentReplied(
             messages=recorder.keep_messages(ending.messages),

@@ -1,4 +1,4 @@
-"""Ends a run that nobody drives: a cancel needs the record alone, neither the team nor its members."""
+"""Ends a run that nobody drives: a cancel or an abort needs the record alone, neither the team nor its members."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from teamwright.budget.money import dollars
 from teamwright.journal.protocol import Batch
+from teamwright.runtime.endings import aborted_over, judge
 from teamwright.runtime.history import RunHistory
 from teamwright.values.events import (
     AgentFailed,
@@ -14,25 +15,27 @@ from teamwright.values.events import (
     Event,
     Fact,
     MessageRef,
+    RunAborted,
     RunEnded,
     RunIntervened,
     Tally,
 )
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Cancel
+from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
 
 STOPPED = "stopped by others"
 
 
-def cancelled(history: RunHistory, cancel: Cancel, letter: int, now: float) -> Batch:
-    """The last events of a run that is cancelled: every open ask ends, the innermost first, and then the run."""
+def closed(history: RunHistory, ending: Cancel | RunAborted, letter: int, now: float) -> Batch:
+    """The last events of a run that a person ends: every open ask ends, the innermost first, and then the run."""
     closing = _Closing(history)
     facts: list[tuple[str, Fact]] = []
-    if history.past.cancelled is None:
-        facts.append(("", RunIntervened(intervention=cancel, letter=letter)))
+    if isinstance(ending, Cancel) and history.past.cancelled is None:
+        facts.append(("", RunIntervened(intervention=ending, letter=letter)))
     facts.extend(closing.endings())
-    facts.append(("", closing.run_ended(cancel.reason or "cancelled")))
+    facts.append(("", closing.run_ended(ending)))
     run_id = history.events[0].run_id
     events: list[Event] = []
     for number, (key, fact) in enumerate(facts, start=history.number + 1):
@@ -98,16 +101,24 @@ class _Closing:
                 ),
             )
 
-    def run_ended(self, why: str) -> RunEnded:
+    def run_ended(self, ending: Cancel | RunAborted) -> RunEnded:
         """The run's own ending, with what the whole team said."""
         said = self._heard[""]
+        if isinstance(ending, Cancel):
+            failure = Failure(
+                member=self._history.started.team, error="cancelled", message=ending.reason or "cancelled"
+            )
+        else:
+            failure = aborted_over(ending)
+        judged = judge(failure, self._history.usage())
         return RunEnded(
-            status="cancelled",
-            stop_reason="cancelled",
+            status=judged.status,
+            stop_reason=judged.stop_reason,
             output=said[-1].body if said else None,
-            usage=self._history.usage(),
-            warnings=(why,),
+            usage=judged.usage,
+            warnings=judged.warnings,
             seconds=self._past.used_by("", 0.0),
-            error="cancelled",
-            message=why,
+            error=failure.error,
+            message=failure.message,
+            member=failure.member,
         )

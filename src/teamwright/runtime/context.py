@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import anyio
 from pydantic import JsonValue
@@ -39,6 +39,7 @@ from teamwright.values.events import (
     ENGINES_OWN,
     Custom,
     Fact,
+    RunAborted,
     RunCheckpoint,
     RunLogged,
     Tally,
@@ -47,7 +48,7 @@ from teamwright.values.events import (
 )
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.messages import Message
-from teamwright.values.names import escape_place, join_key
+from teamwright.values.names import SEPARATOR, escape_place, join_key
 from teamwright.values.ownership import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.posture import AT_EASE, Posture
@@ -166,6 +167,32 @@ class RunContext:
         if self.closed:
             await self.run.left()
         return await Inquiry(self, place, question).answer()
+
+    async def give_up(self, failure: Failure) -> NoReturn:
+        """End the run over this failure, as a person said: no policy of a strategy or an agent has a say in it."""
+        run = self.run
+        if run.aborted is None:
+            path = SEPARATOR.join((*self._members(), failure.member))
+            _, _, inside = path.partition(SEPARATOR)
+            text = f"{inside!r} failed: {failure.message} (a person chose to abort)"
+            run.aborted = RunAborted(member=path, error=failure.error, message=text)
+            run.recorder.add("", "", run.aborted)
+        run.cancel()
+        run.turnstile.park(self.lane)
+        try:
+            await run.left()
+        finally:
+            run.turnstile.unpark(self.lane)
+
+    def _members(self) -> list[str]:
+        """Those around this scope who were asked, the run's own team first."""
+        found: list[str] = []
+        context: RunContext | None = self
+        while context is not None:
+            if context.path in self.run.asked:
+                found.append(context.member)
+            context = context._parent
+        return found[::-1]
 
     @property
     def posture(self) -> Posture:

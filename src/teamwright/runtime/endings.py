@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.values.events import RunAborted
 from teamwright.values.messages import Message
 from teamwright.values.results import RunResult, Status, StopReason, iso
 from teamwright.values.turns import Failure, Reply
@@ -56,6 +58,11 @@ class Ending:
             seconds=seconds,
             failure=self.failure,
         )
+
+
+def aborted_over(aborted: RunAborted, messages: Iterable[Message] = ()) -> Failure:
+    """The failure with which a person ended the run."""
+    return Failure(member=aborted.member, error=aborted.error, message=aborted.message, messages=tuple(messages))
 
 
 def judge(reply: Reply | Failure, usage: Usage) -> Ending:

@@ -23,7 +23,7 @@ from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
-from teamwright.runtime.closing import cancelled
+from teamwright.runtime.closing import closed
 from teamwright.runtime.deliveries import Deliveries, Delivery
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
@@ -34,7 +34,7 @@ from teamwright.runtime.run import Beginning, Run
 from teamwright.runtime.steady_clock import steady_clock
 from teamwright.teams.team import Team, require_team
 from teamwright.values.approvals import fitting
-from teamwright.values.events import Delta, Event, Origin, RunCheckpoint
+from teamwright.values.events import Delta, Event, Origin, RunAborted, RunCheckpoint
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
@@ -177,11 +177,12 @@ class Engine:
                     f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
                     f"  or  teamwright run --continue {run_id}"
                 )
-            if past.cancelled is None:
+            ending = past.cancelled or past.aborted
+            if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(past)
                 run = self._run(run_id, made, past, lock.pop_all())
                 return self._launch(run, None)
-        await self.close(run_id, past.cancelled)
+        await self.close(run_id, ending)
         return Handle(self, run_id)
 
     async def fork(
@@ -399,8 +400,8 @@ class Engine:
             return result
         return await self.close(run_id, intervention)
 
-    async def close(self, run_id: str, cancel: Cancel) -> RunResult:
-        """Cancel a run that nobody drives."""
+    async def close(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
+        """End a run that nobody drives, and that a person wants ended."""
         async with self._deliveries.recording:
             lock = ExitStack()
             lock.enter_context(self.journal.drive(run_id))
@@ -410,7 +411,7 @@ class Engine:
             if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
                 return await self.result(run_id)
             now = self._clock(history.past)()
-            await self._append(cancelled(history, cancel, letters[-1].id if letters else 0, now))
+            await self._append(closed(history, ending, letters[-1].id if letters else 0, now))
         return await self.result(run_id)
 
     def _clock(self, past: Past | None = None) -> Callable[[], float]:

@@ -36,6 +36,7 @@ from teamwright.values.events import (
     Origin,
     PersonAnswered,
     PersonAsked,
+    RunAborted,
     RunEnded,
     RunInterrupted,
     RunIntervened,
@@ -58,7 +59,7 @@ from teamwright.values.usage import NOTHING, Bounds, Usage
 
 ENDINGS = ("agent.replied", "agent.failed")
 ABOUT_THE_DRIVER = (
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunNotified, ScopeWaited,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunAborted, RunNotified, ScopeWaited,
 )  # fmt: skip
 
 
@@ -304,11 +305,14 @@ class RunHistory:
         return known.changed(**given.bounds.given)
 
     def _cancelled_at(self) -> float:
-        """The number of the event by which the whole run was cancelled; what that stopped is open on a fork."""
-        cancels = (
-            e.number for e in self.events if isinstance(e.fact, RunIntervened) and e.fact.intervention.kind == "cancel"
+        """The number of the event by which a person ended the whole run; what that stopped is open on a fork."""
+        ends = (
+            event.number
+            for event in self.events
+            if isinstance(event.fact, RunAborted)
+            or (isinstance(event.fact, RunIntervened) and event.fact.intervention.kind == "cancel")
         )
-        return next(cancels, inf)
+        return next(ends, inf)
 
     def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
         """Whether a fork leaves this out: who drove the run, how it ended, what a cancel stopped, and the limits."""
@@ -323,7 +327,7 @@ class RunHistory:
     def _failure(self, ended: RunEnded | None) -> Failure | None:
         if ended is None or ended.error is None:
             return None
-        return Failure(member=self.started.team, error=ended.error, message=ended.message or "")
+        return Failure(member=ended.member or self.started.team, error=ended.error, message=ended.message or "")
 
 
 def _stops(fact: Fact, reason: StopReason | None) -> bool:

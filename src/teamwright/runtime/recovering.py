@@ -18,7 +18,7 @@ from teamwright.values.events import AgentRecovered
 from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
 from teamwright.values.names import with_attempt
-from teamwright.values.people import Question
+from teamwright.values.people import ABORT, Question
 from teamwright.values.transcript import transcript
 from teamwright.values.turns import Failure, Reply, Turn
 
@@ -65,7 +65,9 @@ class Recovering:
                 case "skip":
                     return ending.changed(optional=True)
                 case _:
-                    break
+                    if self._context.run.format > 1:
+                        await self._context.give_up(ending)
+                    break  # in a run of before, whose record may go on from here
         return ending
 
     @property
@@ -122,7 +124,7 @@ class Recovering:
         question = Question(
             text=f"{self._member.name!r} failed ({failure.error}: {failure.message}), and the team can't do without it."
             " Try it again, go on without it, or give up?",
-            choices=("retry", "skip", "abort"),
+            choices=("retry", "skip", ABORT),
             reason="failure",
         )
         answer = await self._context.ask_person(question, key=f"{self._key}/failure-{self._asked}")

@@ -39,6 +39,7 @@ from teamwright.values.events import (
     MessageRef,
     PersonAnswered,
     PersonAsked,
+    RunAborted,
     RunEnded,
     RunInterrupted,
     RunIntervened,
@@ -143,6 +144,7 @@ class Past:
     ended: RunEnded | None = None
     paused: RunPaused | None = None
     cancelled: Cancel | None = None
+    aborted: RunAborted | None = None
     letter: int = 0
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
@@ -223,6 +225,9 @@ class Past:
         self.letter = max(self.letter, fact.letter)
         if self.cancelled is None and isinstance(fact.intervention, Cancel):
             self.cancelled = fact.intervention
+
+    def _aborted(self, event: Event, fact: RunAborted) -> None:
+        self.aborted = fact
 
     def _run_ended(self, event: Event, fact: RunEnded) -> None:
         self.ended = fact
@@ -322,6 +327,7 @@ class Past:
         RunPaused: _paused,
         RunInterrupted: _interrupted,
         RunIntervened: _intervened,
+        RunAborted: _aborted,
         RunEnded: _run_ended,
         AgentAsked: _asked,
         AgentReplied: _ended,
@@ -500,7 +506,7 @@ class Past:
                 )
             case AgentFailed() as failed:
                 return Failure(
-                    member=failed.member,
+                    member=failed.path or failed.member,
                     error=failed.error,
                     message=failed.message,
                     messages=self.messages(failed.messages, know),

@@ -19,7 +19,7 @@ from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.context import RunContext
 from teamwright.runtime.deliveries import Delivery
-from teamwright.runtime.endings import Ending, judge
+from teamwright.runtime.endings import Ending, aborted_over, judge
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.notifying import FOR_PEOPLE, Notice
 from teamwright.runtime.recorder import Recorder
@@ -113,6 +113,7 @@ class Run:
             unpriced=self._past.unpriced,
             call_returned=self._call_returned,
             grace=grace,
+            cancel=self._cancel,
         )
         state.turnstile.when_idle = self._idle
         self.letter = 0
@@ -163,7 +164,9 @@ class Run:
         if self._state.stopped:
             return None
         reply = await self._context.ask(self._team, self._turn, key=self._team.name)
-        return None if self._state.closing else await self._end(judge(reply, self._context.usage))
+        if self._state.closing or self._state.aborted is not None:
+            return None
+        return await self._end(judge(reply, self._context.usage))
 
     async def _outcome(self, root: ContainedTask[RunResult | None]) -> RunResult | None:
         """What comes of a run whose root task has ended or was abandoned."""
@@ -180,8 +183,11 @@ class Run:
             return await self._set_down(self._paused)
         if state.closing or not state.cancelled:
             return await self._left()
+        said = tuple(self._context.said)
+        if state.aborted is not None:
+            return await self._end(judge(aborted_over(state.aborted, said), self._context.usage))
         assert self._cancel_sent is not None
-        why, said = self._cancel_sent.reason or "cancelled", tuple(self._context.said)
+        why = self._cancel_sent.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
         return await self._end(judge(cancelled, self._context.usage))
 
@@ -292,6 +298,7 @@ class Run:
                 seconds=seconds,
                 error=ending.failure.error if ending.failure else None,
                 message=ending.failure.message if ending.failure else None,
+                member=ending.failure.member if ending.failure else None,
             ),
         )
         await recorder.durable(at_once=True)

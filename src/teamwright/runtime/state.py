@@ -20,7 +20,7 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.replay import EXPIRED, Past
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.runtime.workspace import Horizon
-from teamwright.values.events import RUN_FORMAT, Body, BudgetOpened, BudgetUnpriced, Event, ScopeWaited
+from teamwright.values.events import RUN_FORMAT, Body, BudgetOpened, BudgetUnpriced, Event, RunAborted, ScopeWaited
 from teamwright.values.limits import Limits
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer, Question
@@ -72,6 +72,8 @@ class RunState:
     """Every ask that this driver has come to."""
     closing: bool = False
     cancelled: bool = False
+    aborted: RunAborted | None = None
+    """That a person aborted the run; then it is `cancelled` as well, for all that are in it."""
     pausing: bool = False
     agents_at_work: int = 0
     calls_out: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
@@ -90,6 +92,8 @@ class RunState:
     questions: dict[str, Waiting] = field(default_factory=dict[str, "Waiting"])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     call_returned: Callable[[], None] = lambda: None
+    cancel: Callable[[], None] = lambda: None
+    """Ends the run, once everything that is recorded has been replayed."""
     ownership: Ownership = field(init=False)
 
     def __post_init__(self) -> None:

@@ -140,6 +140,15 @@ def lead_of(strategy: Strategy, settings: Settings, members: Members) -> str | N
     return lead(settings, members) if lead else None
 
 
+AT_ITS_LIMIT = "stopped at its limit of "
+"""How the warning of a team begins that stopped at a limit on its turns."""
+
+
+def tells_of_own_limit(warning: str) -> bool:
+    """Whether a warning of a nested team, which has the team's name before it, tells of a limit of that very team."""
+    return warning.partition(": ")[2].startswith(AT_ITS_LIMIT)
+
+
 class Talk:
     """A team's conversation while it runs: what the next member is told, and what has been said.
 
@@ -168,8 +177,9 @@ class Talk:
         """Take in what a member said."""
         self._said.extend(reply.messages)
         self._last = reply
-        if reply.stop_reason != "max_turns":  # a nested team that has had its turns has ended well
-            self.warnings.extend(reply.warnings)
+        # A nested team that has had its turns has ended well; whatever else it warns of still holds.
+        at_limit = reply.stop_reason == "max_turns"
+        self.warnings += [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
         if reply.stop_reason == "budget":
             self.short_of_budget = True
 

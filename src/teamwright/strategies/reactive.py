@@ -175,8 +175,8 @@ class Network:
     async def _fail(self, work: Work, failure: Failure) -> None:
         """A failure is an event for others, which says who failed at what and how, and never with which words."""
         at: JsonValue = work.event.told if work.event.cause else {"type": work.event.type}
-        data: JsonValue = {"member": failure.member, "error": failure.error, "event": at}
-        if await self._emit(work.event.follower(f"{work.place}-error", ERROR, failure.member, data)):
+        data: JsonValue = {"member": failure.asked, "error": failure.error, "event": at}
+        if await self._emit(work.event.follower(f"{work.place}-error", ERROR, failure.asked, data)):
             return
         if failure.optional or self._options.on_failure != "fail":
             self.talk.warnings.append(failure.skipped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.agents.protocol import Agent
-from teamwright.strategies.protocol import Settings, Talk
+from teamwright.strategies.protocol import AT_ITS_LIMIT, Settings, Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure
 
@@ -24,4 +24,4 @@ def out_of_turns(talk: Talk, settings: Settings, limit: str, option: str = "") -
 
 def limit_text(limit: str, option: str) -> str:
     """A warning that a limit was reached, and which option sets it."""
-    return f"stopped at its limit of {limit} ({option})"
+    return f"{AT_ITS_LIMIT}{limit} ({option})"

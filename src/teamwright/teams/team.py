@@ -140,8 +140,9 @@ class Team:
             outcome = await self.strategy.run(task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
-            said = f"{failure.member!r} failed: {failure.message}" if failure.member else failure.message
-            raise MemberFailed(failure.error, said, (*outcome.messages, *failure.messages), outcome.data)
+            said = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message
+            messages = (*outcome.messages, *failure.messages)
+            raise MemberFailed(failure.error, said, messages, outcome.data, failure.member)
         reply = Reply(
             messages=outcome.messages,
             data=outcome.data,

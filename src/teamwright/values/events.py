@@ -29,15 +29,12 @@ from teamwright.values.workspace import Artifact
 
 SCHEMA_VERSION = 1
 RUN_FORMAT = 2
-"""What a new run records as its format. A run keeps the format that it began with, and so do its forks.
-
-1: the texts of messages stand in prompts as they are. 2: lines in them that look like the header of another message are
-quoted."""
+"""What a new run records as its format; a run and its forks keep that. 1, also where none is recorded: texts stand in
+prompts as they are, and an abort is a failure like any other. 2: texts are quoted, and an abort ends the run."""
 
 Domain = Literal["run", "team", "step", "agent", "budget", "person", "workspace", "custom"]
 EffectKind = Literal["model", "tool", "function"]
 ValueForm = Literal["reply", "data"]
-"""What a returned value is read as."""
 Body = str
 """The content hash of a body that the journal keeps."""
 
@@ -70,7 +67,6 @@ class RunStarted(Record, frozen=True):
     history: tuple[MessageRef, ...] = ()
     limits: Bounds | None = None
     format: int = 1
-    """The `RUN_FORMAT` of the version that began the run; 1 where it recorded none."""
 
 
 class RunResumed(Record, frozen=True):
@@ -98,6 +94,15 @@ class RunIntervened(Record, frozen=True):
     letter: int
 
 
+class RunAborted(Record, frozen=True):
+    """A person chose to abort over the failure of a member: everything is stopped, and the run fails with it."""
+
+    kind: ClassVar = "run.aborted"
+    member: str
+    error: str
+    message: str
+
+
 class RunEnded(Record, frozen=True):
     kind: ClassVar = "run.ended"
     status: Status
@@ -109,6 +114,7 @@ class RunEnded(Record, frozen=True):
     seconds: float = 0.0
     error: str | None = None
     message: str | None = None
+    member: str | None = None
 
 
 class ScopeExpired(Record, frozen=True):
@@ -374,7 +380,10 @@ class AgentReplied(Record, frozen=True):
 
 
 class AgentFailed(Record, frozen=True):
-    """An ask ended without an answer; `cancelled` endings follow from a decision that is recorded elsewhere."""
+    """An ask ended without an answer; `cancelled` endings follow from a decision that is recorded elsewhere.
+
+    `path` is who failed inside the member that was asked, and begins with its name; empty where it failed itself.
+    """
 
     kind: ClassVar = "agent.failed"
     member: str
@@ -384,6 +393,7 @@ class AgentFailed(Record, frozen=True):
     messages: tuple[MessageRef, ...] = ()
     data: Body | None = None
     tally: Tally | None = None
+    path: str = ""
 
 
 class AgentAbandoned(Record, frozen=True):
@@ -517,7 +527,7 @@ class Custom(Record, frozen=True):
 
 
 Fact = (
-    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunEnded | RunNotified
+    RunStarted | RunResumed | RunPaused | RunInterrupted | RunIntervened | RunAborted | RunEnded | RunNotified
     | ScopeExpired | ScopeWaited | TimerSet | TimerFired
     | TeamStarted | TeamReopened | TeamEnded
     | TeamSelected | TeamRouted | TeamDecided | TeamToldBack | TeamEmitted | TeamBounded
@@ -535,7 +545,7 @@ Fact = (
 
 
 ENGINES_OWN: frozenset[type[Fact]] = frozenset((
-    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunEnded, RunNotified,
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunAborted, RunEnded, RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
     AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed,
     BudgetOpened, BudgetRefused, BudgetExceeded, PersonAsked, PersonAnswered,

@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 from teamwright.values.frozen import JsonValue, Record
 
 Reason = Literal["question", "approval", "failure"]
+ABORT = "abort"
+"""What a person says of a failure that is to end the run, whatever the team would do about it."""
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
 """What a person may decide about a draft."""
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
+from teamwright.values.names import SEPARATOR
 from teamwright.values.transcript import Quoting, quoted, transcript
 from teamwright.values.usage import NOTHING, Amounts, Usage
 from teamwright.values.workspace import POINTER, Artifact
@@ -89,7 +90,11 @@ class Turn(Struct, frozen=True, dict=True):
 
 
 class Failure(Record, frozen=True):
-    """Why a member gave no answer. Its text is for people and records, never for another member."""
+    """Why a member gave no answer. Its text is for people and records, never for another member.
+
+    `member` names who failed. Where that was somebody inside the member that was asked, it is the path from there:
+    `inner/writer`.
+    """
 
     member: str
     error: str
@@ -104,9 +109,14 @@ class Failure(Record, frozen=True):
         return {name: value for name, value in super().to_json().items() if name != "data"}
 
     @property
+    def asked(self) -> str:
+        """The member that was asked, in whom the failure lies."""
+        return self.member.partition(SEPARATOR)[0]
+
+    @property
     def skipped(self) -> str:
         """A warning that the team goes on without this member's answer."""
-        return f"{self.member!r} failed and was skipped ({self.error}: {self.message})"
+        return f"{self.asked!r} failed and was skipped ({self.error}: {self.message})"
 
 
 class Reply(Record, frozen=True):
