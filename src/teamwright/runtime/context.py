@@ -191,7 +191,7 @@ class RunContext:
         while context is not None:
             if context.path in self.run.asked:
                 found.append(context.member)
-            context = context._parent
+            context = context.parent
         return found[::-1]
 
     @property
