@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from teamwright.journal.decoder import decode_events
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.journal.rows import to_events, to_text
+from teamwright.journal.rows import to_text
 from teamwright.values.events import Event
 from teamwright.values.results import RunResult
 
@@ -42,7 +43,7 @@ class History:
             for one in content["events"]
         ]
         bodies = {key: json.dumps(value, ensure_ascii=False) for key, value in content["bodies"].items()}
-        return cls(to_events(RUN_ID, rows), bodies, content["result"])
+        return cls(decode_events(RUN_ID, rows), bodies, content["result"])
 
     def save(self, name: str) -> None:
         """Write it where it is found again."""

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.errors import JournalTooNew
-from teamwright.journal.database import APPLICATION_ID
+from teamwright.journal.layout import APPLICATION_ID
 from teamwright.journal.migrations import MIGRATIONS, Execute, migrate
 from teamwright.journal.protocol import Batch
 from teamwright.journal.rows import to_text

@@ -19,7 +19,6 @@ from teamwright.errors import (
     FencedOut,
     JournalCorrupt,
     JournalError,
-    JournalTooNew,
     JournalUnavailable,
     RunIsLive,
 )
@@ -298,49 +297,6 @@ async def test_overwritten_pages_are_told_as_damage(tmp_path: Path) -> None:
         with pytest.raises(JournalCorrupt, match="restore a backup"):
             await journal.read("run")
         assert await journal.read("other") == []
-
-
-async def test_a_row_that_is_no_json_is_told_as_damage(tmp_path: Path) -> None:
-    async with opened(tmp_path / "journal.db") as journal:
-        await commit(journal, Batch(events("run", [1, 2]), {}))
-        journal._database.writer.execute("UPDATE events SET data = '{\"domain' WHERE position % 4294967296 = 2")
-        with pytest.raises(JournalCorrupt, match="Event 2 of run 'run'"):
-            await journal.read("run")
-        assert await journal.read("run", limit=1) == events("run", [1])
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("kind = 'team.dreamt'", "unknown kind 'team.dreamt'"),
-        ("version = 99", "version 99"),
-        ('data = \'{"domain":"d","name":"n","mood":1}\'', "fields that this version does not know"),
-    ],
-)
-async def test_an_event_of_a_later_version_is_told(tmp_path: Path, change: str, words: str) -> None:
-    async with opened(tmp_path / "journal.db") as journal:
-        await commit(journal, Batch(events("run", [1]), {}))
-        journal._database.writer.execute(f"UPDATE events SET {change}")
-        with pytest.raises(JournalTooNew, match=f"{words}.*update Teamwright"):
-            await journal.read("run")
-
-
-async def test_a_run_that_can_not_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
-    async with opened(tmp_path / "journal.db") as journal:
-        for run in ("bad", "good"):
-            await commit(journal, Batch(events(run, [1, 2]), {}))
-        journal._database.writer.execute("UPDATE events SET kind = 'team.dreamt' WHERE position < 2 << 32")
-        with pytest.raises(JournalTooNew):
-            await journal.read("bad")
-        assert [summary.id for summary in await journal.runs()] == ["good", "bad"]
-        assert await journal.find("bad")
-
-
-async def test_a_letter_of_a_later_version_is_told(tmp_path: Path) -> None:
-    async with opened(tmp_path / "journal.db") as journal:
-        journal._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES ('run', '{\"kind\":\"sing\"}')")
-        with pytest.raises(JournalTooNew, match="inbox of run 'run'"):
-            await journal.letters("run")
 
 
 async def test_text_that_is_no_unicode_fails_its_batch_alone(tmp_path: Path) -> None:

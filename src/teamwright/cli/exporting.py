@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
+from teamwright.journal.decoder import decode_body
 from teamwright.values.events import (
     AgentAsked,
     AgentFailed,
@@ -40,7 +40,7 @@ async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
         "task": history.task,
         "manifest": history.past.value(history.started.manifest),
         "events": [event.to_json() for event in history.events],
-        "bodies": {body: from_json(text) for body, text in sorted(texts.items())},
+        "bodies": {body: decode_body(text) for body, text in sorted(texts.items())},
     }
 
 

@@ -12,7 +12,6 @@ from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
 from teamwright.teams.load import source_allowing, source_under, source_with, team_from
 from teamwright.teams.readiness import check_ready
-from teamwright.values.specs import Source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +64,7 @@ class Fork:
         """The team with another model or further folders; without these, the engine makes it from the record."""
         if self.model is None and not self.allow_roots:
             return None
-        source = Source.model_validate(history.past.value(history.started.manifest))
+        source = history.past.source()
         source = source_allowing(source, self.allow_roots)
         if self.model is not None:
             source = source_with(source, model=self.model)
@@ -76,5 +75,5 @@ def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, model
     """The team of a run whose file tools may use further folders; without any, the engine makes it from the record."""
     if not allow_roots:
         return None
-    source = Source.model_validate(history.past.value(history.started.manifest))
+    source = history.past.source()
     return team_from(source_allowing(source, allow_roots), models, recorded=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast, get_args
 
+from teamwright.cli.output import one_line
 from teamwright.cli.wording import price_text, seconds_text
 from teamwright.errors import UnknownName
 from teamwright.values.results import RunSummary, Status
@@ -40,14 +41,15 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
 def _cells(run: RunSummary) -> tuple[str, ...]:
     team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
+    status = "can't be read" if run.damage else f"{run.status}{reason}"
     started = (
         datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING
     )
     price = NOTHING if run.usd is None else price_text(run.usd)
     return (
-        run.id,
-        team,
-        f"{run.status}{reason}",
+        one_line(run.id),
+        one_line(team),
+        status,
         started,
         seconds_text(run.seconds),
         number_text(run.total_tokens),

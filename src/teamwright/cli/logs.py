@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from teamwright.cli.output import clean, one_line, result, result_json
 from teamwright.cli.views import message_texts
 from teamwright.cli.wording import note_text, seconds_text, way_text
 from teamwright.errors import UnknownName
+from teamwright.journal.decoder import decode_body
 from teamwright.values.events import (
     AgentAbandoned,
     AgentAsked,
@@ -225,7 +225,7 @@ class LogBook:
                 return note_text(event) or way_text(event)
 
     async def _first_line(self, body: str) -> str:
-        return _shortened(one_line(str(from_json((await self.journal.bodies([body]))[body]))))
+        return _shortened(one_line(str(decode_body((await self.journal.bodies([body]))[body]))))
 
 
 def _shortened(text: str) -> str:

@@ -204,7 +204,6 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
     from teamwright.cli.shaping import plan_says_it_all
     from teamwright.errors import UsageError
     from teamwright.teams.load import source_allowing, source_of, source_with
-    from teamwright.values.specs import Source
 
     if loaded is not None:
         query = _query(loaded, request) if request.task is None else None
@@ -213,7 +212,7 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
         source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
     elif continues is not None:
         history = await engine.history(continues)
-        source, task = Source.model_validate(history.past.value(history.started.manifest)), request.task
+        source, task = history.past.source(), request.task
         source = source_allowing(source, request.allow_roots)
         if request.model is not None:
             source = source_with(source, model=request.model)

@@ -141,11 +141,11 @@ class Repeats:
 
 async def message_texts(journal: Journal, fact: AgentReplied | AgentFailed) -> list[str]:
     """What was said, as text."""
-    from pydantic_core import from_json
+    from teamwright.journal.decoder import decode_body
 
     hashes = [ref.body for ref in fact.messages]
     bodies = await journal.bodies(hashes)
-    return [clean(str(from_json(bodies[one]))) for one in hashes]
+    return [clean(str(decode_body(bodies[one]))) for one in hashes]
 
 
 def live_view(journal: Journal, *, quiet: bool) -> View:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.deleting import delete_runs
-from teamwright.journal.migrations import MIGRATIONS, migrate
+from teamwright.journal.file_identity import FileIdentity
+from teamwright.journal.layout import check_layout, is_older, pragma, prepare, transaction, upgrade
+from teamwright.journal.locks import LOCKS
+from teamwright.journal.permissions import make_file, make_folder, make_own_folder, tighten_folder
+from teamwright.journal.reading import is_bad_text, lenient
+from teamwright.journal.rescue import FOLDER as RESCUE
+from teamwright.journal.rescue import save_copy
+from teamwright.journal.reserve import Reserve
 
 Column = str | bytes | float | None
 """What a row holds in one place."""
-
-APPLICATION_ID = 0x7EA3_3117
-"""Marks a file as a journal."""
 
 _LOG_PAGES = 256
 """When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
@@ -30,8 +33,14 @@ AT_ONCE = 8
 """Up to how many rows are always added by one statement."""
 _BLOCK = 64
 """How many rows of many go into one statement."""
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of the largest row that is written or read."""
+_STEP = 64
+"""How many pages are given back at a time on a full disk."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _ADVICE = {
+    sqlite3.SQLITE_ERROR: "another version of Teamwright may have changed it meanwhile, so try again",
+    sqlite3.SQLITE_TOOBIG: f"a row is larger than {_LARGEST // 1024 // 1024} MiB, so keep such things in files",
     sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
     sqlite3.SQLITE_LOCKED: "another process has locked it, so end that one or try again",
     sqlite3.SQLITE_FULL: "the disk is full, so make room, for example with  teamwright runs prune,  and resume",
@@ -49,26 +58,47 @@ class Database:
         self._patience = busy_timeout
         self.waits = True
         """Whether a commit waits for another process that is writing, or is refused at once."""
+        self._reserve = Reserve(self.name)
+        self.lost: JournalUnavailable | None = None
+        """Why nothing can be recorded any more, once the file has been deleted or replaced."""
         try:
-            (path.parent / "locks").mkdir(parents=True, exist_ok=True)
+            _make_places(path)
         except OSError as error:
             raise JournalUnavailable(
                 f"The folder of the journal {self.name!r} can't be made or written: {error.strerror};"
                 " set TEAMWRIGHT_HOME to a folder of yours."
             ) from error
-        with self.told(), ExitStack() as opened:
-            self.writer = self._open(opened, busy_timeout)
+        with self.told():
+            try:
+                self._open(busy_timeout)
+            except sqlite3.OperationalError as error:
+                if not (self._is_full(error) and self._reserve.release()):
+                    raise
+                self._open(busy_timeout)
+        self._reserve.fill()
+
+    def _open(self, busy_timeout: float) -> None:
+        with ExitStack() as opened:
+            self.writer = self._connect(opened, busy_timeout)
+            if is_older(self.writer, self.name):
+                opened.close()
+                upgrade(self.name, busy_timeout)
+                self.writer = self._connect(opened, busy_timeout)
             self.pen = self.writer.cursor()
             """For what is written again and again: a connection makes a new one for each statement."""
-            _prepare(self.writer, self.name, busy_timeout)
-            self.reader = self._open(opened, busy_timeout)
+            prepare(self.writer, self.name, busy_timeout)
+            self.reader = self._connect(opened, busy_timeout)
             self.reader.execute("PRAGMA query_only = ON")
+            check_layout(self.reader, self.name)
+            self._identity = FileIdentity(self.name, self.writer)
             self._opened = opened.pop_all()
 
-    def _open(self, opened: ExitStack, busy_timeout: float) -> sqlite3.Connection:
+    def _connect(self, opened: ExitStack, busy_timeout: float) -> sqlite3.Connection:
         """Transactions are explicit; one thread at a time uses it, though not always the same one."""
         connection = sqlite3.connect(self.name, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
         opened.callback(connection.close)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         return connection
@@ -81,11 +111,35 @@ class Database:
 
     def close(self) -> None:
         """Close both; the last process to do so folds the write-ahead log into the file."""
-        self._opened.close()
+        if self.lost is None:
+            self._opened.close()
+            return
+        with self._identity.others_kept():
+            self._opened.close()
+
+    def require_identity(self) -> None:
+        """Raise if what was just committed went into a file that nobody will find; what there is gets saved."""
+        if self.lost is None and (what := self._identity.changed()) is not None:
+            self.lost = self._rescued(what)
+        if self.lost is not None:
+            raise self.lost
+
+    def _rescued(self, what: str) -> JournalUnavailable:
+        path = Path(self.name)
+        saved = save_copy(self.writer, path.parent, path.name)
+        told = f"The journal {self.name!r} {what} while it was in use, so nothing more can be recorded in it;"
+        if saved is None:
+            return JournalUnavailable(
+                f"{told} what it held could not be saved either. Restore a backup of the journal."
+            )
+        return JournalUnavailable(
+            f"{told} all that it held is saved in {str(saved)!r}. Put that file back, or use it where it is with"
+            f"  TEAMWRIGHT_HOME={saved.parent} teamwright runs list"
+        )
 
     def changes(self) -> int:
         """A number that differs once anybody has committed something."""
-        return _pragma(self.reader, "data_version")
+        return pragma(self.reader, "data_version")
 
     def lengthen_log(self) -> None:
         """Make the log as long as it is going to be, so that no commit has to, unless somebody else is writing.
@@ -102,11 +156,44 @@ class Database:
         """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
         connection = self.writer
         with self.told():
-            before = _pragma(connection, "page_count")
+            before = pragma(connection, "page_count")
+            try:
+                self._delete(run_ids)
+                connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError as error:
+                if not self._is_full(error):
+                    raise
+                self._delete_little_by_little(run_ids)
+            self.require_identity()
+            freed = max(0, before - pragma(connection, "page_count")) * pragma(connection, "page_size")
+        self._reserve.fill()
+        return freed
+
+    def _delete(self, run_ids: Collection[str]) -> None:
+        try:
             with transaction(self.pen) as pen:
                 delete_runs(pen, run_ids)
-            connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
-            return max(0, before - _pragma(connection, "page_count")) * _pragma(connection, "page_size")
+        except sqlite3.OperationalError as error:
+            if not is_bad_text(error):
+                raise
+            with lenient(self.writer), transaction(self.pen) as pen:
+                delete_runs(pen, run_ids)
+
+    def _delete_little_by_little(self, run_ids: Collection[str]) -> None:
+        """Delete on a full disk: in the room that was held back, one run at a time, with the log emptied in between."""
+        self._reserve.release()
+        for run_id in run_ids:
+            self._delete([run_id])
+            while free := pragma(self.writer, "freelist_count"):
+                self.writer.executescript(f"PRAGMA incremental_vacuum({_STEP}); PRAGMA wal_checkpoint(TRUNCATE)")
+                if pragma(self.writer, "freelist_count") >= free:
+                    break
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        """Whether something failed for want of room: opening a database on a full disk fails in several ways."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        unclear = code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+        return code == sqlite3.SQLITE_FULL or (unclear and self._reserve.is_needed)
 
     @contextmanager
     def told(self) -> Generator[None]:
@@ -118,12 +205,11 @@ class Database:
 
     def in_words(self, error: sqlite3.Error) -> JournalError:
         """What went wrong with the file, and what to do."""
-        misused = isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError)
-        unnumbered = sqlite3.SQLITE_MISUSE if misused else sqlite3.SQLITE_CORRUPT
-        code = getattr(error, "sqlite_errorcode", unnumbered) & 0xFF
-        if code in _DAMAGED:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+        if code in _DAMAGED or is_bad_text(error):
+            why = "a text in it is not UTF-8" if is_bad_text(error) else error
             return JournalCorrupt(
-                f"The journal {self.name!r} is damaged or is no journal ({error}): restore a backup, save what is left"
+                f"The journal {self.name!r} is damaged or is no journal ({why}): restore a backup, save what is left"
                 f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
             )
         advice = _ADVICE.get(code, "see that the file can be read and written")
@@ -135,26 +221,6 @@ class Database:
 def is_locked(error: sqlite3.Error) -> bool:
     """Whether somebody else is writing."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
-
-
-class transaction:  # noqa: N801 - it is used as a function
-    """All or nothing; the right to write is had from the start, so that no commit can fail for want of it."""
-
-    __slots__ = ("_pen",)
-
-    def __init__(self, pen: sqlite3.Cursor) -> None:
-        self._pen = pen
-
-    def __enter__(self) -> sqlite3.Cursor:
-        return self._pen.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                self._pen.execute("COMMIT")
-        finally:
-            if self._pen.connection.in_transaction:
-                self._pen.execute("ROLLBACK")
 
 
 class Insert:
@@ -185,41 +251,9 @@ class Insert:
         return added
 
 
-def _prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
-    """Bring a database up to date, whoever else may be doing the same."""
-    connection.execute("BEGIN")  # all that is looked at here is of one moment: another process may just be creating it
-    version, owner = _pragma(connection, "user_version"), _pragma(connection, "application_id")
-    used = connection.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
-    connection.execute("COMMIT")
-    if owner != APPLICATION_ID and (version or used):
-        raise JournalCorrupt(f"{name!r} is a database of another program: give the journal a file of its own.")
-    if version == len(MIGRATIONS):
-        return
-    if version == 0:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        _switch_to_wal(connection, name, patience)
-    with transaction(connection.cursor()):
-        migrate(name, _pragma(connection, "user_version"), connection.execute)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-
-
-def _switch_to_wal(connection: sqlite3.Connection, name: str, patience: float) -> None:
-    """SQLite does not wait here when somebody else is switching too, so this does."""
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            break
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-    if mode != "wal":
-        raise JournalUnavailable(
-            f"The journal {name!r} lies where SQLite can't keep a write-ahead log, as on many network drives:"
-            " set TEAMWRIGHT_HOME to a folder on a local disk."
-        )
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]
+def _make_places(path: Path) -> None:
+    """Make the file and its folders, for this user alone."""
+    make_folder(path.parent)
+    tighten_folder(path.parent, (path.name, f".{path.name}", LOCKS, RESCUE, "profiles"))
+    make_own_folder(path.parent / LOCKS)
+    make_file(path)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 
-from teamwright.journal.reading import read_places
+from teamwright.journal.decoder import is_hash, is_place
+from teamwright.journal.reading import lies_at, read_places
 from teamwright.journal.rows import NUMBERS, hold, references, split, together
 from teamwright.values.events import Body
 
@@ -26,21 +27,22 @@ def delete_runs(pen: sqlite3.Cursor, run_ids: Collection[str]) -> None:
     pen.executemany("DELETE FROM bodies WHERE hash = ?", [(bytes.fromhex(body),) for body in bodies])
     for place in places:
         pen.execute("DELETE FROM events WHERE position >= ? AND position < ?", (place * NUMBERS, (place + 1) * NUMBERS))
-        pen.execute("DELETE FROM runs WHERE place = ?", (place,))
+    pen.executemany("DELETE FROM runs WHERE id = ?", [(run_id,) for run_id in run_ids])
     pen.executemany("DELETE FROM inbox WHERE run_id = ?", [(run_id,) for run_id in run_ids])
 
 
 def _places(pen: sqlite3.Cursor, run_ids: Collection[str]) -> set[int]:
     found = (pen.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone() for run_id in run_ids)
-    return {row[0] for row in found if row}
+    return {row[0] for row in found if row and is_place(row[0])}
 
 
 def _only_there(pen: sqlite3.Cursor, places: Collection[int]) -> dict[Body, int]:
     """The bodies that lie in rows of these runs, and where; not those that were noted to lie in another run's."""
-    bodies = {body: position for place in places for body, position in read_places(pen, place).items()}
+    found = {body: position for place in places for body, position in read_places(pen, place).items()}
+    bodies = {body: position for body, position in found.items() if is_hash(body)}
     for body in list(bodies):
         noted = pen.execute("SELECT position FROM bodies WHERE hash = ?", (bytes.fromhex(body),)).fetchone()
-        if noted and noted[0] // NUMBERS not in places:
+        if noted and lies_at(pen, body, noted[0]) and noted[0] // NUMBERS not in places:
             del bodies[body]
     return bodies
 

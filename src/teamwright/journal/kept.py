@@ -9,7 +9,7 @@ from itertools import chain
 
 from teamwright.journal.database import Column, Insert
 from teamwright.journal.protocol import Batch
-from teamwright.journal.reading import read_events, read_places
+from teamwright.journal.reading import STANDING, lies_at, read_events, read_places, read_run
 from teamwright.journal.rows import NUMBERS, hold, split, to_row, together
 from teamwright.journal.summaries import COLUMNS, TURNS, Standing
 from teamwright.values.events import Body, Event
@@ -17,8 +17,7 @@ from teamwright.values.events import Body, Event
 _UNSAVED = 250
 """After how many events a run's row is written, at the latest: those since are read to see how it stands."""
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
-_STANDING = ", ".join(COLUMNS)
-_SET_RUN = f"UPDATE runs SET ({_STANDING}) = ({', '.join('?' * len(COLUMNS))}) WHERE place = ?"
+_SET_RUN = f"UPDATE runs SET ({STANDING}) = ({', '.join('?' * len(COLUMNS))}) WHERE place = ?"
 _note_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
 
 
@@ -29,13 +28,13 @@ class Kept:
 
     def __init__(self, pen: sqlite3.Cursor, run_id: str) -> None:
         """Take the run up as the database has it, or add it, within the caller's transaction."""
-        found = pen.execute(f"SELECT place, {_STANDING} FROM runs WHERE id = ?", (run_id,)).fetchone()
+        found = read_run(pen, run_id)
         self._events: list[Event] = []
         self._bodies: dict[Body, int] = {}
         if found is None:
             place, self._standing = pen.execute(_ADD_RUN, (run_id,)).lastrowid or 0, Standing()
         else:
-            place, self._standing = found[0], Standing(*found[1:])
+            place, self._standing = found
             self._events = read_events(pen, run_id, place, self._standing.number)
             self._bodies = read_places(pen, place, self._standing.number)
         self._start = place * NUMBERS
@@ -84,11 +83,16 @@ class Kept:
 
 
 def _drop_doubles(pen: sqlite3.Cursor, bodies: Sequence[tuple[bytes, int]]) -> None:
-    """Take those out of their rows that lie in another row already."""
+    """Take those out of their rows that lie in another row already; a note that leads nowhere is corrected instead."""
     doubles: defaultdict[int, list[Body]] = defaultdict(list)
     for one, position in bodies:
-        if pen.execute("SELECT position FROM bodies WHERE hash = ?", (one,)).fetchone() != (position,):
+        (noted,) = pen.execute("SELECT position FROM bodies WHERE hash = ?", (one,)).fetchone()
+        if noted == position:
+            continue
+        if lies_at(pen, one.hex(), noted):
             doubles[position].append(one.hex())
+        else:
+            pen.execute("UPDATE bodies SET position = ? WHERE hash = ?", (position, one))
     for position, gone in doubles.items():
         (texts,) = pen.execute("SELECT bodies FROM events WHERE position = ?", (position,)).fetchone()
         left = [hold(body, text) for body, text in split(texts) if body not in gone]

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from teamwright.errors import JournalUnavailable, RunIsLive
+from teamwright.journal.permissions import open_own
 from teamwright.values.messages import digest
 
 if sys.platform == "win32":
@@ -35,6 +36,8 @@ else:
         return True
 
 
+LOCKS = "locks"
+"""The folder of the locks, beside the database."""
 _ATTEMPTS = 1000
 
 _held: set[int] = set()
@@ -74,7 +77,7 @@ class DriverLocks:
     def is_held(self, run_id: str) -> bool:
         """Whether somebody holds the run's lock right now."""
         try:
-            file = os.open(self._path(run_id), os.O_RDWR | os.O_CLOEXEC)
+            file = open_own(self._path(run_id))
         except OSError:
             return False
         try:
@@ -97,11 +100,11 @@ class DriverLocks:
 
     def _open(self, run_id: str) -> int:
         try:
-            return os.open(self._path(run_id), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            return open_own(self._path(run_id), create=True)
         except OSError as error:
             raise JournalUnavailable(
-                f"The driver lock of run {run_id!r} can't be made in {str(self._folder)!r}: {error.strerror};"
-                " make the folder writable or set TEAMWRIGHT_HOME to another one."
+                f"The driver lock of run {run_id!r}, {str(self._path(run_id))!r}, can't be used: {error.strerror};"
+                " make its folder writable, move away what lies there, or set TEAMWRIGHT_HOME to another folder."
             ) from error
 
     def _is_current(self, file: int, run_id: str) -> bool:

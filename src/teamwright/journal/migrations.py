@@ -62,6 +62,15 @@ def put_bodies_beside_events(execute: Execute) -> None:
     execute("DROP TABLE texts")
 
 
+LAYOUT: dict[str, tuple[str, str | None]] = {
+    "runs": ("table", "place,id,number,team,started,status,stop_reason,tokens,usd,seconds,since,last"),
+    "events": ("table", "position,time,scope,place,kind,data,version,bodies"),
+    "bodies": ("table", "hash,position"),
+    "inbox": ("table", "id,run_id,data"),
+    "inbox_of_run": ("index", None),
+}
+"""What the last step leaves: tables with their columns, and indexes."""
+
 MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events)
 
 

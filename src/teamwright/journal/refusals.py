@@ -17,8 +17,16 @@ def fenced_out(run_id: str) -> FencedOut:
 
 
 def missing_bodies(hashes: Collection[Body]) -> JournalCorrupt:
-    """The refusal to hand out bodies that are not there."""
+    """The refusal to hand out bodies that are not there, or not as they were written."""
     return JournalCorrupt(
-        f"The journal is damaged: {len(hashes)} of the texts that a run refers to are missing, for example"
-        f" {min(hashes)!r}. Restore a backup of the journal, or start the run anew."
+        f"The journal is damaged: {len(hashes)} of the texts that a run refers to are missing or altered, for example"
+        f" {min(hashes)[:40]!r}. Restore a backup of the journal, or start the run anew."
+    )
+
+
+def damaged(run_id: str, what: str) -> JournalCorrupt:
+    """The refusal to read a run whose record is not as it was written."""
+    return JournalCorrupt(
+        f"The record of run {run_id[:100]!r} is damaged ({what}): restore a backup of the journal, or start the run"
+        " anew; other runs are not affected."
     )

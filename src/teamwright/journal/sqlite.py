@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,14 +17,16 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
-from teamwright.journal.database import AT_ONCE, Column, Database, Insert, is_locked, transaction
+from teamwright.journal.database import AT_ONCE, Column, Database, Insert, is_locked
+from teamwright.journal.decoder import decode_letter, decode_run
 from teamwright.journal.kept import Kept
-from teamwright.journal.locks import DriverLocks
+from teamwright.journal.layout import transaction
+from teamwright.journal.locks import LOCKS, DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
-from teamwright.journal.reading import read_bodies, read_events
+from teamwright.journal.reading import STANDING, lenient, read_bodies, read_events, read_place
 from teamwright.journal.refusals import fenced_out, missing_bodies
-from teamwright.journal.rows import letter_from_text, letter_to_text
-from teamwright.journal.summaries import COLUMNS, Standing
+from teamwright.journal.rows import letter_to_text
+from teamwright.journal.summaries import Standing
 from teamwright.journal.writer import Writer
 from teamwright.values.events import Body, Event
 from teamwright.values.people import Intervention
@@ -44,7 +46,7 @@ class SqliteJournal:
     def __init__(self, path: str | Path, *, busy_timeout: float = 10.0) -> None:
         self._path = Path(path).expanduser().resolve()
         self._busy_timeout = busy_timeout
-        self._locks = DriverLocks(self._path.parent / "locks", self._path.name)
+        self._locks = DriverLocks(self._path.parent / LOCKS, self._path.name)
         self._reading = anyio.CapacityLimiter(1)
         self._failed: dict[str, JournalError] = {}
         self._driven: set[str] = set()
@@ -96,8 +98,8 @@ class SqliteJournal:
         """The run's events with a number above `after`, in order, but for the kinds `without`."""
 
         def work(reader: sqlite3.Connection) -> list[Event]:
-            found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
-            return [] if found is None else read_events(reader, run_id, found[0], after, limit, without)
+            place = read_place(reader, run_id)
+            return [] if place is None else read_events(reader, run_id, place, after, limit, without)
 
         return await self._look(work)
 
@@ -119,17 +121,22 @@ class SqliteJournal:
 
     async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
-            rows = reader.execute(f"SELECT id, place, {', '.join(COLUMNS)} FROM runs {which}", (parameter,)).fetchall()
-            return [self._summary(reader, run_id, place, Standing(*rest)) for run_id, place, *rest in rows]
+            with lenient(reader):
+                rows = reader.execute(f"SELECT id, place, {STANDING} FROM runs {which}", (parameter,)).fetchall()
+            return [self._summary(reader, str(run_id), columns) for run_id, *columns in rows]
 
         return await self._look(work)
 
-    def _summary(self, reader: sqlite3.Connection, run_id: str, place: int, standing: Standing) -> RunSummary:
-        if standing.settled:
-            return standing.summary(run_id, driven=False)
-        with suppress(JournalCorrupt, JournalTooNew):  # one run that can't be read must not hide the others
-            standing.take_all(read_events(reader, run_id, place, standing.number))
-        return standing.summary(run_id, driven=self._locks.is_held(run_id))
+    def _summary(self, reader: sqlite3.Connection, run_id: str, columns: Sequence[object]) -> RunSummary:
+        """One run that can't be read is marked, and does not hide the others."""
+        standing = Standing()
+        try:
+            place, standing = decode_run(run_id, columns)
+            if not standing.settled:
+                standing.take_all(read_events(reader, run_id, place, standing.number))
+        except (JournalCorrupt, JournalTooNew) as error:
+            return standing.summary(run_id, driven=self._locks.is_held(run_id)).changed(damage=str(error))
+        return standing.summary(run_id, driven=not standing.settled and self._locks.is_held(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs with all that only they refer to, and give the space back."""
@@ -151,6 +158,7 @@ class SqliteJournal:
             self._database.wait_for_others(True)
             with self._database.told():
                 self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+                self._database.require_identity()
 
         await self._writer.call(work)
 
@@ -158,10 +166,11 @@ class SqliteJournal:
         """What lies in the inbox, with an id above `after`."""
 
         def work(reader: sqlite3.Connection) -> list[Letter]:
-            rows = reader.execute(
-                "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
-            ).fetchall()
-            return [Letter(number, run_id, letter_from_text(run_id, text)) for number, text in rows]
+            with lenient(reader):
+                rows = reader.execute(
+                    "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
+                ).fetchall()
+            return [Letter(number, run_id, decode_letter(run_id, number, data)) for number, data in rows]
 
         return await self._look(work)
 
@@ -222,7 +231,7 @@ class SqliteJournal:
         return failure
 
     def _refusal(self, batch: Batch) -> JournalError | None:
-        return self._failed.get(batch.run_id)
+        return self._database.lost or self._failed.get(batch.run_id)
 
     def _begin_anew(self, run_id: str) -> None:
         self._failed.pop(run_id, None)
@@ -235,6 +244,10 @@ class SqliteJournal:
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         """Make batches durable, all or none: their events with the bodies and, now and then, how their runs stand."""
+        self._write(batches)
+        self._database.require_identity()
+
+    def _write(self, batches: Sequence[Batch]) -> None:
         if len(batches) == 1 and self._add(batches[0]):
             return
         touched: dict[str, Kept] = {}

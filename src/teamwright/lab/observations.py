@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import ValidationError
+
 from teamwright.errors import UsageError
 from teamwright.journal.protocol import Journal
+from teamwright.journal.refusals import damaged
 from teamwright.lab.learning import learn
 from teamwright.lab.members import Learnt
 from teamwright.lab.plays import messages_in
@@ -133,7 +136,10 @@ async def _planned(journal: Journal, events: Sequence[Event]) -> int | None:
     started = next((event.fact for event in events if isinstance(event.fact, RunStarted)), None)
     if started is None:
         return None
-    source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
+    try:
+        source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
+    except ValidationError as error:
+        raise damaged(events[0].run_id, "what it says of its team is no declaration of one") from error
     team = source.manifest.teams.get(source.team)
     steps = team.options.get(STEPS) if team else None
     return average_tokens(steps) if isinstance(steps, list) else None

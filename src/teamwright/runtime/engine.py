@@ -29,7 +29,7 @@ from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import EFFECTS, Past
+from teamwright.runtime.replay import EFFECTS, Past, check_record
 from teamwright.runtime.run import Beginning, Run
 from teamwright.runtime.steady_clock import steady_clock
 from teamwright.teams.team import Team, require_team
@@ -40,7 +40,6 @@ from teamwright.values.messages import Message
 from teamwright.values.names import check_name
 from teamwright.values.people import Answer, Answered, Cancel, Intervention, Mark, Pause
 from teamwright.values.results import FINAL, RunResult, RunSummary
-from teamwright.values.specs import Source
 
 LARGEST_TASK = 1024 * 1024
 WATCH_EVERY = 0.08
@@ -423,6 +422,7 @@ class Engine:
         events = await self.journal.read(run_id, without=EFFECTS)
         if not events:
             raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
+        check_record(events, whole=False)
         past = Past.of(events)
         for event in await self.journal.read(run_id, past.first_open_turn()):
             if event.kind in EFFECTS:
@@ -434,8 +434,7 @@ class Engine:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
         from teamwright.teams.load import source_under, team_from  # with the manifests, which most runs never need
 
-        assert past.started is not None
-        source = Source.model_validate(past.value(past.started.manifest))
+        source = past.source()
         if limits is not None:
             source = source_under(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from, source, self.models, recorded=True))

@@ -22,7 +22,7 @@ from teamwright.runtime.checkpoints import (
 )
 from teamwright.runtime.endings import STOPPED, iso
 from teamwright.runtime.redaction import without_keys
-from teamwright.runtime.replay import EFFECTS, Past
+from teamwright.runtime.replay import EFFECTS, Past, check_record
 from teamwright.teams.team import Team
 from teamwright.values.events import (
     AgentCallFailed,
@@ -73,6 +73,7 @@ class RunHistory:
     @classmethod
     async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
         """Read the bodies that the events refer to."""
+        check_record(events)
         past = Past.of(events)
         needed = past.needed_bodies()
         for event in events:
@@ -98,8 +99,7 @@ class RunHistory:
     @property
     def started(self) -> RunStarted:
         """How the run began."""
-        assert self.past.started is not None
-        return self.past.started
+        return self.past.beginning
 
     @property
     def task(self) -> str:

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic import JsonValue
-from pydantic_core import from_json
+from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.protocol import Returned
 from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
 from teamwright.budget.money import picodollars
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
+from teamwright.journal.decoder import decode_body
+from teamwright.journal.refusals import damaged
 from teamwright.recovery.retry import recorded_error
 from teamwright.runtime.anew import Recovered, asked_anew
 from teamwright.runtime.busy import Driving
@@ -55,9 +56,11 @@ from teamwright.values.events import (
     WorkspaceKept,
     WorkspaceWritten,
 )
+from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Cancel
+from teamwright.values.specs import Source
 from teamwright.values.turns import Failure, Reply
 from teamwright.workspace.store import Store
 
@@ -66,6 +69,18 @@ EVERYTHING = sys.maxsize
 """How far a fork reaches that nobody has driven yet."""
 EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
 """Kinds of which a replay needs only those of unfinished turns."""
+
+
+def check_record(events: Sequence[Event], *, whole: bool = True) -> None:
+    """Refuse a record that does not begin with the run's start, or in which events are missing.
+
+    Without `whole`, kinds were left out by the reader and numbers may be missing.
+    """
+    first, last = events[0], events[-1]
+    if first.number != 1 or not isinstance(first.fact, RunStarted):
+        raise damaged(first.run_id, "it does not begin with the start of the run")
+    if whole and last.number != len(events):
+        raise damaged(first.run_id, f"{last.number - len(events)} of its events are missing")
 
 
 @dataclass(slots=True)
@@ -137,6 +152,7 @@ class OpenTurn(Spending):
 class Past:
     """Everything recorded of a run, indexed by key."""
 
+    run_id: str = ""
     number: int = 0
     taken_over: int = 0
     started: RunStarted | None = None
@@ -194,6 +210,27 @@ class Past:
         if event.time > driving.last or driving.copying:  # as `Driving.take`, without a call for each event
             driving.last = event.time
 
+    @property
+    def beginning(self) -> RunStarted:
+        """How the run began, which `check_record` has made sure of."""
+        assert self.started is not None
+        return self.started
+
+    def source(self) -> Source:
+        """What the run's team can be made from again."""
+        try:
+            return Source.model_validate(self.value(self.beginning.manifest))
+        except ValidationError as error:
+            raise damaged(self.run_id, "what it says of its team is no declaration of one") from error
+
+    def limits(self) -> Limits | None:
+        """The limits that the run was given."""
+        bounds = self.beginning.limits
+        try:
+            return Limits.of(bounds) if bounds else None
+        except ValidationError as error:
+            raise damaged(self.run_id, "its limits are none that a run can have") from error
+
     def take_effect(self, event: Event) -> None:
         """Read an event of an effect late, unless its turn has ended, which then stands for it."""
         self.number = max(self.number, event.number)
@@ -203,7 +240,7 @@ class Past:
         self.driving.last = max(self.driving.last, event.time)
 
     def _started(self, event: Event, fact: RunStarted) -> None:
-        self.started, self.started_at = fact, event.time
+        self.run_id, self.started, self.started_at = event.run_id, fact, event.time
         if fact.origin is not None and fact.origin.how == "fork":
             self.taken_over = EVERYTHING
         self.driving.turn(event)
@@ -233,7 +270,10 @@ class Past:
         self.ended = fact
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
-        self.asks[event.key] = RecordedAsk(fact, event.time, event.number)
+        key = event.key
+        if key in self.asks or not event.place:
+            raise damaged(event.run_id, f"event {event.number} asks for a second time at {key!r}")
+        self.asks[key] = RecordedAsk(fact, event.time, event.number)
         self._gone = None
 
     def _called(self, event: Event, fact: AgentCalled) -> None:
@@ -296,7 +336,9 @@ class Past:
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         key = event.key
-        ask = self.asks[key]
+        ask = self.asks.get(key)
+        if ask is None or ask.ending is not None or not event.place:
+            raise damaged(event.run_id, f"event {event.number} ends what is not under way")
         ask.ending = fact
         self._gone = None
         self._forget_inside(key)
@@ -475,7 +517,7 @@ class Past:
         """What a body says."""
         if body not in self.bodies:
             raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
-        return from_json(self.bodies[body])
+        return decode_body(self.bodies[body])
 
     def messages(
         self, refs: Collection[MessageRef], know: Callable[[str, Body], None] | None = None

@@ -253,7 +253,7 @@ class Run:
                 )
         state = self._state
         state.seed, state.now, state.format = started.seed, self._past.started_at, started.format
-        state.limits = Limits.of(started.limits) if started.limits else None
+        state.limits = self._past.limits()
         self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))

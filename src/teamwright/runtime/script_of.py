@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from teamwright.agents.handoff import KEY, fields_of, written
 from teamwright.agents.scripted import Rule, Script, ToolRule
 from teamwright.agents.tools import final_response
+from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.replay import Past
@@ -36,7 +36,7 @@ async def script_of(journal: Journal, history: RunHistory) -> Script:
             case AgentCalled(effect="model"):
                 model_calls.add(event.key)
             case AgentReturned(body=body) if event.key in model_calls:
-                responses[past.turn_of(event.scope)].append(from_json(bodies[body]))
+                responses[past.turn_of(event.scope)].append(decode_body(bodies[body]))
             case AgentReplied() | AgentFailed() if responses[event.key] or _called(event.key, model_calls):
                 rules.extend(
                     _turn_rules(past, past.asks[event.key].asked.member, responses.pop(event.key, []), event.fact)

@@ -6,9 +6,9 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from pydantic_core import from_json
 
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
+from teamwright.journal.decoder import decode_body
 from teamwright.values.events import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.turns import Failure, Reply
@@ -160,5 +160,5 @@ class RunWorkspace:
         if body not in run.past.artifacts:
             raise ArtifactNotFound(artifact if isinstance(artifact, str) else artifact.hash)
         await run.recorder.durable()
-        found: JsonValue = from_json((await run.bodies([body]))[body])
+        found: JsonValue = decode_body((await run.bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Literal
 
+from typing_extensions import override
+
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import Message
 from teamwright.values.turns import Failure
@@ -75,6 +77,16 @@ class RunSummary(Record, frozen=True):
     seconds: float = 0.0
     total_tokens: int = 0
     usd: float | None = None
+    damage: str | None = None
+    """Why the run can't be read, where its record is damaged or of a later version."""
+
+    @override
+    def to_json(self) -> dict[str, JsonValue]:
+        """All fields as JSON data; `damage` only where there is some."""
+        fields = super().to_json()
+        if self.damage is None:
+            del fields["damage"]
+        return fields
 
 
 def iso(time: float) -> str:

@@ -1,0 +1,199 @@
+"""The one way from stored rows to values: every column is checked for its type, range, size and depth.
+
+What does not fit raises `JournalCorrupt` for its run alone; a row that says it is of a later version, `JournalTooNew`.
+A row is never guessed at, and nothing that a row says can make another run unreadable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, TypeGuard, cast, get_args
+
+from msgspec import DecodeError
+from msgspec.json import Decoder
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from teamwright.errors import JournalCorrupt, JournalTooNew
+from teamwright.journal.refusals import damaged
+from teamwright.journal.rows import FIRST_VERSION, NUMBERS
+from teamwright.journal.summaries import Standing
+from teamwright.values.events import SCHEMA_VERSION, Body, Event, Fact
+from teamwright.values.messages import DIGEST_BYTES, digest
+from teamwright.values.names import NAME, SEPARATOR
+from teamwright.values.people import Intervention
+from teamwright.values.results import Status, StopReason
+
+EventRow = tuple[int, float, str, str, str, str, int | None]
+"""The columns of an event as they should be; a damaged row holds anything."""
+
+_LATEST = 221_845_392_000.0
+"""The year 9000: later times can't be shown in every time zone."""
+_LONGEST = 1e12
+"""Seconds, or dollars, beyond which a sum is damage."""
+_PLACES = 1 << 31
+_INTEGERS = 1 << 63
+_DEEPEST = 256
+"""How deep the JSON of a fact may be nested. What agents hand over may be 200 deep, as bodies are."""
+_DEEPEST_KEY = 1024
+"""How many scopes may lie around each other: whoever looks for the turn around a place goes through them all."""
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_HASH = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}")
+_STATUSES, _REASONS = frozenset(get_args(Status)), frozenset(get_args(StopReason))
+
+
+def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
+    """The events of one run's rows."""
+    readers, events = _readers(), list[Event]()
+    kind, number = "", 0
+    try:
+        for position, time, scope, place, kind, data, version in rows:
+            number = position % NUMBERS
+            if version is not None:
+                _check_version(run_id, number, version)
+            if (
+                time.__class__ is not float
+                or not 0.0 <= time <= _LATEST
+                or scope.__class__ is not str
+                or place.__class__ is not str
+                or data.__class__ is not str
+                or (len(scope) > _DEEPEST_KEY and scope.count(SEPARATOR) > _DEEPEST_KEY)
+                or (len(place) > _DEEPEST_KEY and place.count(SEPARATOR) > _DEEPEST_KEY)
+                or (len(data) > 2 * _DEEPEST and _is_too_deep(data))
+            ):
+                raise damaged(run_id, f"event {number} holds something else than an event")
+            fact = readers[kind](data)
+            events.append(Event(run_id, number, time, scope, place, fact, version or FIRST_VERSION))
+    except KeyError:
+        raise damaged(run_id, f"event {number} is of the unknown kind {_shown(kind)}") from None
+    except (DecodeError, RecursionError) as error:
+        raise damaged(run_id, f"event {number} can't be read as {_shown(kind)}") from error
+    return events
+
+
+def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, Standing]:
+    """A run's place and how it stood when its row was written; `columns` are the place and those of a standing."""
+    if not NAME.fullmatch(run_id):
+        raise damaged(run_id, "its id is none that a run can have")
+    place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last = columns
+    valid = (
+        is_place(place)
+        and _is_count(number, NUMBERS)
+        and isinstance(team, str)
+        and _is_time(started)
+        and (status is None or status in _STATUSES)
+        and (stop_reason is None or stop_reason in _REASONS)
+        and _is_count(tokens, _INTEGERS)
+        and (usd is None or _is_amount(usd))
+        and _is_amount(seconds)
+        and _is_time(since)
+        and _is_time(last)
+    )
+    if not valid:
+        raise damaged(run_id, "its row in the list of runs holds something else than a run")
+    return cast("int", place), Standing(*cast("tuple[Any, ...]", columns[1:]))
+
+
+def decode_letter(run_id: str, number: int, data: object) -> Intervention:
+    """What a row of a run's inbox holds. A kind that a later version adds has to bring that `version` along."""
+    if isinstance(data, str) and not (len(data) > 2 * _DEEPEST and _is_too_deep(data)):
+        try:
+            return _letters().decode(data)
+        except DecodeError:
+            if _letter_version(data) > SCHEMA_VERSION:
+                raise JournalTooNew(
+                    f"The inbox of run {run_id!r} holds something that a newer version of Teamwright sent:"
+                    " update Teamwright to take it."
+                ) from None
+    raise damaged(run_id, f"entry {number} of its inbox can't be read")
+
+
+def decode_body(text: str) -> JsonValue:
+    """The value of a body."""
+    try:
+        return from_json(text)
+    except (ValueError, RecursionError) as error:
+        raise JournalCorrupt(
+            "A text in the journal is no JSON, so the journal is damaged: restore a backup of it."
+        ) from error
+
+
+def is_place(place: object) -> TypeGuard[int]:
+    """Whether a run's rows can begin there."""
+    return _is_count(place, _PLACES) and place != 0
+
+
+def is_body(body: Body, text: str) -> bool:
+    """Whether a text is the one that was stored under this hash."""
+    return digest(text) == body
+
+
+def is_hash(body: Body) -> bool:
+    """Whether something can be the hash of a body."""
+    return _HASH.fullmatch(body) is not None
+
+
+def _is_count(value: object, end: int) -> bool:
+    return type(value) is int and 0 <= value < end
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, float | int) and -_LONGEST <= value <= _LONGEST
+
+
+def _is_time(value: object) -> bool:
+    return value is None or (isinstance(value, float | int) and 0.0 <= value <= _LATEST)
+
+
+def _is_too_deep(data: str) -> bool:
+    if data.count("[") + data.count("{") <= _DEEPEST:
+        return False
+    depth = 0
+    for character in _STRINGS.sub("", data):
+        if character in "[{":
+            depth += 1
+            if depth > _DEEPEST:
+                return True
+        elif character in "]}":
+            depth -= 1
+    return False
+
+
+def _check_version(run_id: str, number: int, version: object) -> None:
+    """Whoever adds a kind or a field writes a higher version, so that damage is never taken for what is new."""
+    if not _is_count(version, _INTEGERS) or version == 0:
+        raise damaged(run_id, f"event {number} has no valid version")
+    if cast("int", version) > SCHEMA_VERSION:
+        raise JournalTooNew(
+            f"Event {number} of run {run_id!r} is of version {version}, written by a newer version of Teamwright:"
+            " update Teamwright to read this run."
+        )
+
+
+def _letter_version(data: str) -> int:
+    try:
+        found = cast("object", from_json(data))
+    except ValueError:
+        return 0
+    version = cast("dict[str, object]", found).get("version") if isinstance(found, dict) else None
+    return version if isinstance(version, int) else 0
+
+
+def _shown(kind: object) -> str:
+    """A kind for a message, cut to what a kind may be."""
+    text = repr(kind)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+@cache
+def _readers() -> dict[str, Callable[[str], Fact]]:
+    """How each kind is read; the kind itself stands in a column of its own."""
+    kinds = cast("tuple[type[Fact], ...]", get_args(Fact))
+    return {one.kind: Decoder[Fact](one).decode for one in kinds}
+
+
+@cache
+def _letters() -> Decoder[Intervention]:
+    return Decoder(Intervention)

@@ -1,0 +1,81 @@
+"""Tells whether the files of an open database are still those at its path, which SQLite does not look at again.
+
+A database that was deleted, replaced or cut off still takes commits, into files that nobody will ever find.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_Identity = tuple[int, int] | None
+
+
+class FileIdentity:
+    """The database, its log and its index, as they were when they were opened."""
+
+    __slots__ = ("_connection", "_database", "_log", "_log_name", "_name", "_shared", "_shared_name", "_size")
+
+    def __init__(self, name: str, connection: sqlite3.Connection) -> None:
+        self._name, self._connection = name, connection
+        self._log_name, self._shared_name = f"{name}-wal", f"{name}-shm"
+        self._database, self._log, self._shared = map(_identity, (name, self._log_name, self._shared_name))
+        self._size = 0
+
+    def changed(self) -> str | None:
+        """What has become of the files; nothing, where all are as they were. Takes a few microseconds."""
+        try:
+            found = os.stat(self._name)  # noqa: PTH116 - at each commit: a path takes twice as long
+            if (found.st_dev, found.st_ino) != self._database:
+                return "was replaced by another file"
+            size = found.st_size
+            found = os.stat(self._log_name)  # noqa: PTH116
+            if (found.st_dev, found.st_ino) != self._log:
+                return "has lost its write-ahead log, which was replaced by another file,"
+            found = os.stat(self._shared_name)  # noqa: PTH116
+            if (found.st_dev, found.st_ino) != self._shared:
+                return "has lost the index of its log, which was replaced by another file,"
+        except FileNotFoundError as error:
+            return "was deleted" if error.filename == self._name else f"has lost its file {error.filename!r}"
+        except OSError as error:
+            return f"can't be found any more ({error.strerror})"
+        if size < self._size and not self._is_sound():
+            return "was cut off"
+        self._size = size
+        return None
+
+    def _is_sound(self) -> bool:
+        """Whether a file that has become shorter was shortened by SQLite, after runs were deleted."""
+        try:
+            return self._connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+        except sqlite3.Error:
+            return False
+
+    @contextmanager
+    def others_kept(self) -> Generator[None]:
+        """Give files of others their names back: whoever closes a database last removes these by name."""
+        kept: list[str] = []
+        for name, own in ((self._log_name, self._log), (self._shared_name, self._shared)):
+            if _identity(name) not in {None, own}:
+                with suppress(OSError):
+                    os.link(name, f"{name}-kept")
+                    kept.append(name)
+        try:
+            yield
+        finally:
+            for name in kept:
+                with suppress(OSError):
+                    os.link(f"{name}-kept", name)
+                with suppress(OSError):
+                    Path(f"{name}-kept").unlink()
+
+
+def _identity(name: str) -> _Identity:
+    try:
+        found = Path(name).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

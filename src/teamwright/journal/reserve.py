@@ -1,0 +1,59 @@
+"""A file beside the database that holds room on the disk, so that runs can be deleted when there is no other left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from teamwright.journal.permissions import FILE_MODE
+
+BYTES = 2 * 1024 * 1024
+"""What opening a database and deleting a run from it may need for the log."""
+
+
+class Reserve:
+    """The file; it is given up when the disk is full, and made again when there is room for ten of them."""
+
+    def __init__(self, database: str) -> None:
+        self._path = Path(f"{database}-reserve")
+
+    def fill(self) -> None:
+        """Hold room, if there is plenty; never fails."""
+        with suppress(OSError):
+            if not self._path.exists() and self.free() > 10 * BYTES:
+                handle = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
+                try:
+                    _allocate(handle)
+                except OSError:
+                    self._path.unlink()
+                finally:
+                    os.close(handle)
+
+    def release(self) -> bool:
+        """Give the room up; whether there was any."""
+        try:
+            self._path.unlink()
+        except OSError:
+            return False
+        return True
+
+    def free(self) -> int:
+        """How many bytes the disk has left."""
+        return shutil.disk_usage(self._path.parent).free
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the disk is as good as full."""
+        try:
+            return self.free() < BYTES
+        except OSError:
+            return False
+
+
+def _allocate(handle: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, BYTES)
+    else:
+        os.write(handle, bytes(BYTES))
