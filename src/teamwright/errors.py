@@ -221,8 +221,10 @@ class AgentError(TeamwrightError):
     retryable = False
     unknown_cost = False
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, unknown_cost: bool = False) -> None:
         self.retry_after = retry_after
+        if unknown_cost:
+            self.unknown_cost = True
         self.mark: str | None = None
         super().__init__(message)
 

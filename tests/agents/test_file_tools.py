@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -190,6 +192,65 @@ def test_what_cannot_be_done_is_told_in_words(tmp_path: Path, call: Any, words: 
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(ToolError, match=words):
         call(files(tmp_path))
+
+
+def plant(place: Path, what: str) -> None:
+    """Something at this place that is no regular file."""
+    if what == "pipe":
+        os.mkfifo(place)
+    elif what == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(os.path.relpath(place))  # an absolute path may be too long for a socket
+    elif what == "link to a pipe":
+        os.mkfifo(place.with_name("inner"))
+        place.symlink_to("inner")
+    else:
+        place.symlink_to("/dev/zero")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.parametrize("what", ["pipe", "socket", "link to a pipe", "link to a device"])
+@pytest.mark.timeout(10)
+def test_what_would_block_or_never_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.chdir(tmp_path)  # S-01
+    plant(tmp_path / "thing", what)
+    (tmp_path / "notes.md").write_text("x marks the spot")
+    made = files(tmp_path)
+    for call in (lambda: made.read_file("thing"), lambda: made.write_file("thing", "x")):
+        with pytest.raises(ToolError, match=r"is no regular file|is no path below"):
+            call()
+    assert made.list_files() == ["notes.md"]
+    assert made.search_files("x") == [{"path": "notes.md", "line": 1, "text": "x marks the spot"}]
+    assert (tmp_path / "thing").is_symlink() or not (tmp_path / "thing").is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.timeout(10)
+def test_a_file_that_becomes_a_pipe_in_between_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "thing")  # S-01
+    monkeypatch.setattr(Path, "is_file", lambda _: True)
+    with pytest.raises(ToolError, match="is no regular file"):
+        files(tmp_path).read_file("thing")
+    assert files(tmp_path).search_files("x") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.parametrize("what", ["pipe", "link", "hard link"])
+@pytest.mark.timeout(10)
+def test_what_lies_in_wait_under_the_name_of_a_draft_is_not_written_to(tmp_path: Path, what: str) -> None:  # S-01
+    root, other = tmp_path / "root", tmp_path / "other"
+    root.mkdir()
+    other.write_text("precious")
+    draft = root / ".a.md.key-of-the-c.tmp"
+    if what == "pipe":
+        os.mkfifo(draft)
+    elif what == "link":
+        draft.symlink_to(other)
+    else:
+        draft.hardlink_to(other)
+    files(root).write_file("a.md", "new")
+    assert ((root / "a.md").read_text(), other.read_text()) == ("new", "precious")
+    assert not draft.exists()
 
 
 async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path: Path) -> None:

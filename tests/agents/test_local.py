@@ -33,14 +33,19 @@ async def model() -> AsyncIterator[LocalModel]:
         yield local
 
 
-async def post(url: str, prompt: str, **options: Any) -> tuple[int, bytes]:
+async def post(model: LocalModel, prompt: str, **options: Any) -> tuple[int, bytes]:
     """Send one chat request over a bare socket, so that no client library is between the test and the server."""
     message = {"role": "user", "content": prompt}
     body = json.dumps({"messages": [message], "temperature": 0, "seed": 7, "max_completion_tokens": 8} | options)
-    host, _, port = url.removeprefix("http://").removesuffix("/v1").partition(":")
-    head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: local\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    )
+    await model.url()  # which gives it its key
+    return await send(model, {"Authorization": f"Bearer {model.key}"}, body)
+
+
+async def send(model: LocalModel, headers: dict[str, str], body: str = "", path: str = "/v1/chat/completions") -> Any:
+    address = (await model.url()).removeprefix("http://").removesuffix("/v1")
+    sent = {"Host": address, "Content-Type": "application/json", "Connection": "close", **headers}
+    head = f"POST {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items() if value)
+    host, _, port = address.partition(":")
     async with await anyio.connect_tcp(host, int(port)) as stream:
         await stream.send(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         answer = b"".join([chunk async for chunk in stream])
@@ -48,8 +53,8 @@ async def post(url: str, prompt: str, **options: Any) -> tuple[int, bytes]:
     return int(start.split()[1]), content
 
 
-async def say(url: str, prompt: str, **options: Any) -> Any:
-    status, content = await post(url, prompt, **options)
+async def say(model: LocalModel, prompt: str, **options: Any) -> Any:
+    status, content = await post(model, prompt, **options)
     assert status == 200, content
     return json.loads(content)
 
@@ -70,9 +75,8 @@ def pid_of(model: LocalModel) -> int:
 
 @real
 async def test_the_model_answers_within_the_cap_and_reports_what_it_used(model: LocalModel) -> None:
-    url = await model.url()
     for cap in ("max_tokens", "max_completion_tokens"):
-        answer = await say(url, "Write a story.", **{"max_completion_tokens": None, cap: 5})
+        answer = await say(model, "Write a story.", **{"max_completion_tokens": None, cap: 5})
         assert answer["usage"]["completion_tokens"] == 5
         assert answer["choices"][0]["finish_reason"] == "length"
         assert "/" not in answer["model"]
@@ -81,7 +85,7 @@ async def test_the_model_answers_within_the_cap_and_reports_what_it_used(model: 
 @real
 async def test_the_model_streams_and_ends_with_the_usage(model: LocalModel) -> None:
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    status, content = await post(await model.url(), "Say hello.", **options)
+    status, content = await post(model, "Say hello.", **options)
     lines = [line.removeprefix(b"data: ") for line in content.splitlines() if line.startswith(b"data: ")]
     assert (status, lines[-1]) == (200, b"[DONE]")
     chunks = [json.loads(line) for line in lines[:-1]]
@@ -93,14 +97,42 @@ async def test_the_model_streams_and_ends_with_the_usage(model: LocalModel) -> N
 
 @real
 async def test_the_model_repeats_itself_at_temperature_zero_and_keeps_to_a_schema(model: LocalModel) -> None:
-    url = await model.url()
-    said = {json.dumps((await say(url, "Name a colour."))["choices"]) for _ in range(3)}
+    said = {json.dumps((await say(model, "Name a colour."))["choices"]) for _ in range(3)}
     assert len(said) == 1
     wanted = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
-    answer = await say(url, "Name a city and a number.", response_format=wanted, max_completion_tokens=80)
+    answer = await say(model, "Name a city and a number.", response_format=wanted, max_completion_tokens=80)
     data = json.loads(answer["choices"][0]["message"]["content"])
     assert set(data) == {"city", "count"}
     assert isinstance(data["count"], int)
+
+
+@real
+async def test_a_request_needs_the_key_of_this_start_and_this_address_as_its_host(model: LocalModel) -> None:  # S-05
+    address = (await model.url()).removeprefix("http://").removesuffix("/v1")
+    own = {"Authorization": f"Bearer {model.key}"}
+    body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
+    for path in ("/v1/chat/completions", "/v1/models", "/health", "/props", "/completion"):
+        for wrong in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {model.key}x"}):
+            assert (await send(model, wrong, body, path))[0] == 401
+        for host in ("evil.example", f"evil.example:{address.partition(':')[2]}", "127.0.0.1", ""):
+            assert (await send(model, {**own, "Host": host}, body, path))[0] == 403
+    for host in (address, address.replace("127.0.0.1", "localhost")):
+        assert (await send(model, {**own, "Host": host}, body))[0] == 200
+
+
+@real
+async def test_the_key_is_new_at_every_start_and_stands_in_no_list_of_processes(model: LocalModel) -> None:  # S-05
+    await model.url()
+    first, folder = model.key, Path(model._folder)
+    shown = [Path(f"/proc/{pid_of(model)}/{what}") for what in ("cmdline", "environ")]
+    assert not any(first.encode() in one.read_bytes() for one in shown if one.exists())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    await model.close()
+    assert not folder.exists()
+    await model.url()
+    assert len(first) >= 32
+    assert model.key != first
+    assert (await send(model, {"Authorization": f"Bearer {first}"}, "{}"))[0] == 401
 
 
 @real
@@ -109,7 +141,7 @@ async def test_more_requests_than_slots_are_all_answered() -> None:
     async with LocalModel(slots=2, context=2048) as model:
 
         async def ask(number: int) -> None:
-            answer = await say(await model.url(), f"Count from {number}.")
+            answer = await say(model, f"Count from {number}.")
             answers.append(answer["usage"]["completion_tokens"])
 
         async with anyio.create_task_group() as group:
@@ -122,7 +154,7 @@ async def test_more_requests_than_slots_are_all_answered() -> None:
 @real
 async def test_a_prompt_that_is_too_long_is_refused_in_words() -> None:
     async with LocalModel(slots=1, context=2048) as model:
-        status, content = await post(await model.url(), "word " * 3000)
+        status, content = await post(model, "word " * 3000)
     assert status == 400
     assert json.loads(content)["error"]["type"] == "exceed_context_size_error"
 
@@ -149,19 +181,19 @@ async def test_the_event_loop_goes_on_while_the_model_starts_once_for_all_who_wa
 @real
 async def test_closing_in_the_middle_of_an_answer_ends_the_process_and_a_later_use_starts_another() -> None:
     model = LocalModel()
-    url = await model.url()
+    await model.url()
     first = pid_of(model)
     async with anyio.create_task_group() as group:
 
         async def ask() -> None:
             with pytest.raises((anyio.BrokenResourceError, IndexError)):
-                await post(url, "Write a long story.", max_completion_tokens=2000)
+                await post(model, "Write a long story.", max_completion_tokens=2000)
 
         group.start_soon(ask)
         await anyio.sleep(0.5)
         await model.close()
     assert not alive(first)
-    assert (await say(await model.url(), "Hello"))["usage"]["completion_tokens"] > 0
+    assert (await say(model, "Hello"))["usage"]["completion_tokens"] > 0
     await model.close()
     await model.close()
 
@@ -173,7 +205,7 @@ async def test_a_server_that_crashed_is_started_again_at_its_next_use(model: Loc
     os.kill(first, signal.SIGKILL)
     assert model._process is not None
     await anyio.to_thread.run_sync(model._process.wait)
-    assert (await say(await model.url(), "Hello"))["usage"]["completion_tokens"] > 0
+    assert (await say(model, "Hello"))["usage"]["completion_tokens"] > 0
     assert pid_of(model) != first
 
 

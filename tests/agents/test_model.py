@@ -51,6 +51,11 @@ def at(server: ModelServer, **more: str) -> ServerModel:
     return ServerModel.model_validate({"url": server.url, "name": "tiny", **more})
 
 
+def key_of(call_id: str) -> str:
+    """The key of a tool call, by its id."""
+    return f"tool-{digest(call_id)[:12]}"
+
+
 async def test_the_text_of_a_model_streams_and_becomes_the_reply() -> None:
     text = "A B-tree keeps its keys sorted in wide nodes."
     record = Recording()
@@ -175,9 +180,9 @@ async def test_a_tool_call_is_an_effect_with_an_idempotency_key() -> None:
     with ModelServer(script) as server:
         reply = await ModelAgent("cashier", model=at(server), tools=[charge]).respond(Turn("Charge 5."), record.ctx)
         offered, told = server.requests[0].body["tools"], server.requests[1].messages[-1]
-    assert list(record.effects) == ["request-1", "tool-c1", "request-2"]
-    assert (record.effects["tool-c1"].kind, record.effects["tool-c1"].name) == ("tool", "charge")
-    assert keys == [digest("run", "tool-c1")]
+    assert list(record.effects) == ["request-1", key_of("c1"), "request-2"]
+    assert (record.effects[key_of("c1")].kind, record.effects[key_of("c1")].name) == ("tool", "charge")
+    assert keys == [digest("run", key_of("c1"))]
     assert "idempotency_key" not in json.dumps(offered)
     assert (told.role, told.content) == ("tool", "charged 5")
     assert (reply.text, reply.usage.requests, reply.usage.tool_calls) == ("Done.", 2, 1)
@@ -209,7 +214,7 @@ async def test_repeated_and_missing_tool_call_ids_get_keys_of_their_own() -> Non
         await agent.respond(Turn("Add."), record.ctx)
         results = [one.content for one in server.requests[2].messages if one.role == "tool"]
     assert [key for key in record.effects if key.startswith("tool-")] == [
-        "tool-call_0", "tool-call-1-2", "tool-call-2-1",
+        key_of("call_0"), key_of("call-1-2"), key_of("call-2-1"),
     ]  # fmt: skip
     assert results == ["1", "2", "3"]
     assert (await agent.respond(Turn("Add."), (replay := record.again()).ctx)).text == "."
@@ -227,7 +232,7 @@ async def test_a_failing_tool_fails_its_effect_and_the_model_may_go_on() -> None
         reply = await agent.respond(Turn("Search."), record.ctx)
         told = server.requests[1].messages[-1].content
     assert reply.text == "I could not look it up."
-    assert record.failures["tool-c1"].kind == "tool"
+    assert record.failures[key_of("c1")].kind == "tool"
     assert "The tool 'search' failed: ConnectionError: no network for x" in told
     assert (await agent.respond(Turn("Search."), record.again().ctx)) == reply
 
@@ -244,7 +249,7 @@ async def test_arguments_that_do_not_fit_are_told_back_and_cost_no_tool_call() -
         assert (
             "do not fit the tool 'add': a: Input should be a valid integer" in server.requests[1].messages[-1].content
         )
-    assert list(record.effects) == ["request-1", "request-2", "tool-c2", "request-3"]
+    assert list(record.effects) == ["request-1", "request-2", key_of("c2"), "request-3"]
 
 
 async def test_a_tool_outside_the_allowlist_is_neither_offered_nor_callable() -> None:
@@ -407,7 +412,7 @@ async def test_a_model_that_never_stops_calling_tools_is_stopped() -> None:
         assert server.count == 50
 
 
-@pytest.mark.parametrize("key", ["request-1", "tool-c1"])
+@pytest.mark.parametrize("key", ["request-1", key_of("c1")])
 async def test_what_the_engine_raises_passes_through_untouched(key: str) -> None:
     refusal = LimitReached("nothing left")
     record = Recording(refuse={key: refusal})

@@ -7,6 +7,8 @@ import pytest
 from teamwright.cli.wording import failure_text, next_steps, note_text, status_text, way_text
 from teamwright.values.events import (
     AgentCalled,
+    AgentCallFailed,
+    AgentReplied,
     BudgetDegraded,
     BudgetEased,
     BudgetThrottled,
@@ -153,3 +155,27 @@ def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> Non
     ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
     (step,) = next_steps(ended, {})
     assert "whichever ran out; limits of members and steps stand" in step
+
+
+@pytest.mark.parametrize(
+    ("place", "retry_in", "words"),
+    [
+        ("request-1", 0.5, "attempt 1 failed: no (the service failed or could not be reached); again in 0.5 s"),
+        ("request-1", None, "attempt 1 failed: no (the service failed or could not be reached); gave up"),
+        (
+            "tool-3",
+            None,
+            "the tool call failed: no (the service failed or could not be reached); the member is told and goes on",
+        ),
+    ],
+)
+def test_nobody_is_said_to_give_up_who_goes_on(place: str, retry_in: float | None, words: str) -> None:  # M-10
+    fact = AgentCallFailed(error="server", message="no", retry_in=retry_in)
+    assert note_text(Event("r", 1, 0.0, "team/a", place, fact)) == words
+
+
+def test_a_cut_reply_names_its_cap() -> None:
+    cut = AgentReplied(truncated=True)
+    assert note_text(Event("r", 1, 0.0, "team", "a", cut)) == "the reply was cut at its output cap"
+    by_size = cut.changed(warnings=("the reply of 'a' was cut at 4000000 bytes; raise  max_bytes  to get more of it",))
+    assert note_text(Event("r", 1, 0.0, "team", "a", by_size)) == "the reply was cut at its size cap"

@@ -362,3 +362,31 @@ async def test_a_call_in_doubt_stays_charged_over_several_resumes() -> None:  # 
             await reached.wait()
             handle.interrupt()
     assert (left, results) == (2, ["interrupted", "interrupted", "degraded"])
+
+
+async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.MonkeyPatch) -> None:  # M-10
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("teamwright.runtime.calls.anyio.sleep", sleep)
+    answers = iter([RateLimited("slow", retry_after=3600), ServiceError("broken"), None])
+
+    async def call(attempt: Attempt) -> Returned:
+        if (error := next(answers)) is not None:
+            raise error
+        return Returned("fine", USAGE)
+
+    class Named(Model):
+        async def respond(self, turn: Turn, ctx: Context) -> Reply:
+            policy = RetryPolicy(attempts=2, backoff=0.01, longest=0.1, jitter=0)
+            effect = Effect("model", "m", "request", call, 84, 1, 100, policy, model="m")
+            return Reply.of(self.name, str((await ctx.effect("request", effect)).value))
+
+    result, events, _ = await run(team_of(Named("m", call), tokens=10_000))
+    assert result.output == "fine"
+    told = [failed.retry_in for failed in facts(events, AgentCallFailed)]
+    assert told == slept
+    assert told[0] == pytest.approx(0.1, abs=0.01)
+    assert sum(one.waited for one in facts(events, AgentCalled)) <= 0.2

@@ -171,6 +171,21 @@ def test_nobody_is_kept_away_for_an_hour() -> None:
     in_virtual_time(main)
 
 
+def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call_knows_how_long() -> None:  # M-10
+    async def main() -> None:
+        made = limiter(concurrency=4)
+        first, second = made.take(), made.take()
+        assert first is not None
+        assert second is not None
+        first.failed(RateLimited("slow", retry_after=3600), 0.1, 0.1)
+        assert first.rest == pytest.approx(0.1)
+        second.failed(RateLimited("slow", retry_after=3600), 20.0, 20.0)
+        assert second.rest == 20.0
+        assert (await made.wait(())).waited == 20.0
+
+    in_virtual_time(main)
+
+
 def test_a_call_that_was_out_alone_and_was_told_nothing_more_has_all_wait_as_long_as_itself() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)

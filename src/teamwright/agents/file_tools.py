@@ -6,8 +6,10 @@ Whatever is written must be owned by the step that writes it, where steps own an
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from errno import EISDIR
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +26,9 @@ MOST_LISTED = 500
 MOST_FOUND = 100
 LONGEST_LINE = 300
 LINE_ENDS = ("\n", "\r")
+NO_FILE = "is no regular file, but a pipe, a socket or a device, which these tools leave alone."
+NEVER_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+BINARY = getattr(os, "O_BINARY", 0)
 LARGEST = 1 << 20
 """Characters that are read at once: a longer line counts as several."""
 
@@ -56,6 +61,8 @@ class Files:
             raise ToolError(self._owned.refusal(name))
         if place.is_dir():
             raise ToolError(f"{name!r} is a folder; write a file in it.")
+        if place.exists() and not place.is_file():
+            raise ToolError(f"{name!r} {NO_FILE}")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             _replace(place, content.encode(), self._key)
@@ -112,7 +119,7 @@ class Files:
         """The lines of a text file as they stand there, read one by one, so that no file is too large."""
         name = self._name(place)
         try:
-            with place.open(encoding="utf-8", newline="") as opened:
+            with os.fdopen(_open_file(place, name), encoding="utf-8", newline="") as opened:
                 while line := opened.readline(LARGEST):
                     yield line
         except FileNotFoundError as error:
@@ -144,12 +151,33 @@ def file_tool(name: str, root: Path | None, owned: Owned) -> MethodTool:
     return MethodTool(Files, name, lambda key, _: Files(root, owned, key))
 
 
+def _open_file(place: Path, name: str) -> int:
+    """Open a regular file for reading. A pipe, a socket or a device might block for ever, or never end."""
+    if not place.is_dir() and place.exists() and not place.is_file():
+        raise ToolError(f"{name!r} {NO_FILE}")
+    opened = os.open(place, os.O_RDONLY | NEVER_BLOCK)
+    try:
+        # It may have become something else since it was looked at.
+        if not stat.S_ISREG(mode := os.fstat(opened).st_mode):
+            raise (
+                IsADirectoryError(EISDIR, os.strerror(EISDIR))
+                if stat.S_ISDIR(mode)
+                else ToolError(f"{name!r} {NO_FILE}")
+            )
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
 def _replace(place: Path, content: bytes, key: str) -> None:
     """Write a file all at once; what a crash leaves behind has a name that the same call would use again."""
     draft = place.with_name(f".{place.name[:100]}.{key[:12] or 'draft'}.tmp")
     mode = place.stat().st_mode & 0o777 if place.exists() else None
     try:
-        with draft.open("wb") as opened:
+        # Made anew, so that it is neither a pipe nor a link to somewhere else that lay in wait under this name.
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())

@@ -26,6 +26,7 @@ from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
+from teamwright.values.reply_limits import check_max_bytes, cut_warning
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.texts import error_text
 from teamwright.values.turns import Failure, Reply, Turn
@@ -53,6 +54,7 @@ class FunctionAgent:
         input_schema: JsonSchema | None = None,
         output_schema: JsonSchema | None = None,
         timeout: float | None = None,
+        max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
@@ -71,6 +73,7 @@ class FunctionAgent:
         if approve is not None and approve.tools:
             raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
         self._function, self._retry, self._timeout = function, retry or USUAL, timeout
+        self.max_bytes = check_max_bytes(name, max_bytes)
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
@@ -84,6 +87,7 @@ class FunctionAgent:
             "input_schema": input_schema,
             "output_schema": output_schema,
             "timeout": timeout,
+            "max_bytes": max_bytes,
             "retry": None if retry is USUAL else retry,
             "limits": limits,
             "tools": (TERMINATE,) if can_terminate else (),
@@ -125,10 +129,14 @@ class FunctionAgent:
             call=partial(self._call, turn, ctx),
             retry=self._retry,
             timeout=self._timeout,
+            max_bytes=self.max_bytes,
         )
         returned = await ctx.effect("call", effect)
         said = returned.value if type(returned.value) is str else _as_recorded(returned)
-        return self._reply(said, turn, truncated=returned.truncated)
+        if returned.capped is None:
+            return self._reply(said, turn, truncated=returned.truncated)
+        reply = self._reply(said, turn, truncated=True)
+        return reply.changed(warnings=(*reply.warnings, cut_warning(f"the reply of {self.name!r}", returned.capped)))
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn

@@ -1,4 +1,4 @@
-"""The embedded local model: a GGUF file behind an OpenAI-compatible server on loopback.
+"""The embedded local model: a GGUF file behind an OpenAI-compatible server on loopback, with a key for each start.
 
 The server lives in a child process that ends with this one. Inside this process it would hold the interpreter lock
 while it loads, take half a minute to stop in the middle of an answer, and crash an interpreter that exits meanwhile.
@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import secrets
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,7 @@ from typing import IO, Any, Self, cast
 import anyio
 import anyio.to_thread
 
+from teamwright.agents.local_proxy import LocalProxy
 from teamwright.errors import MissingExtra, ServiceError, UsageError
 
 ENVIRONMENT = "TEAMWRIGHT_LOCAL_MODEL"
@@ -31,6 +35,7 @@ START_SECONDS = 120.0
 STOP_SECONDS = 5.0
 INSTALL = "teamwright local install"
 SLOTS = 4
+UNIX = "unix://"
 
 
 class LocalModel:
@@ -42,7 +47,9 @@ class LocalModel:
     def __init__(self, path: str | None = None, *, slots: int = SLOTS, context: int = 4096) -> None:
         self._path, self._slots, self._context = path, slots, context
         self._process: subprocess.Popen[bytes] | None = None
-        self._url = ""
+        self._url = self._folder = ""
+        self.key = ""
+        """The key of the running server, which a request has to bring along."""
         self._lock = anyio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -72,9 +79,11 @@ class LocalModel:
 
     async def _start(self) -> None:
         weights = await self.weights()
-        arguments = [str(weights), str(self._slots), str(self._context), str(os.getpid())]
+        self._folder = tempfile.mkdtemp(prefix="teamwright-local-")  # for this user alone
+        self.key = secrets.token_urlsafe(32)
+        arguments = [str(weights), self._folder, str(self._slots), str(self._context), str(os.getpid())]
         with tempfile.TemporaryFile() as complaints:
-            self._process = _child(arguments, complaints)
+            self._process = _child(arguments, self.key, complaints)
             try:
                 self._url = await _address(self._process) + "/v1"
             except EOFError:
@@ -89,31 +98,39 @@ class LocalModel:
 
     async def _stop(self) -> None:
         process, self._process = self._process, None
+        folder, self._folder = self._folder, ""
         if process is None:
+            shutil.rmtree(folder, ignore_errors=True)
             return
         process.kill()
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_bury, process)
+            await anyio.to_thread.run_sync(_bury, process, folder)
 
 
-def _child(arguments: Sequence[str], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+def _child(arguments: Sequence[str], key: str, complaints: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process that serves. One of asyncio's would complain at the end of a program that never closed it."""
     # -P keeps the user's folder out of the child's imports; a session of its own keeps Ctrl-C away from it.
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "teamwright.agents.local", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=complaints,
         start_new_session=True,
     )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended already, which whoever waits for its address is told
+        process.stdin.write(key.encode() + b"\n")  # arguments and environment can be seen by others
+        process.stdin.flush()
+    return process
 
 
-def _bury(process: subprocess.Popen[bytes]) -> None:
+def _bury(process: subprocess.Popen[bytes], folder: str) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(STOP_SECONDS)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _address(process: subprocess.Popen[bytes]) -> str:
@@ -171,37 +188,53 @@ async def install_weights() -> Path:
     return find_weights()
 
 
-def serve(weights: str, slots: int, context: int, parent: int) -> None:
+def serve(weights: str, folder: str, slots: int, context: int, parent: int) -> None:
     """Run the server in this process until the parent closes our input or is gone; never returns."""
     # The C++ side may print, so it gets no standard output; what we have to say goes to a copy of it.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as report:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
+        key = sys.stdin.buffer.readline().decode().strip()
         if sys.platform != "win32":
-            threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-        server = _server(weights, slots, context)
-        print(server.listening_address, file=report, flush=True)
+            threading.Thread(target=_end_with, args=(parent, folder), daemon=True).start()
+        server = _server(weights, slots, context, key, folder)
+        proxy = LocalProxy(key, lambda: _connected(server.listening_address))
+        print(proxy.url, file=report, flush=True)
         sys.stdin.buffer.read()
         # Tearing the server down in the middle of an answer hangs or crashes, and it holds nothing worth saving.
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
-def _end_with(parent: int) -> None:
+def _end_with(parent: int, folder: str) -> None:
     """End this process soon after its parent, even where a fork of the parent still holds our input open."""
     while os.getppid() == parent:
         time.sleep(0.5)
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
-def _server(weights: str, slots: int, context: int) -> Any:
+def _connected(address: str) -> socket.socket:
+    """A connection to the server itself, which listens where nobody else comes."""
+    if address.startswith(UNIX):
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(address.removeprefix(UNIX))
+        return server
+    host, _, port = address.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)))
+
+
+def _server(weights: str, slots: int, context: int, key: str, folder: str) -> Any:
     import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
 
     library = cast("Any", xllamacpp)
     params = library.CommonParams()
     params.model.path = weights
     params.model_alias = {Path(weights).stem}
-    params.hostnames = ["127.0.0.1"]
+    # Behind the proxy only: a socket in a folder of this user's. Without such sockets it is loopback, with the key.
+    params.hostnames = [str(Path(folder, "model.sock")) if hasattr(socket, "AF_UNIX") else "127.0.0.1"]
     params.port = 0
+    params.api_keys = [key]
     params.n_parallel = slots
     params.n_ctx = slots * context
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = min(8, _cores())
@@ -221,4 +254,4 @@ def _cores() -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], *map(int, sys.argv[2:5]))
+    serve(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]))

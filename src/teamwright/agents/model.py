@@ -26,6 +26,7 @@ from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.names import check_name
+from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES, check_idle_timeout, check_max_bytes
 from teamwright.values.specs import AgentSpec, AnyModel, NamedModel, ServerModel, model_key
 from teamwright.values.turns import Reply, Turn
 
@@ -116,6 +117,8 @@ class ModelAgent:
     `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
     long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine. `economy` is the
     model that answers instead when the team cuts back, among members of lower `priority` first.
+    `timeout` bounds a whole reply (600 seconds unless set) and each tool call, `idle_timeout` the silence within a
+    stream (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
     Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
     """
 
@@ -137,6 +140,8 @@ class ModelAgent:
         economy: AnyModel | None = None,
         priority: int = 0,
         timeout: float | None = None,
+        idle_timeout: float | None = None,
+        max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
@@ -156,11 +161,12 @@ class ModelAgent:
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
+        self.idle_timeout, self.max_bytes = check_idle_timeout(name, idle_timeout), check_max_bytes(name, max_bytes)
         self.retry = retry or USUAL
         self.limits, self.optional, self.critical = limits, optional, critical
         self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self.toolbox = Toolbox(tools, approve, name)
+        self.toolbox = Toolbox(tools, approve, name, self.max_bytes)
         self._models = models
 
     @property
@@ -183,6 +189,8 @@ class ModelAgent:
             "economy": self.economy,
             "priority": self.priority,
             "timeout": self.timeout,
+            "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
+            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
             "limits": self.limits,
             "fallback": fallback_spec(self.name, self.fallback),
             "too_long": self.too_long,

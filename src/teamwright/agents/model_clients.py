@@ -5,27 +5,35 @@ Clients never retry by themselves; the engine does, where it can be seen and pai
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import httpx2
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from teamwright.agents.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.local import SLOTS, LocalModel
 from teamwright.errors import UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.specs import ServerModel
 
 LOCAL = "local"
+_WORD = re.compile(r"HTTPClient|httpx2")
 KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 NOT_STARTED = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
+NO_KEY = "api-key-not-set"
+"""What a server is sent that needs no key: some refuse a request without any."""
 ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
 
 
@@ -43,6 +51,7 @@ class ModelClient:
     local: LocalModel | None = None
     provider: OpenAICompatibleProvider | None = None
     pace: Pace | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def takes_tools(self) -> bool:
@@ -58,39 +67,71 @@ class ModelClient:
         """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
         if self.local is not None and self.provider is not None:
             self.provider.client.base_url = await self.local.url()
+            self.headers.update(_authorization(self.local.key))
 
 
 @asynccontextmanager
 async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
     """Open the client of a model and close it at the end, with its connections and its local server."""
     if isinstance(spec, ServerModel):
-        provider, model = _server(spec)
-        async with model:
-            yield ModelClient(spec.name, model, True, provider=provider)
+        headers = _authorization(spec.api_key)
+        async with guarded_client(GuardedTransport(headers)) as http:
+            provider, model = _server(spec, http)
+            async with model:
+                yield ModelClient(spec.name, model, True, provider=provider)
     elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
-        path = spec.partition(":")[2] or None
-        provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"))
-        async with LocalModel(path) as local, model:
-            yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT)
+        path, headers = spec.partition(":")[2] or None, _authorization(None)
+        async with LocalModel(path) as local, guarded_client(GuardedTransport(headers)) as http:
+            provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"), http)
+            async with model:
+                yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT, headers)
     else:
-        async with _named(spec) as model:
+        async with guarded_client(GuardedTransport()) as http, _named(spec, http) as model:
             yield ModelClient(spec, model)
 
 
-def _server(spec: ServerModel) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
+def _authorization(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key or NO_KEY}"}
+
+
+def _server(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
     profile = OpenAIModelProfile(
         openai_chat_supports_max_completion_tokens=spec.max_tokens_field == "max_completion_tokens",
         supports_json_schema_output=True,
     )
-    provider = OpenAICompatibleProvider("server", base_url=spec.url, api_key=spec.api_key, profile=profile)
+    provider = OpenAICompatibleProvider(
+        "server", base_url=spec.url, api_key=spec.api_key or NO_KEY, http_client=http, profile=profile
+    )
     return provider, OpenAIChatModel(spec.name, provider=provider)
 
 
-def _named(name: str) -> Model:
+def _named(name: str, http: httpx2.AsyncClient) -> Model:
     try:
-        return infer_model(name)
+        return infer_model(name, _provider_over(http) if _is_known(name) else infer_provider)
     except (ImportError, UserError, ValueError) as error:
         raise UsageError(f"The model {name!r} can't be used: {_reason(name, str(error))}") from error
+
+
+def _is_known(name: str) -> bool:
+    try:
+        infer_provider_class(name.partition(":")[0])
+    except (ImportError, ValueError):
+        return False
+    return True
+
+
+def _provider_over(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]]:
+    """Make providers that send their requests through this client, where they take one."""
+
+    def make(name: str) -> Provider[Any]:
+        made = None if name.startswith("gateway/") else infer_provider_class(name)
+        taken = inspect.signature(made).parameters.get("http_client") if made else None
+        # A provider whose library needs the older client says so in its annotation.
+        if made is None or taken is None or not ({"HTTPClient", "httpx2"} & set(_WORD.findall(str(taken.annotation)))):
+            return infer_provider(name)
+        return made(http_client=http)  # pyright: ignore[reportCallIssue]
+
+    return make
 
 
 def _reason(name: str, told: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from pydantic_ai.exceptions import (
@@ -22,6 +22,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
 )
 
+from teamwright.agents.http_transport import ReplyBroken, ReplyRefused, ReplySilent
 from teamwright.errors import (
     AgentError,
     AgentTimeout,
@@ -31,8 +32,11 @@ from teamwright.errors import (
     Refused,
     ServiceError,
 )
+from teamwright.values.texts import error_text
 
+UNREADABLE = "answered in a way that can't be read"
 LONGEST_REASON = 300
+LONGEST_WAIT = 366 * 86_400.0
 CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
 
 # Top down, the first that fits: the more special ones stand before those they are made from.
@@ -51,12 +55,45 @@ CLASSES: tuple[tuple[type[AgentRunError], type[AgentError], str], ...] = (
 )
 
 
-def classify(error: AgentRunError, model: str) -> AgentError:
-    """The failure that an error of a model call stands for."""
+def classify(error: Exception, model: str) -> AgentError:
+    """The failure that an error of a model call stands for.
+
+    What the transport raised comes first, as libraries word it in their own way. A reply that broke off, or that can't
+    be read, has cost something that nobody can know.
+    """
+    for cause in _causes(error):
+        match cause:
+            case ReplyBroken():
+                return ServiceError(f"The model {model!r} gave no whole reply: {cause}", unknown_cost=True)
+            case ReplyRefused():
+                return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
+            case ReplySilent():
+                return AgentTimeout(f"The model {model!r} took too long: {cause}; raise  idle_timeout  to wait longer")
+            case _:
+                pass
+    if not isinstance(error, AgentRunError):
+        return InvalidOutput(f"The model {model!r} {UNREADABLE}: {_cut(error_text(error))}")
     kind, what = _kind(error)
     status = f", HTTP {error.status_code}" if isinstance(error, ModelHTTPError) else ""
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
-    return kind(f"The model {model!r} {what}{status}: {_reason(error)}", retry_after=wait)
+    begun = isinstance(error, ModelAPIError) and (error.in_stream or what == UNREADABLE)
+    text = f"The model {model!r} {what}{status}: {_reason(error)}"
+    return kind(text, retry_after=_finite(wait), unknown_cost=begun)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what caused it, outermost first."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _finite(seconds: float | None) -> float | None:
+    """A wait that a server asks for, unless it is no length of time."""
+    return seconds if seconds is not None and 0 <= seconds < LONGEST_WAIT else None
 
 
 def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
@@ -67,7 +104,7 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
             return kind, what
     if isinstance(error, ModelHTTPError):
         return (AgentTimeout, "took too long") if error.status_code == 408 else (Refused, "refused the request")
-    return ServiceError, "answered in a way that can't be read"
+    return ServiceError, UNREADABLE
 
 
 def _reason(error: AgentRunError) -> str:
@@ -77,4 +114,8 @@ def _reason(error: AgentRunError) -> str:
         if isinstance(body, Mapping) and key in body:
             body = cast("Mapping[str, object]", body)[key]
     reason = body if isinstance(body, str) and body.strip() else error.message
-    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
+    return _cut(reason)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"

@@ -18,22 +18,32 @@ from pydantic_ai.messages import (
     PartStartEvent,
     TextPart,
     TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
+    ToolCallPartDelta,
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from teamwright.agents.prices import cost_of, declared_price
 from teamwright.values.messages import Message, digest
+from teamwright.values.reply_limits import cut_text, text_size
 from teamwright.values.specs import AnyModel
 from teamwright.values.transcript import quoted, under_name
 from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.usage import MOST_TOKENS, MOST_USD, Usage
 
 VOLATILE = {"timestamp", "run_id", "conversation_id"}
 GENERATED_ID = "pyd_ai_"
+KEYS, HASHED = "tool_keys", "hashed"
+"""How a recorded response says by which keys its tool calls go; earlier versions did not say."""
+KEY_DIGITS = 12
+"""People name the place of a question that way. Two ids of one hash get different ids."""
+LONGEST_ID = 512
 SPOKEN_FIELDS = ("content", "tool_name", "args")
 
 
@@ -120,25 +130,54 @@ def _offered(parameters: ModelRequestParameters) -> str:
 
 def to_record(response: ModelResponse) -> JsonValue:
     """The response as data."""
-    return cast("JsonValue", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
+    dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
+    return {**dumped, KEYS: HASHED}
 
 
-def from_record(value: JsonValue, request: int, seen: set[str]) -> ModelResponse:
-    """The recorded response, with each tool call under an id that is unique among those `seen` in this turn.
+def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
+    """The recorded response, each tool call under an id that is unique in this turn; `keys` gets the key of each id.
 
-    Servers may leave ids out or count from zero in every response; an id is made from the place then, so that it
-    is the same on every replay.
+    Servers may leave ids out, count from zero in every response or send no sensible ones; an id is made from the place
+    then, so that it is the same on every replay. An id is a server's own text and says nothing about places in a run,
+    so its hash is the key. Records of earlier versions used the id itself, and keep that.
     """
+    hashed = isinstance(value, dict) and value.get(KEYS) == HASHED
     response = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
-    parts = list(response.parts)
+    parts, taken = list(response.parts), set(keys.values())
     for index, part in enumerate(parts):
-        if isinstance(part, ToolCallPart):
-            call_id = part.tool_call_id
-            if not call_id or call_id.startswith(GENERATED_ID) or call_id in seen:
-                call_id = f"call-{request}-{index + 1}"
-                parts[index] = replace(part, tool_call_id=call_id)
-            seen.add(call_id)
+        if not isinstance(part, ToolCallPart):
+            continue
+        call_id = part.tool_call_id
+        given = bool(call_id) and not call_id.startswith(GENERATED_ID) and (not hashed or _sensible(call_id))
+        if not given or call_id in keys or _key(call_id, hashed=hashed) in taken:
+            call_id = f"call-{request}-{index + 1}"
+            while call_id in keys or _key(call_id, hashed=hashed) in taken:
+                call_id += "-again"
+            parts[index] = replace(part, tool_call_id=call_id)
+        keys[call_id] = key = _key(call_id, hashed=hashed)
+        taken.add(key)
     return replace(response, parts=parts)
+
+
+def _key(call_id: str, *, hashed: bool) -> str:
+    return f"tool-{digest(call_id)[:KEY_DIGITS]}" if hashed else f"tool-{call_id}"
+
+
+def _sensible(call_id: str) -> bool:
+    return len(call_id) <= LONGEST_ID and call_id.isprintable()
+
+
+def with_plain_usage(response: ModelResponse) -> ModelResponse:
+    """The response without figures that can't be true: then it counts as one that reported no usage."""
+    usage = response.usage
+    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.output_reasoning_tokens)
+    if all(_is_count(one) for one in (*counts, *usage.details.values())):
+        return response
+    return replace(response, usage=RequestUsage())
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def new_text(event: ModelResponseStreamEvent) -> str:
@@ -148,6 +187,29 @@ def new_text(event: ModelResponseStreamEvent) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
+
+
+def new_output(event: ModelResponseStreamEvent) -> str:
+    """All that a stream event brings: text, thoughts, or the arguments of a tool call."""
+    match event:
+        case PartStartEvent(part=TextPart(content=content) | ThinkingPart(content=content)):
+            return content
+        case PartDeltaEvent(delta=TextPartDelta(content_delta=content) | ThinkingPartDelta(content_delta=content)):
+            return content or ""
+        case PartStartEvent(part=ToolCallPart(args=args)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=args)):
+            return _text(args)
+        case _:
+            return ""
+
+
+def cut_response(response: ModelResponse, max_bytes: int) -> ModelResponse:
+    """What was read of a response that was stopped, its texts within the size cap."""
+    parts, room = list(response.parts), max_bytes
+    for index, part in enumerate(parts):
+        if isinstance(part, TextPart | ThinkingPart):
+            content = cut_text(part.content, room)
+            parts[index], room = replace(part, content=content), room - text_size(content)
+    return replace(response, parts=parts, finish_reason="length", state="complete")
 
 
 def with_note(messages: list[ModelMessage], note: str) -> list[ModelMessage]:
@@ -167,7 +229,9 @@ def spent(response: ModelResponse, model: AnyModel) -> Usage:
     if declared_price(model) is None:
         try:
             usd = round(float(response.cost().total_price), 12)
-        except (AssertionError, LookupError, ValueError):
+        except (AssertionError, ArithmeticError, LookupError, ValueError):
+            usd = None
+        if usd is not None and not 0 <= usd <= MOST_USD:
             usd = None
     used = Usage(
         requests=1,

@@ -6,6 +6,7 @@ Imported at the first model call. The loop must reach model and tools only throu
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,17 +23,31 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from teamwright.agents.handoff import asked_for, with_handoff
+from teamwright.agents.http_transport import ReadBounds, read_within
 from teamwright.agents.model_clients import ModelClient
 from teamwright.agents.model_errors import classify
-from teamwright.agents.model_messages import Sent, from_record, new_text, spent, to_record, told, with_note
+from teamwright.agents.model_messages import (
+    Sent,
+    cut_response,
+    from_record,
+    new_output,
+    new_text,
+    spent,
+    to_record,
+    told,
+    with_note,
+    with_plain_usage,
+)
 from teamwright.agents.model_output import Shape
+from teamwright.agents.output_meter import OutputMeter, Stop
 from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools import Tools, final_response
 from teamwright.agents.wrapping_up import CUT_TOKENS, cut_line, left_line
-from teamwright.errors import AgentError, InvalidOutput, ToolError, UsageError
+from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.messages import Message
+from teamwright.values.reply_limits import REPLY_SECONDS, cut_warning
 from teamwright.values.specs import TERMINATE, model_key
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import NOTHING, Usage
@@ -43,6 +58,8 @@ if TYPE_CHECKING:
 MOST_REQUESTS = 50
 OUTPUT_RETRIES = 2
 TOOL_RETRIES = 3
+RECORD_FACTOR = 8
+"""By how much a recorded response may be larger than its text: a character may take six bytes in JSON."""
 ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
@@ -65,16 +82,23 @@ class RecordedModel(WrapperModel):
         self._agent, self._ctx, self._source, self._tools = agent, ctx, client, tools
         self._shape = shape
         self._max_output = agent.max_tokens or turn.max_output
-        self._call_ids: set[str] = set()
+        self.tool_keys: dict[str, str] = {}
         self._requests = 0
         self._spent: Usage = NOTHING
         self.truncated = False
         self.said = ""
+        self._capped: int | None = None
 
     @property
     def spent(self) -> Usage:
         """What the turn has cost so far, requests and tool calls together."""
         return self._spent + self._tools.spent
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was cut at the size cap on the way to the answer."""
+        cut = () if self._capped is None else (cut_warning(f"the reply of {self._agent.name!r}", self._capped),)
+        return (*self._tools.warnings, *cut)
 
     async def request(
         self,
@@ -99,11 +123,13 @@ class RecordedModel(WrapperModel):
             pace=self._agent.model if isinstance(self._agent.model, Pace) else self._source.pace,
             rate=partial(rate_of, self._agent.model),
             note=CUT_TOKENS,
+            default_timeout=REPLY_SECONDS,
+            max_bytes=RECORD_FACTOR * self._agent.max_bytes,
         )
         returned = await self._ctx.effect(f"request-{self._requests}", effect)
         self._spent += returned.usage
-        self.truncated = returned.truncated
-        response = from_record(returned.value, self._requests, self._call_ids)
+        self.truncated, self._capped = returned.truncated, returned.capped
+        response = from_record(returned.value, self._requests, self.tool_keys)
         self._settle(response)
         return response
 
@@ -132,22 +158,59 @@ class RecordedModel(WrapperModel):
             messages = with_note(messages, cut_line(attempt.max_output))
         try:
             await self._source.ready()
-            async with self.wrapped.request_stream(messages, capped, parameters) as stream:
+            with read_within(ReadBounds(self._agent.idle_timeout, self._agent.max_bytes)):
+                response, stopped = await self._read(messages, capped, parameters, attempt)
+            response = with_plain_usage(response)
+            usage = spent(response, self._agent.model)
+        except TeamwrightError:
+            raise
+        except Exception as error:  # whatever a library makes of what a server sent is a failed request
+            raise classify(error, self._source.name) from error
+        return Returned(
+            to_record(response),
+            usage,
+            truncated=response.finish_reason == "length",
+            capped=self._agent.max_bytes if stopped is Stop.SIZE else None,
+        )
+
+    async def _read(
+        self,
+        messages: list[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        attempt: Attempt,
+    ) -> tuple[ModelResponse, Stop | None]:
+        """The reply, or as much of it as may be read, and why it was read no further."""
+        meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
+        response: ModelResponse | None = None
+        async with self.wrapped.request_stream(messages, settings, parameters) as stream:
+            try:
                 async for event in stream:
+                    if stopped is not None:
+                        continue  # what had arrived before the connection was closed
                     if text := new_text(event):
                         attempt.delta(text)
-                response = stream.get()
-        except AgentRunError as error:
-            raise classify(error, self._source.name) from error
-        usage = spent(response, self._agent.model)
-        return Returned(to_record(response), usage, truncated=response.finish_reason == "length")
+                    if (stopped := meter.add(new_output(event))) is not None:
+                        response = stream.get()
+                        await stream.cancel()
+            except AgentRunError:
+                if stopped is None:  # else it is the end of the connection that was closed
+                    raise
+            if stopped is None:
+                return stream.get(), None
+        assert response is not None
+        calls = any(isinstance(part, ToolCallPart) for part in response.parts)
+        if stopped is Stop.SIZE and (calls or (self._shape is not None and not self._shape.welcome)):
+            most = self._agent.max_bytes
+            raise InvalidOutput(f"The model {self._source.name!r} sent JSON of more than {most} bytes (max_bytes)")
+        return cut_response(response, self._agent.max_bytes), stopped
 
 
 class RecordedTools(AbstractToolset[None]):
-    """The tools of the turn, each call one effect, named by the id that the model gave it."""
+    """The tools of the turn, each call one effect; `keys` has the key of each by the id that the model gave it."""
 
-    def __init__(self, tools: Tools) -> None:
-        self._tools = tools
+    def __init__(self, tools: Tools, keys: Mapping[str, str]) -> None:
+        self._tools, self._keys = tools, keys
 
     @property
     def id(self) -> str:
@@ -177,7 +240,7 @@ class RecordedTools(AbstractToolset[None]):
         except ToolError as error:
             raise ModelRetry(str(error)) from error
         try:
-            return await self._tools.use(name, tool_args, key=f"tool-{ctx.tool_call_id}")
+            return await self._tools.use(name, tool_args, key=self._keys[ctx.tool_call_id or ""])
         except AgentError as error:
             raise ToolFailed(str(error)) from error
 
@@ -249,7 +312,7 @@ def _runner(
         name=agent.name,
         model_settings=settings,
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
-        toolsets=[RecordedTools(tools)] if tools.offers else None,
+        toolsets=[RecordedTools(tools, model.tool_keys)] if tools.offers else None,
     )
     if shape is not None and output is not str:
         runner.output_validator(shape.validate)
@@ -260,7 +323,14 @@ def _reply(
     agent: ModelAgent, model: RecordedModel, content: str, data: JsonValue = None, signal: Signal | None = None
 ) -> Reply:
     messages = (Message(name=agent.name, content=content),) if content or signal is None else ()
-    return Reply(messages=messages, data=data, usage=model.spent, signal=signal, truncated=model.truncated)
+    return Reply(
+        messages=messages,
+        data=data,
+        usage=model.spent,
+        signal=signal,
+        truncated=model.truncated,
+        warnings=model.warnings,
+    )
 
 
 def _text(response: ModelResponse) -> str:

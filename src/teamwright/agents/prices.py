@@ -17,6 +17,11 @@ OWN = ("local", "scripted")
 """Models that run on the user's machine: they cost no money, though they report none."""
 
 
+def is_own(name: str) -> bool:
+    """Whether a model of this name runs on the user's machine."""
+    return name.partition(":")[0] in OWN
+
+
 def declared_price(model: AnyModel) -> Price | None:
     """The price that the manifest gives a model."""
     return None if isinstance(model, str) else model.price
@@ -28,7 +33,7 @@ def rate_of(model: AnyModel, prompt: int) -> Rate | None:
         dear = max(price.input, price.cached or 0.0)
         return Rate(_for_one_token(Decimal(str(dear))), _for_one_token(Decimal(str(price.output))))
     name = model.model if isinstance(model, NamedModel) else model
-    if isinstance(name, str) and name.partition(":")[0] in OWN:
+    if isinstance(name, str) and is_own(name):
         return Rate(0, 0)
     return _known_rate(model, prompt)
 

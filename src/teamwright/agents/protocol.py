@@ -19,6 +19,7 @@ from teamwright.values.messages import digest
 from teamwright.values.ownership import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.posture import Posture
+from teamwright.values.reply_limits import MAX_BYTES
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
 from teamwright.values.workspace import Artifact, Held
@@ -202,6 +203,9 @@ class Effect(Struct, frozen=True):
     that names its `model` waits for its turn there, among all calls of the engine that name it; `pace` says how fast it
     may be called. `rate` says what tokens cost at most, beside a prompt of so many; it is asked only where money is
     bounded. `note` is what the prompt grows by where the call tells that its output cap was cut.
+
+    `default_timeout` holds where neither `timeout` nor a limit on each message does. A text that comes back is cut at
+    `max_bytes`; other JSON that is larger fails the call.
     """
 
     kind: EffectKind
@@ -217,6 +221,8 @@ class Effect(Struct, frozen=True):
     pace: Pace | None = None
     rate: Callable[[int], Rate | None] | None = None
     note: int = 0
+    default_timeout: float | None = None
+    max_bytes: int = MAX_BYTES
 
 
 class Attempt(Struct, frozen=True):
@@ -245,6 +251,7 @@ class Returned(Struct, frozen=True):
 
     `form` says what the value is, where that is not clear from the call: a whole reply, or data. It is recorded beside
     the value, since nothing inside a value may decide how the value is read.
+    `truncated` says that it was cut, and `capped` at how many bytes, where the size cap was the reason.
     """
 
     value: JsonValue
@@ -252,3 +259,4 @@ class Returned(Struct, frozen=True):
     mark: str | None = None
     truncated: bool = False
     form: ValueForm | None = None
+    capped: int | None = None

@@ -20,6 +20,7 @@ from teamwright.agents.threads import in_thread, to_the_end
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.names import check_name
 from teamwright.values.ownership import Owned
+from teamwright.values.reply_limits import MAX_BYTES
 
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
 HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
@@ -41,9 +42,16 @@ class Offer:
 class PythonTool:
     """A Python function; keyword parameters `idempotency_key` and `owned` are filled in and hidden from the model."""
 
-    def __init__(self, function: Function, *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self.name = check_name("tool", name or getattr(function, "__name__", type(function).__name__))
-        self._function = function
+        self._function, self._max_bytes = function, max_bytes
         self._description = description if description is not None else inspect.getdoc(function) or ""
         self._parameters = _parameters(function, self.name)
         self._hidden = [one for one in HIDDEN_PARAMETERS if one in inspect.signature(function).parameters]
@@ -95,6 +103,11 @@ class PythonTool:
             result = await in_thread(call, f"tool {self.name}")
         if inspect.isawaitable(result):
             result = cast("object", await result)
+        if isinstance(result, bytes | bytearray) and len(result) > self._max_bytes:
+            most = self._max_bytes
+            raise ToolError(
+                f"The result of {self.name!r} is too large: {len(result)} bytes, of at most {most} (max_bytes)"
+            )
         try:
             return cast("JsonValue", to_jsonable_python(result, inf_nan_mode="strings"))
         except PydanticSerializationError as error:

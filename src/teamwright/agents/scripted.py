@@ -34,6 +34,7 @@ from teamwright.values.frozen import Value
 from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
+from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, cut_warning
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.transcript import quoted
 from teamwright.values.turns import Reply, Signal, Turn
@@ -158,6 +159,7 @@ class ScriptedAgent:
         output_schema: JsonSchema | None = None,
         max_tokens: int | None = None,
         timeout: float | None = None,
+        max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
         fallback: Agent | None = None,
         too_long: TooLong | None = None,
@@ -175,7 +177,9 @@ class ScriptedAgent:
         self.limits, self.optional, self.critical = limits, optional, critical
         self.fallback, self.too_long, self.approve = fallback, too_long, approve
         check_standing(name, optional=optional, critical=critical)
-        self._toolbox, self._max_tokens, self._timeout = Toolbox(tools, approve, name), max_tokens, timeout
+        self.max_bytes = check_max_bytes(name, max_bytes)
+        self._toolbox = Toolbox(tools, approve, name, self.max_bytes)
+        self._max_tokens, self._timeout = max_tokens, timeout
         self._retry = retry or USUAL
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
@@ -202,6 +206,7 @@ class ScriptedAgent:
             "output_schema": self._output_schema,
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
+            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
             "limits": self.limits,
             "fallback": fallback_spec(self.name, self.fallback),
             "too_long": self.too_long,
@@ -246,7 +251,7 @@ class ScriptedAgent:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
-                            return self._final(turn, final_response(args) or "", signal="terminate")
+                            return self._final(turn, final_response(args) or "", tools, signal="terminate")
                         try:
                             result = await tools.use(name, args if isinstance(args, dict) else {}, key=f"tool-{number}")
                         except AgentError as error:
@@ -255,9 +260,9 @@ class ScriptedAgent:
                         else:
                             told += f"\n\n# tool {name}:\n{self._shown(result, turn)}"
                     case {"json": data}:
-                        return self._final(turn, to_json(data).decode(), data=data)
+                        return self._final(turn, to_json(data).decode(), tools, data=data)
                     case value:
-                        return self._final(turn, str(value), truncated=returned.truncated)
+                        return self._final(turn, str(value), tools, returned)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
     @staticmethod
@@ -280,6 +285,7 @@ class ScriptedAgent:
             model=self._model,
             pace=self._pace,
             rate=self._rate,
+            max_bytes=self.max_bytes,
         )
 
     async def _answer(self, told: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
@@ -332,10 +338,20 @@ class ScriptedAgent:
         return Returned(value, usage, name, cut)
 
     def _final(
-        self, turn: Turn, text: str, *, data: JsonValue = None, truncated: bool = False, signal: Signal | None = None
+        self,
+        turn: Turn,
+        text: str,
+        tools: Tools,
+        returned: Returned | None = None,
+        *,
+        data: JsonValue = None,
+        signal: Signal | None = None,
     ) -> Reply:
         messages = (Message(name=self.name, content=text),) if text or signal is None else ()
-        reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal)
+        warnings, truncated = tuple(tools.warnings), returned is not None and returned.truncated
+        if returned is not None and returned.capped is not None:
+            warnings = (*warnings, cut_warning(f"the reply of {self.name!r}", returned.capped))
+        reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal, warnings=warnings)
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")

@@ -27,6 +27,7 @@ from teamwright.values.approvals import Approve, approval
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
+from teamwright.values.reply_limits import MAX_BYTES, cut_warning
 from teamwright.values.specs import FILES, TERMINATE, WORKSPACE, FilesSpec, FilesTool, FunctionTool, McpSpec
 from teamwright.values.usage import NOTHING, Usage
 
@@ -85,13 +86,20 @@ def final_response(arguments: object) -> str | None:
 class Toolbox:
     """The tools of one agent, as declared. `open` makes them usable for one turn.
 
-    `approve` says for which of them a person has to agree, to a call by `owner`.
+    `approve` says for which of them a person has to agree, to a call by `owner`. What a tool returns is bounded by
+    `max_bytes`: a longer text is cut, with a warning, and anything else that is larger fails the call.
     """
 
-    def __init__(self, tools: Sequence[ToolLike] = (), approve: Approve | None = None, owner: str = "") -> None:
+    def __init__(
+        self,
+        tools: Sequence[ToolLike] = (),
+        approve: Approve | None = None,
+        owner: str = "",
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         self._functions: dict[str, PythonTool] = {}
         self._servers: dict[str, McpSpec] = {}
-        self._approve, self._owner = approve or Approve(), owner
+        self._approve, self._owner, self._max_bytes = approve or Approve(), owner, max_bytes
         self.can_terminate = self._shares = False
         self._files: FilesTool | None = None
         self.specs: list[ToolSpec] = []
@@ -138,14 +146,16 @@ class Toolbox:
                 self._add(FunctionTool(function=tool), name)
             case FunctionTool():
                 function = load_function(tool.function, "the tool")
-                self._add_function(PythonTool(function, name=name, description=tool.description))
+                self._add_function(
+                    PythonTool(function, name=name, description=tool.description, max_bytes=self._max_bytes)
+                )
             case McpSpec():
                 label = name or f"mcp-{len(self._servers) + 1}"
                 if label in self._servers:
                     raise DuplicateName("MCP server", label)
                 self._servers[label] = tool
             case _:
-                self._add_function(PythonTool(tool, name=name))
+                self._add_function(PythonTool(tool, name=name, max_bytes=self._max_bytes))
 
     def _add_function(self, tool: PythonTool) -> None:
         if tool.name in self._functions or tool.name in (TERMINATE, WORKSPACE):
@@ -160,7 +170,7 @@ class Toolbox:
 
         Where the turn `points` at something that is kept, the tool that opens it is one of them.
         """
-        tools = Tools(ctx, self._approve, self._owner, seconds)
+        tools = Tools(ctx, self._approve, self._owner, seconds, self._max_bytes)
         tools.may_terminate = self.can_terminate and (allow is None or TERMINATE in allow)
         for name, tool in self._functions.items():
             if allow is None or name in allow:
@@ -184,14 +194,15 @@ class Toolbox:
                     tools.add(tool.offer.name, tool, server.label)
             yield tools
 
-    @staticmethod
-    async def _listed(ctx: Context, server: McpServer, allow: Sequence[str] | None) -> list[Tool]:
+    async def _listed(self, ctx: Context, server: McpServer, allow: Sequence[str] | None) -> list[Tool]:
         """What a server offers is recorded, so that a replay needs no server."""
 
         async def listing(_: Attempt) -> Returned:
             return Returned(await server.offers())
 
-        effect = Effect(kind="tool", name=server.label, request=server.identity, call=listing)
+        effect = Effect(
+            kind="tool", name=server.label, request=server.identity, call=listing, max_bytes=self._max_bytes
+        )
         recorded = await ctx.effect(f"tools-{server.label}", effect)
         tools = server.tools(recorded.value)
         return [one for one in tools if allow is None or one.offer.name in allow or server.label in allow]
@@ -212,12 +223,16 @@ def _declared(tool: ToolLike) -> list[ToolSpec]:
 class Tools:
     """The tools that one turn may use."""
 
-    def __init__(self, ctx: Context, approve: Approve, owner: str, seconds: float | None) -> None:
-        self._ctx, self._approve, self._owner, self._seconds = ctx, approve, owner, seconds
+    def __init__(
+        self, ctx: Context, approve: Approve, owner: str, seconds: float | None, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._ctx, self._approve, self._owner = ctx, approve, owner
+        self._seconds, self._max_bytes = seconds, max_bytes
         self._tools: dict[str, Tool] = {}
         self._groups: dict[str, str] = {}
         self.may_terminate = False
         self.spent: Usage = NOTHING
+        self.warnings: list[str] = []
 
     def add(self, name: str, tool: Tool, group: str = "") -> None:
         """Add a tool; `group` is what it came with."""
@@ -263,10 +278,18 @@ class Tools:
 
         request = digest(name, json.dumps(arguments, sort_keys=True, ensure_ascii=False))
         effect = Effect(
-            kind="tool", name=name, request=request, call=call, retry=NEVER_AGAIN, timeout=self._seconds
-        )  # fmt: skip
+            kind="tool",
+            name=name,
+            request=request,
+            call=call,
+            retry=NEVER_AGAIN,
+            timeout=self._seconds,
+            max_bytes=self._max_bytes,
+        )
         returned = await self._ctx.effect(key, effect)
         self.spent += returned.usage
+        if returned.capped is not None:
+            self.warnings.append(cut_warning(f"{self._owner}: the result of the tool {name!r}", returned.capped))
         return returned.value
 
     async def _agreed(self, name: str, arguments: Arguments, key: str) -> Arguments:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from teamwright.cli.asking import Asker
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
+    from teamwright.runtime.history import RunHistory
     from teamwright.values.events import Delta, Event
     from teamwright.values.people import Question
     from teamwright.values.results import RunResult
@@ -217,7 +218,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     if ended.failure is not None:
         say(failure_text(ended.failure))
     if not shown.quiet:
-        say(summary(ended))
+        say(summary(ended, free=await is_free(engine, ended, history)))
     if ended.status == "failed" and ended.stop_reason != "max_turns":
         say(f"look closer with: teamwright runs show {ended.run_id}")
     if ended.status != "completed":
@@ -252,10 +253,18 @@ def _hand_over(ended: RunResult, questions: dict[str, Question], shown: Shown) -
         result(ended.output, shown.out)
 
 
-def summary(ended: RunResult) -> str:
+async def is_free(engine: Engine, ended: RunResult, history: RunHistory | None = None) -> bool:
+    """Whether a run without a price has cost nothing: then nobody misses the price."""
+    if ended.usage.usd is not None:
+        return False
+    return not ended.usage.requests or (history or await engine.history(ended.run_id)).asks_for_no_money
+
+
+def summary(ended: RunResult, *, free: bool) -> str:
     """One line: how it ended, what it used, how long it took, which run it was."""
-    used = f"{usage_text(ended.usage)} · {price_text(ended.usage.usd)}"
-    return f"{status_text(ended)} · {used} · {seconds_text(ended.seconds)} · run {ended.run_id}"
+    price = price_text(ended.usage.usd, free=free)
+    parts = (status_text(ended), usage_text(ended.usage), price, seconds_text(ended.seconds), f"run {ended.run_id}")
+    return " · ".join(filter(None, parts))
 
 
 def local_hint(manifest: Manifest, command: str) -> str | None:

@@ -101,6 +101,7 @@ class Account:
     levels: Levels
     next: tuple[str, ...]
     bundle: JsonValue = None
+    free: bool = False
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
@@ -144,6 +145,7 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         levels=Levels.of(history.events),
         next=tuple(next_steps(result, questions, retries=can_retry(history))),
         bundle=_bundle_of(history),
+        free=history.asks_for_no_money,
     )
 
 
@@ -186,12 +188,14 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
 def explained(account: Account) -> str:
     """The explanation as text."""
     result, shown = account.result, _worth_showing(account.entries)
+    price = price_text(result.usage.usd, free=account.free)
+    used = (usage_text(result.usage), price, seconds_text(result.seconds))
     lines = [
         f"Run      {result.run_id}",
         f"Team     {account.team}",
         f"Status   {status_text(result)}",
         f"Started  {when_text(account.began)}, {account.last.number} events until {when_text(account.last.time)}",
-        f"Used     {usage_text(result.usage)}, {price_text(result.usage.usd)}, {seconds_text(result.seconds)}",
+        f"Used     {', '.join(filter(None, used))}",
         "",
         "Task",
         _indented(account.task, 2),

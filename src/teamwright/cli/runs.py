@@ -327,13 +327,13 @@ def _change(run: str, how: Callable[[Engine, str], Awaitable[RunResult]], out: P
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.driving import summary
+        from teamwright.cli.driving import is_free, summary
 
         standing = await how(engine, found.id)
         if json:
             result_json(standing.to_json(), out)
         else:
-            result(summary(standing), out)
+            result(summary(standing, free=await is_free(engine, standing)), out)
         return 0
 
     return with_run(run, work)

@@ -106,6 +106,8 @@ UNDONE = {
     "compaction": "earlier messages are told whole",
 }
 """What the rungs of the degradation ladder mean, taken and undone."""
+TOOL_CALL = "tool-"
+"""How the places of tool calls begin."""
 LONG_WAIT = 1.0
 """Seconds that a call must have waited for its turn to be worth a word."""
 
@@ -131,10 +133,10 @@ def size_text(size: float) -> str:
     raise AssertionError("the last unit takes everything")
 
 
-def price_text(usd: float | None) -> str:
-    """A price, or that none is known."""
+def price_text(usd: float | None, *, free: bool = False) -> str:
+    """A price, or that none is known; nothing at all where what was used is `free`."""
     if usd is None:
-        return "no price known"
+        return "" if free else "no price known"
     return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"
 
 
@@ -282,15 +284,15 @@ def _note_of_member(event: Event) -> str | None:
             return f"the call to {name} before was in doubt (nobody knows whether it arrived), so it was made again"
         case AgentCalled(waited=waited, name=name) if waited >= LONG_WAIT:
             return f"waited {seconds_text(waited)} for its turn at {name}"
-        case AgentCallFailed(error=error, message=message, attempt=attempt, retry_in=wait):
-            what = f"attempt {attempt} failed: {message} ({ERROR_WORDS.get(error, error)})"
-            return f"{what}; gave up" if wait is None else f"{what}; again in {seconds_text(wait)}"
+        case AgentCallFailed():
+            return _failed_call_text(event.place, event.fact)
         case AgentFailed(error="budget"):
             return None  # the call that was refused tells of itself
         case AgentFailed(error=error, message=message):
             return "stopped before its end" if error == "cancelled" else f"failed: {message}"
-        case AgentReplied(truncated=True):
-            return "the reply was cut at its output cap"
+        case AgentReplied(truncated=True, warnings=warnings):
+            by_size = any("max_bytes" in warning for warning in warnings)
+            return f"the reply was cut at its {'size' if by_size else 'output'} cap"
         case AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was left behind"
         case _:
@@ -303,6 +305,15 @@ def _note_of_member(event: Event) -> str | None:
                 or _note_of_step(event)
                 or _note_of_record(event)
             )
+
+
+def _failed_call_text(place: str, failed: AgentCallFailed) -> str:
+    """That a call failed, and what comes of it: a failed tool call is told to the member, which goes on."""
+    why = f"{failed.message} ({ERROR_WORDS.get(failed.error, failed.error)})"
+    if place.startswith(TOOL_CALL):
+        return f"the tool call failed: {why}; the member is told and goes on"
+    ending = "gave up" if failed.retry_in is None else f"again in {seconds_text(failed.retry_in)}"
+    return f"attempt {failed.attempt} failed: {why}; {ending}"
 
 
 def _note_of_people(event: Event) -> str | None:

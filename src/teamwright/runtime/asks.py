@@ -20,6 +20,7 @@ from teamwright.errors import (
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.replay import RecordedAsk
+from teamwright.runtime.size_cap import reply_within_cap
 from teamwright.values.events import AgentAbandoned, AgentAsked, AgentFailed, AgentReplied, Event
 from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import tighter
@@ -252,7 +253,10 @@ class Ask:
             if error is child.run.error:
                 raise
             return self._failure(child, error)
-        return self._clean(reply, child)
+        try:
+            return self._clean(reply, child)
+        except AgentError as error:
+            return self._failure(child, error)
 
     def _clean(self, reply: Reply, child: RunContext) -> Reply:
         """The reply with what its turn has used, without secrets, and under the name of who was asked."""
@@ -260,13 +264,16 @@ class Ask:
         if reply.usage is not child.usage:
             changes["usage"] = child.usage
         redactor = child.run.redactor
+        known = child.run.recorder.knows(reply.messages)
+        if self._member.kind != "team" and (not known or reply.data is not None):
+            reply = reply_within_cap(reply, self._member)
         if reply.data is not None:
             changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
         if reply.warnings:
             changes["warnings"] = tuple(map(redactor.text, reply.warnings))
         if reply.handoff is not None:
             changes["handoff"] = handover_from(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
-        if not child.run.recorder.knows(reply.messages):  # what came from an effect is known, and clean
+        if not known:  # what came from an effect is known, and clean
             changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
         reply = reply.changed(**changes) if changes else reply
         if self.turn.handoff is not None:

@@ -18,6 +18,7 @@ from teamwright.runtime.admission import FREE, Admission, Pass
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.redaction import Pieces
 from teamwright.runtime.replay import RecordedCall
+from teamwright.runtime.size_cap import within_cap
 from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events import (
     AgentAbandoned,
@@ -190,8 +191,8 @@ class Calls:
         timeout = self._timeout
         try:
             if timeout is None:
-                return await self._effect.call(attempt)
-            return await self._in_time(attempt, timeout)
+                return within_cap(await self._effect.call(attempt), self._effect)
+            return within_cap(await self._in_time(attempt, timeout), self._effect)
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
@@ -199,7 +200,8 @@ class Calls:
                 raise
             raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
-            raise AgentTimeout(f"{self._effect.name!r} did not answer in time") from error
+            waited = "in time" if timeout is None else f"within {timeout:g} s"
+            raise AgentTimeout(f"{self._effect.name!r} did not answer {waited}") from error
         except BaseException as error:  # whatever a call does wrong becomes a recorded failure
             if error is self._context.run.error:
                 raise
@@ -241,6 +243,7 @@ class Calls:
                 mark=returned.mark,
                 truncated=returned.truncated,
                 form=returned.form,
+                capped=returned.capped,
             )
             run.recorder.add(context.path, self._place, fact)
         context.spend(returned.usage)
@@ -274,8 +277,13 @@ class Calls:
         if reservation is not None:
             reservation.forfeit() if error.unknown_cost else reservation.release()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
-        wait = wait_before_retry(self._retry, failures, error, chance)
-        throttled = passed.slot.failed(error, wait) if passed.slot is not None else None
+        policy = self._retry
+        wait = wait_before_retry(policy, failures, error, chance)
+        throttled: BudgetThrottled | None = None
+        if (slot := passed.slot) is not None:
+            throttled = slot.failed(error, wait, policy.longest if policy is not None else None)
+            # Before the model has rested the call could not leave, however soon its policy would let it.
+            wait = None if wait is None else max(wait, round(slot.rest, 3))
         if run.closing:
             return None
         run.recorder.add(
@@ -310,9 +318,10 @@ class Calls:
     @property
     def _timeout(self) -> float | None:
         """The effect's own; for a model request the limit on each message, where that is tighter."""
-        account = self._context.account
-        bounds = account.message if account is not None and self._effect.kind == "model" else None
-        return self._effect.timeout if bounds is None else tighter(self._effect.timeout, bounds.seconds)
+        account, effect = self._context.account, self._effect
+        bounds = account.message if account is not None and effect.kind == "model" else None
+        timeout = effect.timeout if bounds is None else tighter(effect.timeout, bounds.seconds)
+        return effect.default_timeout if timeout is None else timeout
 
     def _tally(self, cost: Cost, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
+from teamwright.agents.prices import is_own
 from teamwright.errors import UsageError, nearest
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.checkpoints import (
@@ -25,6 +26,7 @@ from teamwright.runtime.redaction import without_keys
 from teamwright.runtime.replay import EFFECTS, Past, check_record
 from teamwright.teams.team import Team
 from teamwright.values.events import (
+    AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
@@ -105,6 +107,12 @@ class RunHistory:
     def task(self) -> str:
         """What the team was asked."""
         return str(self.past.value(self.started.task))
+
+    @property
+    def asks_for_no_money(self) -> bool:
+        """Whether every model that was called runs on the user's own machine."""
+        calls = (event.fact for event in self.events if isinstance(event.fact, AgentCalled))
+        return all(is_own(call.name) for call in calls if call.effect == "model")
 
     def result(self, status: Status) -> RunResult:
         """How the run ended; for one that has not, how it stands."""

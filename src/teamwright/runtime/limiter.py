@@ -42,12 +42,13 @@ class Limiters:
 class Slot:
     """A call's place at a model; ends by the first of `returned`, `failed`, `give_back` and `close`."""
 
-    __slots__ = ("_departure", "_epoch", "_limiter", "waited")
+    __slots__ = ("_departure", "_epoch", "_limiter", "rest", "waited")
 
     def __init__(self, limiter: Limiter, departure: Departure | None, epoch: int) -> None:
         self._limiter: Limiter | None = limiter
         self._departure, self._epoch = departure, epoch
-        self.waited = 0.0
+        self.waited = self.rest = 0.0
+        """Seconds that it has waited, and for which the model rests once the call has failed."""
 
     def returned(self, usage: Usage) -> BudgetEased | None:
         """The call came back well."""
@@ -61,14 +62,16 @@ class Slot:
         limiter.serve()
         return told
 
-    def failed(self, error: AgentError, wait: float | None) -> BudgetThrottled | None:
-        """The call failed, and is made again after `wait` seconds if at all."""
+    def failed(self, error: AgentError, wait: float | None, longest: float | None = None) -> BudgetThrottled | None:
+        """The call failed, and is made again after `wait` seconds if at all; no wait is longer than `longest`."""
         limiter = self._end()
         if limiter is None:
             return None
         if self._departure is not None and not error.unknown_cost:
             limiter.window.settle(self._departure, 0)
-        told = limiter.slow_down(error, self._epoch, wait) if isinstance(error, RateLimited) else None
+        slow = isinstance(error, RateLimited)
+        told = limiter.slow_down(error, self._epoch, wait, longest) if slow else None
+        self.rest = limiter.rest
         limiter.serve()
         return told
 
@@ -171,16 +174,25 @@ class Limiter:
             if not stopped:
                 waiter.granted.set_result(self._slot(now, waiter.tokens))
 
-    def slow_down(self, error: RateLimited, epoch: int, wait: float | None) -> BudgetThrottled | None:
+    @property
+    def rest(self) -> float:
+        """Seconds until calls may leave again, as far as the provider is the reason."""
+        return max(0.0, self._rests_until - asyncio.get_running_loop().time()) if self._rests_until else 0.0
+
+    def slow_down(
+        self, error: RateLimited, epoch: int, wait: float | None, longest: float | None = None
+    ) -> BudgetThrottled | None:
         """The provider asked for it: rest as long as it says, and let fewer out; says what is worth telling.
 
         Without word how long, fewer calls are the answer; a call that was out alone has the model rest as long as it
-        waits itself before it is made again, or as the one before did if it gives up.
+        waits itself before it is made again, or as the one before did if it gives up. No rest is longer than the
+        `longest` wait of the call's own policy.
         """
         now, before, alone = asyncio.get_running_loop().time(), self.width.now, not self.out
         if self.width.narrow(self.out + 1, epoch) and alone and wait is not None:
             self._usual_rest = wait
-        rest = min(error.retry_after or (self._usual_rest if alone else 0.0), LONGEST_PAUSE)
+        most = LONGEST_PAUSE if longest is None else min(longest, LONGEST_PAUSE)
+        rest = min(error.retry_after or (self._usual_rest if alone else 0.0), most)
         known = max(now, self._rests_until)
         self._rests_until = max(known, now + rest)
         narrower = self.width.now < before and (self.width.now < self._told or now >= self._told_at + MINUTE)

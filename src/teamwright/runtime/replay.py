@@ -561,7 +561,7 @@ class Past:
         """What an effect came to; raises what it failed with."""
         match call.outcome:
             case AgentReturned() as fact:
-                return Returned(self.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form)
+                return Returned(self.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form, fact.capped)
             case AgentCallFailed() as fact:
                 raise recorded_error(fact.error, fact.message)
             case BudgetRefused() as fact:

@@ -437,6 +437,7 @@ class AgentReturned(Record, frozen=True):
     mark: str | None = None
     truncated: bool = False
     form: ValueForm | None = None
+    capped: int | None = None
 
 
 class AgentCallFailed(Record, frozen=True):

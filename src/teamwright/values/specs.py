@@ -11,6 +11,7 @@ from teamwright.values.envelope import Handoff
 from teamwright.values.frozen import Value
 from teamwright.values.limits import USUAL, Limits, Pace, Price, Recovery, RetryPolicy, TooLong
 from teamwright.values.posture import Degradation
+from teamwright.values.reply_limits import LEAST_MAX_BYTES, MOST_MAX_BYTES
 from teamwright.values.simulation import Simulation
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -137,7 +138,23 @@ class AgentSpec(Value):
     priority: int = Field(
         default=0, description="members below the highest of their team are the first to get the cheaper model"
     )
-    timeout: float | None = Field(default=None, gt=0, description="seconds for one call; limits.seconds bounds a turn")
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds for one call, 600 for a model's reply unless said; limits.seconds bounds a turn",
+    )
+    idle_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds of silence within a model's stream; 60 unless said",
+    )
+    max_bytes: int | None = Field(
+        default=None,
+        ge=LEAST_MAX_BYTES,
+        le=MOST_MAX_BYTES,
+        description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
+    )
     retry: RetryPolicy = USUAL
     fallback: AgentName | FallbackModel | None = Field(
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"

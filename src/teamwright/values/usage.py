@@ -8,6 +8,11 @@ from typing_extensions import override
 
 from teamwright.values.frozen import JsonValue, Record
 
+MOST_TOKENS = 10**9
+MOST_USD = 10.0**6
+"""What one call may report at most: more can't be true, and sums of it would not fit a record."""
+MOST_IN_ALL = 2**63 - 1
+
 
 class Usage(Record, frozen=True):
     """Tokens, requests and money; adds up."""
@@ -21,12 +26,22 @@ class Usage(Record, frozen=True):
     usd: float | None = None
 
     def __post_init__(self) -> None:
+        usd = self.usd or 0.0
         counts = (
             self.requests, self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens,
-            self.tool_calls, self.usd or 0.0,
+            self.tool_calls, usd,
         )  # fmt: skip
         if min(counts) < 0:
             raise ValueError(f"what was used can't be negative: {self!r}")
+        if max(counts) > MOST_IN_ALL or usd != usd:  # noqa: PLR0124 - only NaN differs from itself
+            raise ValueError(f"what was used can't be this much: {self!r}")
+
+    @property
+    def believable(self) -> bool:
+        """Whether a single call can have used this much."""
+        usd = self.usd or 0.0
+        most = max(self.requests, self.input_tokens, self.output_tokens, self.tool_calls)
+        return most <= MOST_TOKENS and usd <= MOST_USD
 
     @property
     def total_tokens(self) -> int:

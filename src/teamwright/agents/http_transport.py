@@ -1,0 +1,276 @@
+"""The HTTP transport of model clients: reads replies within bounds, and sends a server's key to that server alone.
+
+Every reply of a server passes here before any client library sees it. A reply that ends early, falls silent or grows
+past its bound raises an error of this module, whatever the library would have made of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from urllib.request import getproxies, proxy_bypass
+
+import anyio
+import httpx2
+from typing_extensions import override
+
+from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES
+
+CONNECT_SECONDS = 10.0
+WRITE_SECONDS = 60.0
+CONNECTIONS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
+SMALLEST_EVENT = 65_536
+"""Bytes that a single event of a stream may always have: frames are larger than the text in them."""
+FRAME_FACTOR = 128
+"""Bytes of a stream for each byte of text in it, at most; a token of four characters takes up to 400."""
+LARGE_STREAM = 64_000_000
+STREAM = "text/event-stream"
+PASSED = frozenset({
+    "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host",
+    "idempotency-key", "transfer-encoding", "user-agent",
+})  # fmt: skip
+"""Headers that a server of the user's own is sent, beside what the client library says of itself."""
+CLIENT_PREFIX = "x-stainless-"
+ASKED = re.compile(rb'"stream"\s{0,8}:\s{0,8}true')
+TAIL = 96
+END = re.compile(
+    rb"""[\r\n]data:[ ]{0,8}\[DONE\]
+    | "finish_?[rR]eason"\s{0,8}:\s{0,8}"[^"]
+    | "type"\s{0,8}:\s{0,8}"(?:message_stop|message-end|response\.(?:completed|incomplete|failed|cancelled))"
+    | [\r\n]event:[ ]{0,8}(?:message_stop|error)
+    | "(?:blockReason|error)"\s{0,8}:\s{0,8}["{]""",
+    re.VERBOSE,
+)
+"""What ends a stream, in the dialects of OpenAI, Anthropic, Cohere and Google. Quotes and line ends inside a JSON text
+are escaped, so no text that a model writes can look like it."""
+BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
+
+
+class ReplyBroken(httpx2.RemoteProtocolError):
+    """The reply ended before its end, or never began: the server may have worked for it."""
+
+
+class ReplyRefused(httpx2.RemoteProtocolError):
+    """The reply is not read any further: it is too large, or in a form that nobody asked for."""
+
+
+class ReplySilent(httpx2.ReadTimeout):
+    """The reply began, and then nothing came for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBounds:
+    """What is read of a reply: `idle_timeout` seconds of silence and `max_bytes` of content at most."""
+
+    idle_timeout: float = IDLE_SECONDS
+    max_bytes: int = MAX_BYTES
+
+    @property
+    def event_bytes(self) -> int:
+        """Bytes of one event: room for a text that is cut, and no more."""
+        return max(SMALLEST_EVENT, 2 * self.max_bytes)
+
+    @property
+    def stream_bytes(self) -> int:
+        """Bytes of a whole stream, nearly all of which are frames around the text."""
+        return max(SMALLEST_EVENT, min(FRAME_FACTOR * self.max_bytes, max(LARGE_STREAM, 16 * self.max_bytes)))
+
+
+USUAL_BOUNDS = ReadBounds()
+_BOUNDS: ContextVar[ReadBounds] = ContextVar("read_bounds", default=USUAL_BOUNDS)
+
+
+@contextmanager
+def read_within(bounds: ReadBounds) -> Generator[None]:
+    """Read replies to requests that are made in this block within these bounds."""
+    token = _BOUNDS.set(bounds)
+    try:
+        yield
+    finally:
+        _BOUNDS.reset(token)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests, and watches what comes back.
+
+    With `own` it is for one server of the user's own, and these are its headers: whatever else a client library would
+    add from the environment (another provider's organisation, project, key or headers) is left out. Redirects are never
+    followed. A proxy of the environment is used for HTTPS only, where it sees neither key nor content.
+    """
+
+    def __init__(
+        self, own: Mapping[str, str] | None = None, *, streams_end: bool = True, uds: str | None = None
+    ) -> None:
+        self._own, self._streams_end, self._uds = own, streams_end, uds
+        self._transports: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send one request; reading the response is bounded."""
+        if self._own is not None:
+            _keep_to(self._own, request)
+        request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
+        bounds = _BOUNDS.get()
+        try:
+            response = await self._transport(request.url).handle_async_request(request)
+        except (httpx2.ReadError, httpx2.RemoteProtocolError) as error:
+            raise ReplyBroken("it closed the connection without an answer", request=request) from error
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            await response.aclose()
+            raise ReplyRefused(f"it sent a body in the encoding {encoding[:40]!r}, unasked", request=request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        streams = response.is_success and _is_stream(request, response.headers.get("content-type", "").lower())
+        watch = EventWatch(bounds, ends=self._streams_end) if streams else BodyWatch(bounds)
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=GuardedStream(response.stream, request, bounds, watch),
+            extensions=response.extensions,
+        )
+
+    def _transport(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
+        proxy = None if self._uds else _proxy_for(url)
+        if proxy not in self._transports:
+            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=CONNECTIONS, proxy=proxy, uds=self._uds)
+        return self._transports[proxy]
+
+    @override
+    async def aclose(self) -> None:
+        """Close every connection."""
+        transports, self._transports = self._transports, {}
+        for transport in transports.values():
+            await transport.aclose()
+
+
+def guarded_client(transport: GuardedTransport) -> httpx2.AsyncClient:
+    """A client over this transport. How long a reply may take is bounded by the call around it."""
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
+    return httpx2.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False)
+
+
+def _keep_to(own: Mapping[str, str], request: httpx2.Request) -> None:
+    """Leave out of a request what its server has no business to know."""
+    for name in list(request.headers):
+        if name not in PASSED and not name.startswith(CLIENT_PREFIX):
+            del request.headers[name]
+    request.headers.pop("authorization", None)
+    request.headers.update(own)
+
+
+def _is_stream(request: httpx2.Request, content_type: str) -> bool:
+    """Whether a response is a stream: it says so, or a stream was asked for and it says nothing sensible."""
+    if content_type.startswith(STREAM):
+        return True
+    if "json" in content_type:
+        return False
+    try:
+        return ASKED.search(request.content) is not None
+    except httpx2.RequestNotRead:
+        return False
+
+
+def _proxy_for(url: httpx2.URL) -> str | None:
+    """The proxy of the environment for this address, over which only HTTPS goes."""
+    if url.scheme != "https":
+        return None
+    proxies = getproxies()
+    proxy = proxies.get("https") or proxies.get("all")
+    return None if not proxy or proxy_bypass(url.host) else proxy
+
+
+class BodyWatch:
+    """Watches a body that comes as a whole: its size is bounded, and the HTTP layer knows where it ends."""
+
+    complete = False
+    may_end = True
+
+    def __init__(self, bounds: ReadBounds) -> None:
+        self._most, self._size = max(SMALLEST_EVENT, bounds.max_bytes), 0
+
+    def take(self, chunk: bytes) -> str | None:
+        """Count a piece; gives the reason to read no further, if there is one."""
+        self._size += len(chunk)
+        return f"it sent more than {self._most} bytes" if self._size > self._most else None
+
+
+class EventWatch:
+    """Watches a stream of events: the size of each, the size of all, and whether its end was said.
+
+    It is `complete` once its end was said. Work and memory are linear in what comes: only the last few bytes are kept
+    between two pieces.
+    """
+
+    def __init__(self, bounds: ReadBounds, *, ends: bool = True) -> None:
+        self._most_event, self._most = bounds.event_bytes, bounds.stream_bytes
+        self._size = self._event = 0
+        self._tail, self._ends = b"\n", ends
+        self.complete = False
+
+    @property
+    def may_end(self) -> bool:
+        """Whether a stream that ends here is whole."""
+        return self.complete or not self._ends
+
+    def take(self, chunk: bytes) -> str | None:
+        """Look at a piece; gives the reason to read no further, if there is one."""
+        seen = self._tail + chunk
+        if not self.complete and END.search(seen):
+            self.complete = True
+        self._size += len(chunk)
+        before = max(0, len(self._tail) - 2)  # a blank line may begin in the piece before
+        ends = [found + len(line) for line in BLANK_LINES if (found := seen.rfind(line, before)) >= 0]
+        self._event = len(seen) - max(ends) if ends else self._event + len(chunk)
+        self._tail = seen[-TAIL:]
+        if self._event > self._most_event:
+            return f"it sent a single event of more than {self._most_event} bytes"
+        return f"it sent a stream of more than {self._most} bytes" if self._size > self._most else None
+
+
+class GuardedStream(httpx2.AsyncByteStream):
+    """The body of a response, read within its bounds."""
+
+    def __init__(
+        self,
+        stream: httpx2.AsyncByteStream,
+        request: httpx2.Request,
+        bounds: ReadBounds,
+        watch: BodyWatch | EventWatch,
+    ) -> None:
+        self._stream, self._request, self._bounds, self._watch = stream, request, bounds, watch
+        self._begun = False
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = aiter(self._stream)
+        while True:
+            try:
+                # The first piece may take long, as a prompt is read first; the call's own timeout bounds it.
+                with anyio.fail_after(self._bounds.idle_timeout if self._begun else None):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                break
+            except (TimeoutError, httpx2.TransportError) as error:
+                if self._watch.complete and isinstance(error, TimeoutError):
+                    break  # all was said, and the server only keeps the connection
+                raise self._broken(error) from error
+            self._begun = True
+            if (refusal := self._watch.take(piece)) is not None:
+                raise ReplyRefused(refusal, request=self._request)
+            yield piece
+        if not self._watch.may_end:
+            text = "its stream stopped before the end: neither a finish reason nor an end marker came"
+            raise ReplyBroken(text, request=self._request)
+
+    def _broken(self, error: Exception) -> httpx2.TransportError:
+        if isinstance(error, TimeoutError | httpx2.ReadTimeout):
+            text = f"it fell silent for {self._bounds.idle_timeout:g} s in the middle of its reply"
+            return ReplySilent(text, request=self._request)
+        return ReplyBroken("it closed the connection in the middle of its reply", request=self._request)
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()

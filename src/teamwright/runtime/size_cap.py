@@ -1,0 +1,73 @@
+"""Holds what comes back from calls, and what members reply, to their size caps, before anything else looks at it."""
+
+from __future__ import annotations
+
+from msgspec import structs
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.agents.protocol import Agent, Effect, Returned
+from teamwright.errors import AgentError, InvalidOutput, ToolError
+from teamwright.values.messages import Message
+from teamwright.values.reply_limits import MAX_BYTES, cut_text, cut_warning, fits, text_size
+from teamwright.values.turns import Reply
+from teamwright.values.usage import NOTHING, Usage
+
+WHOLE_REPLY = 100
+"""How many caps a reply may have as a whole before it is cut to one."""
+
+
+def within_cap(returned: Returned, effect: Effect) -> Returned:
+    """What came back, a text cut to the cap of its effect; other JSON that is larger fails the call.
+
+    Figures that nobody can have used count as not reported.
+    """
+    if returned.usage is not NOTHING and not returned.usage.believable:
+        returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
+    value, cap = returned.value, effect.max_bytes
+    if isinstance(value, str):
+        if len(value) * 4 <= cap or fits(value, cap):
+            return returned
+        return structs.replace(returned, value=cut_text(value, cap), truncated=True, capped=cap)
+    if returned.form == "reply":  # its texts and its data are looked at when it is given
+        cap *= WHOLE_REPLY
+    if isinstance(value, dict | list) and (size := json_size(value)) > cap:
+        raise _too_large(effect, size)
+    return returned
+
+
+def reply_within_cap(reply: Reply, member: Agent) -> Reply:
+    """A reply whose texts and data are within the cap of who gives it."""
+    cap: int = getattr(member, "max_bytes", MAX_BYTES)
+    if reply.data is not None and isinstance(reply.data, dict | list) and (size := json_size(reply.data)) > cap:
+        raise InvalidOutput(f"{member.name!r} replied with JSON of {size} bytes; at most {cap} are taken (max_bytes)")
+    if sum(len(one.content) for one in reply.messages) * 4 <= cap:
+        return reply
+    messages = _cut(reply.messages, cap)
+    if messages == reply.messages:
+        return reply
+    warning = cut_warning(f"the reply of {member.name!r}", cap)
+    return reply.changed(messages=messages, truncated=True, warnings=(*reply.warnings, warning))
+
+
+def json_size(value: JsonValue) -> int:
+    """Bytes of a value as JSON."""
+    return len(to_json(value))
+
+
+def _cut(messages: tuple[Message, ...], cap: int) -> tuple[Message, ...]:
+    kept: list[Message] = []
+    for message in messages:
+        content = cut_text(message.content, cap)
+        cap -= text_size(content)
+        kept.append(message if content == message.content else message.changed(content=content))
+        if cap <= 0:
+            break
+    return tuple(kept)
+
+
+def _too_large(effect: Effect, size: int) -> AgentError:
+    text = f"{size} bytes of JSON came back; at most {effect.max_bytes} are taken (max_bytes)"
+    if effect.kind == "tool":
+        return ToolError(f"The result of {effect.name!r} is too large: {text}")
+    return InvalidOutput(f"{effect.name!r}: {text}")
