@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from teamwright import FunctionAgent, Limits, Outcome, Team, load_team
 from teamwright.cli.drawing import drawn
+from teamwright.cli.main import main
 from teamwright.cli.mermaid import mermaid
 from teamwright.cli.picture import picture_of
 from teamwright.strategies.protocol import Members, Settings
@@ -192,3 +193,17 @@ def test_limits_of_every_level_are_drawn(call: Call, team: Path) -> None:
     out = call("show", team).out
     for words in ("at most 0.5 usd", "each request at most 900 tokens", "each request at most 20 seconds"):
         assert words in " ".join(out.split())
+
+
+def test_teams_that_share_teams_are_drawn_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # S-01
+    """There are twice as many paths with each layer, and 2^60 in all."""
+    layers = "".join(
+        f"  t{n}: {{members: [t{n + 1}, u{n + 1}]}}\n  u{n}: {{members: [t{n + 1}, u{n + 1}]}}\n" for n in range(60)
+    )
+    file = tmp_path / "team.yaml"
+    agents = "agents: {a: {model: local}, b: {model: local}}\n"
+    file.write_text(f"{agents}teams:\n{layers}  t60: {{members: [a]}}\n  u60: {{members: [b]}}\n")
+    for more in ([], ["--json"], ["--mermaid"]):
+        assert main(["show", str(file), "--team", "t0", *more]) == 0
+        assert len(capsys.readouterr().out) < 10_000_000
+    assert main(["validate", str(file)]) == 0

@@ -11,6 +11,7 @@ from teamwright.errors import PlanError, UsageError
 from teamwright.planning.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule import validate_schedule
 from teamwright.values.plan import Plan, Step
+from tests.growth import assert_linear_calls
 from tests.planning.plans import LARGE, plan, plans, work
 
 
@@ -104,3 +105,32 @@ def test_keys_that_a_step_names_twice_are_one() -> None:
     schedule = make_schedule(plan(a="/ x x"))
     assert schedule.batches[0].locks == ("x",)
     assert not validate_schedule(schedule, plan(a="/ x x"))
+
+
+def owning(size: int, key: str) -> Plan:
+    return Plan(steps=tuple(Step(id=f"s{number}", owns=(key.format(number),)) for number in range(size)))
+
+
+def refused(plan: Plan) -> str:
+    try:
+        make_schedule(plan)
+    except PlanError as error:
+        (text,) = error.problems
+        return text
+    return ""
+
+
+def test_wildcards_that_would_all_be_compared_are_refused_at_once() -> None:  # S-01
+    text = refused(owning(3000, "*{}/**"))
+    assert "the steps own 3000 keys with wildcards so early that 4498500 pairs would have to be compared" in text
+    assert_linear_calls(refused, prepare=lambda size: owning(size, "*{}/**"), size=1000)
+
+
+def test_wildcards_behind_folders_of_their_own_are_planned_in_linear_time() -> None:  # S-01
+    assert_linear_calls(make_schedule, prepare=lambda size: owning(size, "src/m{}/**"), size=500)
+    assert len(make_schedule(owning(3000, "src/m{}/**")).order) == 3000
+
+
+@pytest.mark.parametrize(("key", "told"), [("a/" * 70, "of 70 parts"), ("x" * 1001, "of 1001 characters")])
+def test_keys_have_a_longest_form(key: str, told: str) -> None:  # S-01
+    assert told in refused(Plan(steps=(Step(id="a", owns=(key,)),)))

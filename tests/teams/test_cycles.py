@@ -12,7 +12,7 @@ from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.build import Builder
-from teamwright.teams.cycles import MOST_NESTED, cycle_text, find_cycles
+from teamwright.teams.cycles import MOST_FALLBACKS, MOST_NESTED, cycle_text, find_cycles
 from teamwright.teams.load import load_team, source_of, team_from
 from teamwright.values.limits import Recovery, RetryPolicy
 from teamwright.values.specs import Source
@@ -209,10 +209,15 @@ def test_a_chain_of_fallbacks_is_recorded_whole() -> None:  # M-03
     assert list(team.source.manifest.agents) == ["x", "y", "z"]
 
 
-@pytest.mark.parametrize("length", [2, 5000])
+@pytest.mark.parametrize("length", [2, 100, 101, 5000])
 def test_long_chains_of_fallbacks_exhaust_nothing(tmp_path: Path, length: int) -> None:  # M-03, S-01
     chain = "".join(f"  a{n}: {{model: local, fallback: a{n + 1}}}\n" for n in range(length))
-    assert load_team(_written(tmp_path, f"agents:\n{chain}  a{length}: {{model: local}}\n"), team="a0")
+    text = f"agents:\n{chain}  a{length}: {{model: local}}\n"
+    if length > MOST_FALLBACKS:
+        message = f"agent 'a0' has a line of {length} fallbacks; {MOST_FALLBACKS} are possible"
+        assert only_problem(tmp_path, text).message == message
+    else:
+        assert load_team(_written(tmp_path, text), team="a0")
     with pytest.raises(ManifestError, match="leads back"):
         load_team(_written(tmp_path, f"agents:\n{chain}  a{length}: {{model: local, fallback: a0}}\n"), team="a0")
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from teamwright.agents.protocol import Agent
 
 
+MOST_REPEATED = 200
+"""How many pictures are described before one that was described already is only named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Portrait:
     """What there is to know of an agent before it is asked anything."""
@@ -77,7 +81,14 @@ class Picture:
         return sorted(dict.fromkeys(found), key=lambda link: link.source)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
+        """As data. Of teams that share many teams, those that were described already are only named after a while."""
+        return self._described(set(), [MOST_REPEATED])
+
+    def _described(self, known: set[str], left: list[int]) -> dict[str, JsonValue]:
+        left[0] -= 1
+        if left[0] < 0 and self.name in known:
+            return {"team": self.name, "repeated": True}
+        known.add(self.name)
         return {
             "team": self.name,
             "strategy": self.strategy,
@@ -86,12 +97,20 @@ class Picture:
             "nodes": [node.to_json() for node in self.sketch.nodes],
             "arrows": [arrow.to_json() for arrow in self.sketch.arrows],
             "agents": {name: portrait.to_json() for name, portrait in self.agents.items()},
-            "teams": {name: picture.to_json() for name, picture in self.teams.items()},
+            "teams": {name: picture._described(known, left) for name, picture in self.teams.items()},
         }
 
 
-def picture_of(team: Team) -> Picture:
-    """Look at a team and at the teams inside it."""
+def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
+    """Look at a team and at the teams inside it; `known` are those that have been looked at."""
+    pictures = {} if known is None else known
+    if team.name in pictures:
+        return pictures[team.name]
+    pictures[team.name] = made = _picture(team, pictures)
+    return made
+
+
+def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
     sketch = sketch_of(team.strategy, team.settings, Members(team.members, team.helpers))
     members = {member.name for member in team.members}
     everyone = {agent.name: agent for agent in (*team.helpers, *team.members)}
@@ -102,7 +121,7 @@ def picture_of(team: Team) -> Picture:
         facts=(*_facts(team), *sketch.notes),
         sketch=sketch,
         agents={name: _portrait(agent, member=name in members) for name, agent in everyone.items()},
-        teams={name: picture_of(agent) for name, agent in everyone.items() if isinstance(agent, Team)},
+        teams={name: picture_of(agent, pictures) for name, agent in everyone.items() if isinstance(agent, Team)},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from teamwright.documents.nodes import Place
@@ -28,9 +28,14 @@ class Report:
         """Note what the user should know and that stops nothing."""
         self._note(self.warnings, place, message, suggestion)
 
-    def near(self, name: str, known: Iterable[str], otherwise: str = "") -> str:
-        """The nearest names; after many comparisons none are sought, so that thousands of mistakes stay quick."""
-        names = set(known)
+    def near(self, name: str, known: Iterable[str] | Callable[[], Iterable[str]], otherwise: str = "") -> str:
+        """The nearest names; after many comparisons none are sought, so that thousands of mistakes stay quick.
+
+        Where gathering the known names takes as long as there are many, give a function that does it.
+        """
+        if self.compared > COMPARISONS:
+            return ""
+        names = set(known() if callable(known) else known)
         self.compared += len(names)
         return nearest(name[:100], names, otherwise).removesuffix(".") if self.compared <= COMPARISONS else ""
 

@@ -14,6 +14,8 @@ from teamwright.values.specs import JsonSchema
 
 CHARACTERS_PER_TOKEN = 4
 FILLER = "and so on, step by step; "
+MOST_FILLED = 250_000
+"""How many tokens a text is filled up to; what a longer one costs is counted without writing it out."""
 DEEPEST = 8
 PASSES, FAILS = frozenset(("pass", "passed", "ok", "approve", "approved", "yes")), frozenset(("revise", "reject", "no"))
 """Words of a verdict: a member that is right lets pass what it judges, and one that is wrong turns it back."""
@@ -21,6 +23,7 @@ PASSES, FAILS = frozenset(("pass", "passed", "ok", "approve", "approved", "yes")
 
 def filled(beginning: str, tokens: int) -> str:
     """A text of about so many tokens; what it begins with is kept whole."""
+    tokens = min(tokens, MOST_FILLED)
     missing = tokens * CHARACTERS_PER_TOKEN - len(beginning)
     if missing <= 0:
         return beginning

@@ -23,6 +23,7 @@ from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.answers import CHARACTERS_PER_TOKEN, MadeUp, filled
+from teamwright.lab.run_bound import count_turn
 from teamwright.teams.team import Team
 from teamwright.values.events import EffectKind
 from teamwright.values.frozen import Value
@@ -212,9 +213,12 @@ class Taken:
     ) -> None:
         self.turn, self.behaviour, self.right, self.chance, self.said = turn, behaviour, right, chance, said
         if behaviour.input is not None:
+            count_turn(0)
             self.input = round(value_at(behaviour.input, chance.random()))
         else:
-            self.input = ceil((len(instructions) + len(turn.prompt)) / CHARACTERS_PER_TOKEN)
+            told = len(instructions) + len(turn.prompt)
+            count_turn(told)
+            self.input = ceil(told / CHARACTERS_PER_TOKEN)
 
 
 def _drawn(distribution: Distribution | None, chance: Random) -> float:
@@ -236,6 +240,8 @@ class Learnt(Value):
 
 
 NOTHING_LEARNT = Learnt()
+Part = tuple[str, str]
+"""A team by its name, and how its members usually behave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,28 +251,37 @@ class Cast:
     declared: Mapping[str, Simulation]
     learnt: Learnt = NOTHING_LEARNT
 
-    def team(self, team: Team, around: Simulation | None = None) -> Team:
-        """The same team with simulated members. People agree at once, so nothing waits for them."""
+    def team(self, team: Team, around: Simulation | None = None, made: dict[Part, Team] | None = None) -> Team:
+        """The same team with simulated members. People agree at once, so nothing waits for them.
+
+        `made` are the teams that have been made so: one that is a member of many is made once.
+        """
         own = self.declared.get(team.name)
         usual = over(own, around) if own is not None and around is not None else own or around
-        made = copy(team)
+        teams = {} if made is None else made
+        part = (team.name, usual.model_dump_json() if usual is not None else "")
+        if part in teams:
+            return teams[part]
+        teams[part] = played = copy(team)
         known: dict[str, Agent] = {}
-        made.members = tuple(self._played(one, usual, known) for one in team.members)
-        made.helpers = tuple(self._played(one, usual, known) for one in team.helpers)
-        made.approve = made.notify = None
-        return made
+        played.members = tuple(self._played(one, usual, known, teams) for one in team.members)
+        played.helpers = tuple(self._played(one, usual, known, teams) for one in team.helpers)
+        played.approve = played.notify = None
+        return played
 
-    def _played(self, agent: Agent, usual: Simulation | None, known: dict[str, Agent]) -> Agent:
+    def _played(
+        self, agent: Agent, usual: Simulation | None, known: dict[str, Agent], teams: dict[Part, Team]
+    ) -> Agent:
         if agent.name in known:
             return known[agent.name]
         if isinstance(agent, Team):
-            known[agent.name] = made = self.team(agent, usual)
+            known[agent.name] = made = self.team(agent, usual, teams)
             return made
         known[agent.name] = stand_in = self._stand_in(agent, usual)
         other: Agent | None = getattr(agent, "fallback", None)
         if other is not None:
             same = other.name == agent.name  # the same agent with another model
-            stand_in.fallback = self._stand_in(other, usual) if same else self._played(other, usual, known)
+            stand_in.fallback = self._stand_in(other, usual) if same else self._played(other, usual, known, teams)
         return stand_in
 
     def _stand_in(self, agent: Agent, usual: Simulation | None) -> SimulatedAgent:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+import anyio
+
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.members import RIGHT, Cast
 from teamwright.lab.paths import PathStep, critical_path
+from teamwright.lab.run_bound import bounded_run
 from teamwright.lab.virtual_time import run_virtually, virtual_now
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.kpis import ATTEMPT, Kpis, TurnFigures, kpis_of, turns_of
@@ -66,8 +69,12 @@ class Play:
 
         async def main() -> list[Event]:
             journal = MemoryJournal()
-            async with Engine(journal, wall=virtual_now, seed=lambda: seed) as engine:
-                await engine.run(team, self.task, run_id=run_id, limits=self.limits)
+            with bounded_run() as bound:
+                async with Engine(journal, wall=virtual_now, seed=lambda: seed) as engine:
+                    with anyio.CancelScope() as scope:
+                        bound.stop = scope.cancel
+                        await engine.run(team, self.task, run_id=run_id, limits=self.limits)
+            bound.check()
             return await journal.read(run_id)
 
         return run_virtually(main)

@@ -18,6 +18,7 @@ from teamwright.planning.schedule import Batch, Schedule, locks_of
 from teamwright.values.bulk import collection_paused
 from teamwright.values.frozen import Value
 from teamwright.values.names import NAME, suggest_name
+from teamwright.values.ownership import MOST_PAIRS, WILD, key_problem, pairs_of
 from teamwright.values.plan import Plan, Step
 
 
@@ -67,9 +68,23 @@ def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
     for index, step in enumerate(steps):
         if step.id and not NAME.fullmatch(step.id):
             found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))
-        if "" in step.owns:
-            found.append(Fault(f"the step {step.id!r} owns a key without a name; take it away", index))
-    return found
+        for key in step.owns:
+            if problem := key_problem(key):
+                found.append(Fault(f"the step {step.id!r} owns a key {problem}", index))
+    return found or _crowded(steps)
+
+
+def _crowded(steps: Sequence[Step]) -> list[Fault]:
+    """Refuse wildcards that come so early in their keys that all of them would be compared with each other."""
+    keys = [key for step in steps for key in step.owns]
+    if WILD.isdisjoint("".join(keys)) or (pairs := pairs_of(keys)) <= MOST_PAIRS:
+        return []
+    first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
+    text = (
+        f"the steps own {len(keys)} keys with wildcards so early that {pairs} pairs would have to be compared, and"
+        f" {MOST_PAIRS} are possible; write the folder before the wildcard, as 'src/api/**'"
+    )
+    return [Fault(text, first)]
 
 
 def _is_sound(steps: Sequence[Step], graph: Graph) -> bool:

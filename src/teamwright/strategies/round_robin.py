@@ -7,7 +7,7 @@ from itertools import count
 from pydantic import Field
 
 from teamwright.agents.protocol import Context
-from teamwright.strategies.outlook import Outlook
+from teamwright.strategies.outlook import MOST_KNOWN, NOTHING_KNOWN, Outlook
 from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
 from teamwright.strategies.sketch import Arrow, Sketch, in_line, places
 from teamwright.strategies.stopping import can_terminate, out_of_turns
@@ -58,6 +58,8 @@ class RoundRobin:
         """As many turns as there may be; where only the usual bound holds, that says nothing."""
         turns = settings.read(RoundRobinOptions).turns
         rounds = settings.max_turns
+        if min(turns or MOST_KNOWN + 1, (rounds or 0) * len(members) or MOST_KNOWN + 1) > MOST_KNOWN:
+            return NOTHING_KNOWN
         if turns is not None and (rounds is None or rounds * len(members) > turns):
             places_ = (divmod(number, len(members)) for number in range(turns))
             return {f"round-{round_ + 1}/{members[place].name}": 0 for round_, place in places_}

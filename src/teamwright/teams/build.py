@@ -58,7 +58,7 @@ class Builder:
         while self._without_fallback:
             waiting = self._without_fallback.pop()
             waiting.fallback = self._fallback(waiting.name, self.manifest.agents[waiting.name])
-        return made if isinstance(made, Team) else Team(made.name, members=[made])
+        return made if isinstance(made, Team) else Team(made.name, members=[made], checked=True)
 
     def team_name(self, name: str | None = None) -> str:
         """Which team is meant."""

@@ -8,6 +8,8 @@ from typing import TypeVar
 MOST_SHOWN = 20
 """How many names of a cycle a message lists."""
 
+MOST_FALLBACKS = 100
+"""How many agents may stand in for each other in a line."""
 MOST_NESTED = 100
 """How deep teams may lie within each other: each level takes a part of the interpreter's stack while it runs."""
 

@@ -6,12 +6,16 @@ stands for a path and for all that lies below it. In doubt two keys meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 DEEP = "**"
+MOST_PARTS = 64
+LONGEST_KEY = 1000
+MOST_PAIRS = 100_000
+"""How many pairs of keys are compared at most, to see whether they overlap."""
 WILD = frozenset("*?[")
 MOST_SHOWN = 8
 
@@ -94,6 +98,42 @@ class Overlaps:
         return self._near[key]
 
 
+def key_problem(key: str) -> str | None:
+    """What is wrong with a key that a step owns, in words that follow its name."""
+    if not key:
+        return "without a name; take it away"
+    if len(key) > LONGEST_KEY:
+        return f"of {len(key)} characters, and at most {LONGEST_KEY} are possible"
+    if len(_parts(key)) > MOST_PARTS:
+        return f"of {len(_parts(key))} parts, and at most {MOST_PARTS} are possible"
+    return None
+
+
+def pairs_of(keys: Iterable[str]) -> int:
+    """How many pairs of these keys `Overlaps` would compare; counted without comparing any."""
+    total, root = 0, _Crowd()
+    for key in dict.fromkeys(keys):
+        here, path = root, [root]
+        for part in _literal(_pattern(key)):
+            total += here.keys
+            here = here.inner.setdefault(part, _Crowd())
+            path.append(here)
+        total += here.below
+        here.keys += 1
+        for one in path:
+            one.below += 1
+    return total
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """How many keys end at a place, and how many there or below it."""
+
+    keys: int = 0
+    below: int = 0
+    inner: dict[str, _Crowd] = field(default_factory=dict[str, "_Crowd"])
+
+
 @dataclass(slots=True)
 class _Place:
     """A folder of keys: those that end here, or go on from here with a wildcard."""
@@ -173,15 +213,13 @@ def _parts_meet(one: str, other: str) -> bool:
         return True
     if not _is_wild(one) or not _is_wild(other):
         return fnmatchcase(one, other) or fnmatchcase(other, one)
-    heads, tails = [_head(one), _head(other)], [_tail(one), _tail(other)]
-    heads.sort(key=len)
-    tails.sort(key=len)
-    return heads[1].startswith(heads[0]) and tails[1].endswith(tails[0])
+    (head, tail), (other_head, other_tail) = _ends(one), _ends(other)
+    heads_meet = head.startswith(other_head) or other_head.startswith(head)
+    return heads_meet and (tail.endswith(other_tail) or other_tail.endswith(tail))
 
 
-def _head(part: str) -> str:
-    return part[: min(part.find(sign) for sign in WILD if sign in part)]
-
-
-def _tail(part: str) -> str:
-    return part[max(part.rfind(sign) for sign in "*?]") + 1 :]
+@lru_cache(maxsize=20_000)
+def _ends(part: str) -> tuple[str, str]:
+    """What stands before the first wildcard of a part, and after the last."""
+    first = min(part.find(sign) for sign in WILD if sign in part)
+    return part[:first], part[max(part.rfind(sign) for sign in "*?]") + 1 :]

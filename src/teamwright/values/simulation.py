@@ -16,6 +16,9 @@ SMALLEST_CHANCE = 1e-12
 P90 = 1.2815515655446004
 """How many standard deviations above the mean nine of ten stay below."""
 
+LARGEST_EXPONENT = 60.0
+"""Beyond it an amount means nothing, and the exponential of a large one is no number at all."""
+
 Amount = Annotated[FiniteFloat, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -56,7 +59,7 @@ class Lognormal(Value):
     def at(self, chance: float) -> float:
         """The value below which this share of all lies."""
         median, sigma = self.lognormal
-        return median * exp(sigma * _z(chance))
+        return median * exp(min(LARGEST_EXPONENT, sigma * _z(chance)))
 
 
 class Percentiles(Value):

@@ -5,7 +5,6 @@ Each field is either translated or named in a warning; none is dropped in silenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,6 +126,7 @@ class _Document:
     namespace: str
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     settled: bool = False
+    types: dict[str, str] | None = None
 
     @property
     def declared(self) -> Declared:
@@ -247,16 +247,21 @@ class _Document:
         """The same for what options name; of a member the team says what it is, else it is an agent before a team."""
         if kind != "member":
             return self._renamed(name, kind)
-        for item in self._members():
-            listed, typed = item.text("name"), item.text("type")
-            if listed and typed and listed.value == name.value:
-                return self._renamed(name, str(typed.value))
+        if typed := self._types().get(str(name.value)):
+            return self._renamed(name, typed)
         found = self._renamed(name, "agent")
         return found if found is not name else self._renamed(name, "team")
 
-    def _members(self) -> Iterator[Fields]:
-        members = self.spec.get("members")
-        yield from (item for item in (members.items if isinstance(members, Items) else ()) if isinstance(item, Fields))
+    def _types(self) -> dict[str, str]:
+        """What the team's members are, by name."""
+        if self.types is None:
+            self.types = {}
+            members = self.spec.get("members")
+            for item in members.items if isinstance(members, Items) else ():
+                name, kind = (item.text("name"), item.text("type")) if isinstance(item, Fields) else (None, None)
+                if name and kind:
+                    self.types.setdefault(str(name.value), str(kind.value))
+        return self.types
 
     def _query(self) -> None:
         self._note_unsupported({"input", "type", "target", "targets"})

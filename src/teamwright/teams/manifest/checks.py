@@ -96,7 +96,7 @@ def _check_approved_tools(agent: Declaration, declared: Declared, report: Report
             report.problem(place, f"{agent.words} has no tool {shown(name)} to approve", report.near(name, known))
 
 
-def _tool_names(agent: Declaration, declared: Declared) -> list[str] | None:
+def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | None:
     """The names of an agent's tools; nothing where only a server knows them all."""
     names: list[str] = []
     tools = agent.fields.get("tools")
@@ -111,7 +111,7 @@ def _tool_names(agent: Declaration, declared: Declared) -> list[str] | None:
             names += [str(item.value), *(GROUPS.get(str(item.value), ()) if one is None else ())]
         elif isinstance(item, Fields) and (path := item.text("function")):
             names.append(str(path.value).rpartition(":")[2].rpartition(".")[2])
-    return names
+    return dict.fromkeys(names)
 
 
 def _check_fallback(owner: Declaration, where: str, declared: Declared, report: Report) -> None:
@@ -228,7 +228,7 @@ def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None
             _check_tool(item, agent.words, report)
     for name, place in agent.fields.texts("tools"):
         if name not in declared.tools and name not in BUILT_IN and not report.incomplete:
-            hint = report.near(name, [*declared.tools, *BUILT_IN])
+            hint = report.near(name, lambda: [*declared.tools, *BUILT_IN])
             report.problem(place, f"{agent.words}: there is no tool {shown(name)}", hint)
 
 

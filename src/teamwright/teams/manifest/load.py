@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,14 +126,15 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_repl
 
 def _forgive_others(documents: Sequence[Node], report: Report, before: int) -> None:
     """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
-    for index, document in enumerate(documents):
-        if not isinstance(document, Fields) or not is_kubernetes(document) or is_ark(document):
-            continue
-        start = document.place.line
-        end = documents[index + 1].place.line if index + 1 < len(documents) else sys.maxsize
-        inside = [one for one in report.problems[before:] if start <= one.line < end]
-        report.warnings += inside
-        report.problems[before:] = [one for one in report.problems[before:] if one not in inside]
+    found = report.problems[before:]
+    if not found:
+        return
+    starts = [document.place.line for document in documents]
+    other = [isinstance(one, Fields) and is_kubernetes(one) and not is_ark(one) for one in documents]
+    del report.problems[before:]
+    for problem in found:
+        index = bisect_right(starts, problem.line) - 1
+        (report.warnings if index >= 0 and other[index] else report.problems).append(problem)
 
 
 def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:

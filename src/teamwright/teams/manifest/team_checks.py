@@ -23,7 +23,7 @@ from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.teams.cycles import MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.teams.cycles import MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.values.specs import TERMINATE, Share
@@ -62,7 +62,7 @@ def check_reference(name: str, place: Place, kind: str, owner: str, declared: De
     found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
     if not found:
         if not report.incomplete:
-            hint = report.near(name, [*declared.agents, *declared.teams], OTHER_FILE)
+            hint = report.near(name, lambda: [*declared.agents, *declared.teams], OTHER_FILE)
             hint = hint if OTHER_FILE in hint else f"{hint} Or {OTHER_FILE}" if hint else OTHER_FILE
             report.problem(place, f"{owner}: there is no {kind or 'agent or team'} {shown(name)}", hint)
     elif kind and kind != found:
@@ -274,6 +274,15 @@ class _Checks:
                 f"team {shown(deepest)} has teams within it {levels[deepest]} levels deep; {MOST_NESTED} are possible"
             )
             self.report.problem(teams[deepest].place, message, "nest fewer teams")
+        agents = self.declared.agents
+        lines = depths(
+            agents,
+            lambda name: (one for one, _ in self.asked[name] if one in agents),
+            lambda name: int(agents[name].fields.text("fallback") is not None),
+        )
+        if longest := next((name for name in agents if lines[name] > MOST_FALLBACKS), None):
+            message = f"agent {shown(longest)} has a line of {lines[longest]} fallbacks; {MOST_FALLBACKS} are possible"
+            self.report.problem(agents[longest].place, message, "only the first of them is ever asked")
 
     def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
         """Whom an agent or a team falls back to; one that names itself, or nobody, has been told of."""

@@ -1,0 +1,90 @@
+"""Loading a manifest takes time in proportion to its size, whatever stands in it and however wrong it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from teamwright.errors import UsageError
+from teamwright.teams.build import Builder
+from teamwright.teams.manifest import load
+from tests.growth import assert_linear_calls
+
+
+def agents(count: int) -> str:
+    return "agents:\n" + "".join(f"  a{n}: {{model: local}}\n" for n in range(count))
+
+
+def names(count: int, letter: str = "a") -> str:
+    return ", ".join(f"{letter}{n}" for n in range(count))
+
+
+def team(count: int, options: str, letter: str = "a", declared: int | None = None) -> str:
+    return (
+        agents(count if declared is None else declared)
+        + f"teams: {{t: {{members: [{names(count, letter)}], {options}}}}}\n"
+    )
+
+
+def edges(count: int, letter: str = "a") -> str:
+    return ", ".join(f"{{from: {letter}{n}, to: {letter}{n + 1}}}" for n in range(count - 1))
+
+
+def steps(count: int) -> str:
+    return ", ".join(
+        ["{id: a0}", *(f"{{id: a{n}, needs: [a{n - 1}], when: 'data.a{n - 1}.x > 1'}}" for n in range(1, count))]
+    )
+
+
+def ark(kind: str, name: str, spec: str, namespace: str = "n") -> str:
+    head = "---\napiVersion: ark.mckinsey.com/v1alpha1\n"
+    return f"{head}kind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n"
+
+
+def ark_graph(count: int) -> str:
+    members = ", ".join(f"{{name: a{n}, type: agent}}" for n in range(count))
+    spec = f"{{strategy: graph, maxTurns: 3, members: [{members}], graph: {{edges: [{edges(count)}]}}}}"
+    return "".join(ark("Agent", f"a{n}", "{prompt: x}") for n in range(count)) + ark("Team", "t", spec)
+
+
+MANIFESTS: dict[str, Callable[[int], str]] = {
+    "agents": agents,
+    "members": lambda n: team(n, "strategy: sequential"),
+    "members that nobody has": lambda n: team(n, "strategy: sequential", "zz", n),
+    "teams": lambda n: agents(2) + "teams:\n" + "".join(f"  t{i}: {{members: [a0, a1]}}\n" for i in range(n)),
+    "edges": lambda n: team(n, f"strategy: graph, graph: {{edges: [{edges(n)}]}}"),
+    "edges between nobody": lambda n: team(n, f"strategy: graph, graph: {{edges: [{edges(n, 'b')}]}}"),
+    "steps": lambda n: team(n, f"strategy: dag, dag: {{steps: [{steps(n)}]}}"),
+    "steps of nobody": lambda n: team(n, f"strategy: dag, dag: {{steps: [{steps(n).replace('id: a', 'id: b')}]}}"),
+    "fallbacks": lambda n: "agents:\n" + "".join(f"  a{i}: {{model: local, fallback: a{i + 1}}}\n" for i in range(n)),
+    "unknown fields": lambda n: f"agents: {{a: {{model: local, {', '.join(f'f{i}: 1' for i in range(n))}}}}}\n",
+    "unknown tools": lambda n: (
+        "tools:\n"
+        + "".join(f"  t{i}: m:f\n" for i in range(n))
+        + f"agents: {{a: {{model: local, tools: [{names(n, 'u')}]}}}}\n"
+    ),
+    "long names": lambda n: "agents:\n" + "".join(f"  {'a' * 300}{i}: {{model: local}}\n" for i in range(n)),
+    "one name again and again": lambda n: "---\nagents: {a: {model: local}}\n" * n,
+    "ARK graph": ark_graph,
+    "ARK namespaces": lambda n: "".join(ark("Agent", "a", "{prompt: x}", f"n{i}") for i in range(n)),
+    "other software": lambda n: "---\napiVersion: v1\nkind: ConfigMap\ndata: {a: 1, a: 2}\n" * n + "---\n" + agents(1),
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_loading_grows_with_the_manifest(tmp_path: Path, kind: str) -> None:  # S-01
+    file = tmp_path / "team.yaml"
+
+    def work(text: str) -> None:
+        file.write_text(text)
+        try:
+            loaded = load([file])
+            builder = Builder(loaded.manifest, loaded.base)
+            for name in (*loaded.manifest.agents, *loaded.manifest.teams):
+                builder.team(name)
+        except UsageError:
+            pass
+
+    assert_linear_calls(work, prepare=MANIFESTS[kind], size=150)
