@@ -128,3 +128,44 @@ async def test_a_run_that_is_under_way_need_not_be_resumed() -> None:
         handle.leave()
         await handle.result()
         assert "then: teamwright runs resume r" in (await Open.of(engine, "r")).words()
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_question_whose_answer_waits_is_not_open_any_more(call: Call) -> None:  # M-10
+    clerk, *others = KEYS
+    assert "paused (approval)" in call("runs", "list").out
+    call("runs", "answer", "one", "--key", clerk, "--approve", "--by", "Ada")
+    shown = call("runs", "show", "one")
+    assert f"open question {clerk}" not in shown.out
+    assert f"question {clerk}" in shown.out
+    assert "answered: approve, by Ada; resume the run to take it" in shown.out
+    assert f"runs answer one --key {clerk}" not in shown.out
+    assert all(f"open question {key}" in shown.out for key in others)
+    told = call("runs", "show", "one", "--json").json["questions"]
+    assert {key: question["answer"] is not None for key, question in told.items()} == {
+        clerk: True, others[0]: False, others[1]: False,
+    }  # fmt: skip
+    assert "paused (approval)" in call("runs", "list").out
+    assert f"change it with: teamwright runs answer one --key {clerk}" in call("runs", "answer", "one").out
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_run_whose_questions_are_all_answered_only_has_to_be_resumed(call: Call, tmp_path: Path) -> None:  # M-10
+    for key in KEYS:
+        call("runs", "answer", "one", "--key", key, "--approve")
+    shown = call("runs", "show", "one").out
+    assert "open question" not in shown
+    assert "resume with: teamwright runs resume one" in shown
+    assert "answer with" not in shown
+    assert "paused (answered)" in call("runs", "list").out
+    (listed,) = call("runs", "list", "--json").json
+    assert (listed["status"], listed["stop_reason"], listed["answered"]) == ("paused", "approval", True)
+    assert "all answered, go on with: teamwright runs resume one" in call("runs", "answer", "one").out
+    again = call("run", tmp_path / "letters" / "team.yaml", "Write", "--run-id", "one", "--json")
+    assert again.code == 7
+    assert "questions" not in again.json
+    assert "answer with" not in again.err
+    done = call("runs", "resume", "one", "--quiet")
+    assert done.code == 0
+    (listed,) = call("runs", "list", "--json").json
+    assert "answered" not in listed

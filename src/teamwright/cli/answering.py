@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from teamwright.cli.wording import draft_text, question_text
-from teamwright.errors import UsageError
-from teamwright.runtime.notifying import answer_command, resume_command
-from teamwright.values.people import Answer
+from teamwright.cli.wording import draft_text, question_text, waiting_answer_text
+from teamwright.errors import JournalError, UsageError
+from teamwright.runtime.notifying import FOR_PEOPLE, answer_command, resume_command
+from teamwright.values.people import Answer, Answered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic import JsonValue
 
+    from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.values.people import Question
+    from teamwright.values.results import RunSummary
 
 STDIN = "-"
 
@@ -91,10 +96,13 @@ class Open:
             told += [f"{key}", textwrap.indent(question_text(question), "  ")]
             if question.draft:
                 told.append(draft_text(question))
-            if (answer := self.answers.get(key)) is not None:
-                told.append(f"  answered: {answer.text}{f', by {answer.by}' if answer.by else ''}")
-            told.append(f"  {answer_command(self.run_id, key, question)}")
-        then = [] if self.live else [f"then: {resume_command(self.run_id)}"]
+            command = answer_command(self.run_id, key, question)
+            if (answer := self.answers.get(key)) is None:
+                told.append(f"  {command}")
+            else:
+                told += [f"  {waiting_answer_text(answer)}", f"  change it with: {command}"]
+        left = [key for key in self.questions if key not in self.answers]
+        then = [] if self.live else [f"{'then' if left else 'all answered, go on with'}: {resume_command(self.run_id)}"]
         return "\n".join([*told, *then])
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -117,3 +125,19 @@ def _content(file: str) -> str:
         return sys.stdin.read() if file == STDIN else Path(file).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"The edit can't be read from {file!r}: {error}; name another file.") from error
+
+
+async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozenset[str]:
+    """The paused runs whose questions have all been answered, so that they only have to be resumed."""
+    from teamwright.runtime.history import RunHistory
+
+    found: set[str] = set()
+    for run in runs:
+        if run.status != "paused" or run.stop_reason not in FOR_PEOPLE or run.damage:
+            continue
+        with suppress(JournalError):  # a record that can't be read is told where that run is looked at
+            sent = [letter.intervention for letter in await journal.letters(run.id)]
+            keys = {one.key for one in sent if isinstance(one, Answered)}
+            if keys and keys.issuperset((await RunHistory.load(journal, await journal.read(run.id))).questions()):
+                found.add(run.id)
+    return frozenset(found)

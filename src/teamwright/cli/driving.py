@@ -202,6 +202,8 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     """Hand over the result and say how the run ended; returns the exit code."""
     history = await engine.history(ended.run_id) if ended.status in {"paused", "failed"} else None
     questions = history.questions() if history is not None and ended.status == "paused" else {}
+    given = await engine.answers(ended.run_id) if questions else {}
+    questions = {key: question for key, question in questions.items() if key not in given}
     code = _handed_over(ended, questions, shown)
     if ended.status == "interrupted":
         say(f"interrupted — resume with: teamwright runs resume {ended.run_id}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from teamwright.cli.wording import (
     seconds_text,
     status_text,
     usage_text,
+    waiting_answer_text,
     way_text,
     when_text,
     why_text,
@@ -42,6 +43,7 @@ from teamwright.values.events import (
     TeamPlanned,
     TeamStarted,
 )
+from teamwright.values.people import Answer
 from teamwright.values.results import FINAL, iso
 from teamwright.values.texts import count_text, number_text
 from teamwright.values.turns import Purpose
@@ -102,6 +104,8 @@ class Account:
     next: tuple[str, ...]
     bundle: JsonValue = None
     free: bool = False
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    """Answers that were given and that the run has not been resumed to take, by the key of their question."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """As data: the result's fields, and the story."""
@@ -111,7 +115,7 @@ class Account:
             "why": why_text(self.result.status, self.result.stop_reason),
             "events": self.last.number,
             "story": [entry.to_json() for entry in self.entries],
-            "questions": {key: question.to_json() for key, question in self.questions.items()},
+            "questions": {key: self._question(key, question) for key, question in self.questions.items()},
             "budget": [level.to_json(self.levels.driven) for level in self.levels],
             "next": list(self.next),
         }
@@ -119,9 +123,14 @@ class Account:
             told["bundle"] = self.bundle
         return self.result.to_json() | told | self.holdings.to_json()
 
+    def _question(self, key: str, question: Question) -> JsonValue:
+        answer = self.answers.get(key)
+        told: dict[str, JsonValue] = {"answer": answer.to_json() if answer is not None else None}
+        return question.to_json() | told
 
-def account_of(history: RunHistory, result: RunResult) -> Account:
-    """Read the story of a run out of its events."""
+
+def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Account:
+    """Read the story of a run out of its events; `answers` are those that it has not taken yet."""
     board = Board()
     entries: list[Entry] = []
     purposes: dict[str, Purpose] = {}
@@ -133,6 +142,8 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         entries += [replace(entry, purpose=purposes.get(event.key, "work")) for entry in found]
         board.take(event)
     questions = history.questions() if result.status not in FINAL else {}
+    given = answers or {}
+    unanswered = {key: question for key, question in questions.items() if key not in given}
     return Account(
         result=result,
         team=history.started.team,
@@ -143,9 +154,10 @@ def account_of(history: RunHistory, result: RunResult) -> Account:
         questions=questions,
         holdings=holdings_of(history),
         levels=Levels.of(history.events),
-        next=tuple(next_steps(result, questions, retries=can_retry(history))),
+        next=tuple(next_steps(result, unanswered, retries=can_retry(history))),
         bundle=_bundle_of(history),
         free=history.asks_for_no_money,
+        answers=given,
     )
 
 
@@ -212,7 +224,11 @@ def explained(account: Account) -> str:
     else:
         lines += [_indented(f"warning: {warning}", 2) for warning in result.warnings]
     for key, question in account.questions.items():
-        lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
+        if (answer := account.answers.get(key)) is None:
+            lines.append(_indented(f"open question {key}: {question_text(question)}", 2))
+        else:
+            lines.append(_indented(f"question {key}: {question_text(question)}", 2))
+            lines.append(_indented(f"{waiting_answer_text(answer)}; resume the run to take it", 4))
     if result.output is not None:
         lines += ["", answer_word(result), _indented(result.output, 2)]
     lines += budget_lines(account.levels)

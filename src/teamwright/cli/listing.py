@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import cast, get_args
 
@@ -25,9 +25,9 @@ def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
     return cast("tuple[Status, ...]", tuple(names or ()))
 
 
-def table(runs: Sequence[RunSummary]) -> str:
-    """One line per run, in columns."""
-    return columns([HEADS, *(_cells(run) for run in runs)])
+def table(runs: Sequence[RunSummary], answered: Collection[str] = ()) -> str:
+    """One line per run, in columns; `answered` are runs that only have to be resumed to take their answers."""
+    return columns([HEADS, *(_cells(run, answered=run.id in answered) for run in runs)])
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:
@@ -38,9 +38,10 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _cells(run: RunSummary) -> tuple[str, ...]:
+def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
     team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
+    reason = " (answered)" if answered else reason
     status = "can't be read" if run.damage else f"{run.status}{reason}"
     started = (
         datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING

@@ -46,6 +46,7 @@ def list_runs(
     out: Out = None,
 ) -> int:
     """List runs, newest first."""
+    from teamwright.cli.answering import answered_runs
     from teamwright.cli.listing import check_statuses, table
 
     check_out(out)
@@ -54,10 +55,12 @@ def list_runs(
     async def work(journal: SqliteJournal) -> int:
         every = await journal.runs(None if wanted or not limit else limit)
         runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
+        answered = await answered_runs(journal, runs)
         if json:
-            result_json([run.to_json() for run in runs], out)
+            told = [run.to_json() | ({"answered": True} if run.id in answered else {}) for run in runs]
+            result_json(told, out)
         elif runs:
-            result(table(runs), out)
+            result(table(runs, answered), out)
         elif every:
             say(f"There are no {' or '.join(wanted)} runs here. See all with  teamwright runs list")
         else:
@@ -78,7 +81,8 @@ def show(run: Run, json: Json = False, out: Out = None) -> int:
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.explain import account_of, explained
 
-        account = account_of(await engine.history(found.id), await engine.result(found.id))
+        history, answers = await engine.history(found.id), await engine.answers(found.id)
+        account = account_of(history, await engine.result(found.id), answers)
         if json:
             result_json(account.to_json(), out)
         else:

@@ -60,7 +60,7 @@ from teamwright.values.texts import count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.history import RunHistory
-    from teamwright.values.people import Question
+    from teamwright.values.people import Answer, Question
     from teamwright.values.turns import Failure
     from teamwright.values.usage import Usage
 
@@ -196,6 +196,11 @@ def answer_word(result: RunResult) -> str:
     """What the output is: an answer only where the team came to its end."""
     whole = result.status == "completed" or (result.status == "degraded" and result.stop_reason == "done")
     return "Answer" if whole else "What there is so far"
+
+
+def waiting_answer_text(answer: Answer) -> str:
+    """An answer that the run has not taken yet."""
+    return f"answered: {answer.text}{f', by {answer.by}' if answer.by else ''}"
 
 
 def can_retry(history: RunHistory) -> bool:
