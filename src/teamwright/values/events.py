@@ -132,10 +132,7 @@ class ScopeWaited(Record, frozen=True):
 
 
 class RunNotified(Record, frozen=True):
-    """One attempt to tell a webhook that the run waits for a person; `error` says why it failed.
-
-    `retry_in` is the number of seconds until the next attempt, if there is one.
-    """
+    """One attempt to tell a webhook that the run waits; `error` says why it failed, `retry_in` when the next is due."""
 
     kind: ClassVar = "run.notified"
     error: str | None = None
