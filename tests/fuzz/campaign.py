@@ -101,11 +101,10 @@ class Campaign:
     crew: list[Worker] = field(default_factory=list[Worker])
 
     def run(self, width: int) -> None:
-        """Work until nothing is left, so many children at a time."""
+        """Work until nothing is left, on so many cores."""
         try:
             while self.waiting or self.crew:
-                while self.waiting and len(self.crew) < width:
-                    self.crew.append(Worker(self.waiting.pop(0)))
+                self._start_more(width)
                 time.sleep(0.05)
                 for worker in list(self.crew):
                     self._look(worker)
@@ -114,6 +113,13 @@ class Campaign:
                 os.kill(worker.pid, signal.SIGKILL)
                 os.waitpid(worker.pid, 0)
                 worker.close()
+
+    def _start_more(self, width: int) -> None:
+        """Start what fits beside what is at work, in order."""
+        for slice_ in list(self.waiting):
+            if sum(worker.slice.target.load for worker in self.crew) + slice_.target.load <= width:
+                self.waiting.remove(slice_)
+                self.crew.append(Worker(slice_))
 
     def _look(self, worker: Worker) -> None:
         """Take in what a child has reported, and what is left of its slice once it has ended."""
@@ -199,7 +205,7 @@ def _slices(targets: Sequence[type[Target]], seconds: float, seed: int, cases: i
     whole = sum(target.weight for target in targets)
     slices: list[tuple[int, Slice]] = []
     for target in targets:
-        share = seconds * target.weight / whole
+        share = seconds * target.weight / whole / target.load
         count = 1 if cases is not None else max(1, round(share / LONGEST_SLICE))
         slices += [
             (turn, Slice(target, seed, -BLOCK if turn == 0 else turn * BLOCK, share / count, cases))

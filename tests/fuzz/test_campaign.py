@@ -49,6 +49,7 @@ class Trap:
     name: ClassVar[str] = "trap"
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 0.5
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None: ...
 

@@ -33,7 +33,7 @@ ACTIONS = ("kill", "kill", "kill", *STOPS, "cancel", "pause", "pause", "second d
 MOST_DRIVERS = 15
 STARTUP = 2.0
 """Seconds that a process takes before it does anything, about."""
-WINDOW = 1.0
+WINDOW = 1.5
 """Seconds after the first call of a driver within which it is disturbed."""
 EARLY = 0.2
 """The share of disturbances that may come while the process still starts."""

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
 
-LONGEST_DELAY = 0.4
+LONGEST_DELAY = 0.6
 """Seconds before an answer, at most: long enough to be stopped in the middle of it."""
 DECISIONS: tuple[JsonValue, ...] = (
     {"action": "delegate", "delegations": [{"specialist": "a", "task": "one"}, {"specialist": "b", "task": "two"}]},

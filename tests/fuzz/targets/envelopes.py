@@ -34,6 +34,7 @@ class Envelopes:
     name: ClassVar[str] = "envelopes"
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._texts = [file.read_text() for file in sorted((CORPUS / self.name).iterdir())]

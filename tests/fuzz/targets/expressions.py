@@ -119,6 +119,7 @@ class Conditions:
     name: ClassVar[str] = "conditions"
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._texts = _lines(CORPUS / "conditions.txt")
@@ -165,6 +166,7 @@ class Templates:
     name: ClassVar[str] = "templates"
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._texts = _lines(CORPUS / "templates.txt")

@@ -48,6 +48,7 @@ class Journals:
     name: ClassVar[str] = "journals"
     weight: ClassVar[float] = 2.0
     seconds: ClassVar[float] = 20.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._base = folder / "base.db"

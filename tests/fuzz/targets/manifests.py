@@ -6,11 +6,12 @@ import json
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import yaml
 from pydantic import JsonValue
 
+from teamwright.strategies.registry import OWN
 from teamwright.teams.manifest import manifest_schema
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree
@@ -19,6 +20,7 @@ from tests.fuzz.schema_values import SchemaValues
 from tests.fuzz.targets.protocol import CORPUS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+MEMBERS = ("a", "b", "c", "lead")
 NAMES = ("a", "b", "c", "lead", "team", "inner", "primary", "A-1.x")
 TEXTS = (
     "Write.", "data.score >= 8", "'x' in text", "state.turns.a < 3", "outputs.a != ''",
@@ -43,6 +45,7 @@ class Manifests:
     name: ClassVar[str] = "manifests"
     weight: ClassVar[float] = 3.0
     seconds: ClassVar[float] = 30.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,8 +59,8 @@ class Manifests:
 
     def draw(self, random: Random) -> JsonValue:
         roll = random.random()
-        if roll < 0.35:
-            drawn = self._by_schema.draw(random)
+        if roll < 0.4:
+            drawn = self._by_schema.draw(random) if roll < 0.1 else self._coherent(random)
             return _dumped(random, [mutated_tree(random, drawn, NAMES) if random.random() < 0.2 else drawn])
         text = random.choice(self._texts)
         if roll < 0.7:
@@ -81,6 +84,29 @@ class Manifests:
     def close(self) -> None:
         pass
 
+    def _coherent(self, random: Random) -> JsonValue:
+        """Agents that can answer, and a team of them whose options are drawn by the schema of its strategy."""
+        own, specs = SchemaValues(self._schema, texts=TEXTS, names=MEMBERS, wrong=0.0), self._schema["$defs"]
+        agents: dict[str, JsonValue] = {}
+        for name in MEMBERS:
+            drawn = cast("dict[str, JsonValue]", own.draw(random, specs["AgentSpec"], 2))
+            for other in ("model", "function", "input_schema", "output_schema", "tools", "fallback", "approve"):
+                if random.random() < 0.8:
+                    drawn.pop(other, None)
+            agents[name] = (
+                {**drawn, "scripted": "replies.yaml"} if random.random() < 0.5 else {"scripted": "replies.yaml"}
+            )
+        strategy = random.choice(sorted(OWN))
+        options = own.draw(random, specs[f"{strategy}.options"], 5)
+        members = random.sample(MEMBERS, random.randint(1, len(MEMBERS)))
+        team: dict[str, JsonValue] = {"strategy": strategy, "members": list(members)}
+        if options:
+            team["options"] = options
+        for name, part in specs["TeamSpec"]["properties"].items():
+            if name not in {"strategy", "members", "options", *OWN} and random.random() < 0.08:
+                team[name] = own.draw(random, part, 2)
+        return {"agents": agents, "teams": {"team": team}}
+
     def _check_places(self, checked: Called) -> None:
         """Each problem of a manifest is told with the file and the line where it is."""
         if not checked.code:
@@ -96,7 +122,11 @@ class Manifests:
 
     @cached_property
     def _by_schema(self) -> SchemaValues:
-        return SchemaValues(manifest_schema(), texts=TEXTS, names=NAMES)
+        return SchemaValues(self._schema, texts=TEXTS, names=NAMES)
+
+    @cached_property
+    def _schema(self) -> dict[str, Any]:
+        return manifest_schema()
 
 
 def _documents(text: str) -> list[JsonValue]:

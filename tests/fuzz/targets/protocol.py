@@ -33,6 +33,8 @@ class Target(Protocol):
     """The share of the time of a campaign, beside the other targets' weights."""
     seconds: ClassVar[float]
     """How long one case may take, in wall time."""
+    load: ClassVar[float]
+    """The share of a core that it keeps busy; what mostly waits for a network runs beside others."""
 
     def __init__(self, folder: Path) -> None: ...
 

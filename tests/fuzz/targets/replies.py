@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import ClassVar, cast
@@ -10,9 +12,10 @@ from typing import ClassVar, cast
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.model import ModelAgent
+from teamwright.agents.model import HEAVY, ModelAgent
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.runtime.engine import Engine
+from teamwright.runtime.webhook import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
 from teamwright.values.events import Event
 from teamwright.values.limits import RetryPolicy
@@ -24,8 +27,10 @@ from tests.fuzz.model_answers import chunks, cut_answer, events, head, hostile_a
 from tests.fuzz.mutation import mutated_bytes
 from tests.fuzz.targets.protocol import CORPUS, check_size, check_words
 
-PATIENCE = 1.5
+PATIENCE = 1.0
 """Seconds that one request may take."""
+ALL_THE_TIME = 15.0
+"""The same for a right answer, which has to be taken on a busy machine as well."""
 RETRY = RetryPolicy(attempts=1, backoff=0.01, longest=0.02, jitter=0)
 SCHEMA: JsonValue = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 MOST_REPLY = 5 << 20
@@ -37,12 +42,16 @@ def look_up(word: str) -> str:
     return f"{word[:20]} is a word"
 
 
+import_module(HEAVY)  # it takes seconds, so it is done once, before children are forked
+
+
 class Replies:
     """Bodies of a server that does not mean well: cut, garbled, huge, endless, of wrong types, oddly framed."""
 
     name: ClassVar[str] = "replies"
     weight: ClassVar[float] = 3.0
     seconds: ClassVar[float] = 25.0
+    load: ClassVar[float] = 0.25
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._server, self._number = folder, HostileServer(), 0
@@ -63,10 +72,14 @@ class Replies:
         given = cast("dict[str, JsonValue]", payload)
         scripts = cast("list[list[Step]]", given["scripts"])
         self._server.play(scripts, early=bool(given.get("early")))
+        if given["shape"] == "webhook":
+            return self._notify()
         self._number += 1
         file = self._folder / f"journal-{self._number}.db"
         try:
-            result, recorded = anyio.run(_ask, file, str(given.get("url") or self._server.url), str(given["shape"]))
+            url = str(given.get("url") or self._server.url)
+            patience = ALL_THE_TIME if given.get("wanted") == "completed" else PATIENCE
+            result, recorded = anyio.run(_ask, file, url, str(given["shape"]), patience)
         finally:
             self._server.hang_up()
             for one in self._folder.glob(f"{file.name}*"):
@@ -81,6 +94,17 @@ class Replies:
     def close(self) -> None:
         self._server.close()
 
+    def _notify(self) -> Outcome:
+        """Tell a webhook behind the server: it is told, or there is a reason in words, in time."""
+        webhook = Webhook(f"http://127.0.0.1:{self._server.port}/hook", None, allow_private=True)
+        since = time.monotonic()
+        response = post(webhook, "msg_1", 1, b"{}")
+        if (took := time.monotonic() - since) > 2 * TIMEOUT:
+            raise Violation("slow", "a webhook was waited for too long", took)
+        if response.error is not None:
+            check_size(response.error)
+        return "accepted" if response.error is None else "refused"
+
 
 class Sockets(Replies):
     """Connections that are slow, silent, reset or half closed, at any byte of a right answer."""
@@ -88,6 +112,7 @@ class Sockets(Replies):
     name: ClassVar[str] = "sockets"
     weight: ClassVar[float] = 2.0
     seconds: ClassVar[float] = 25.0
+    load: ClassVar[float] = 0.25
 
     def corpus(self) -> list[JsonValue]:
         return [_payload([[("hold", 9)]]), {**_payload([[]]), "url": "http://127.0.0.1:9/v1"}]
@@ -95,7 +120,8 @@ class Sockets(Replies):
     def draw(self, random: Random) -> JsonValue:
         text = head() + events(chunks(random)).encode("utf-8", "surrogatepass").decode("latin-1")
         scripts = [_connection(random, text) for _ in range(random.choice((1, 1, 2)))]
-        return {**_payload(scripts), "early": random.random() < 0.05}
+        shape = "webhook" if random.random() < 0.15 else "plain"
+        return {**_payload(scripts, shape), "early": random.random() < 0.05}
 
 
 def _payload(scripts: list[list[Step]], shape: str = "plain", wanted: str | None = None) -> dict[str, JsonValue]:
@@ -121,14 +147,14 @@ def _connection(random: Random, text: str) -> list[Step]:
     return random.choice(ways)
 
 
-async def _ask(file: Path, url: str, shape: str) -> tuple[RunResult, list[Event]]:
+async def _ask(file: Path, url: str, shape: str, patience: float) -> tuple[RunResult, list[Event]]:
     """Run one agent on the server, with a journal on disk; then read it again as another process would."""
     agent = ModelAgent(
         "m",
         model=ServerModel(url=url, name="m"),
         tools=[look_up, "terminate"] if shape == "tools" else (),
         output_schema=cast("dict[str, JsonValue]", SCHEMA) if shape == "schema" else None,
-        timeout=PATIENCE,
+        timeout=patience,
         retry=RETRY,
         max_tokens=50 if shape == "schema" else None,
     )

@@ -34,6 +34,7 @@ class Scripts:
     name: ClassVar[str] = "scripts"
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
+    load: ClassVar[float] = 1.0
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "script.yaml"
