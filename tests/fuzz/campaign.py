@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -193,6 +194,8 @@ def run_campaign(
     """Fuzz these targets for so long, or so many cases each; failing cases are saved to `folder`."""
     width = workers or os.cpu_count() or 1
     report = Report(seed, tallies={target.name: Tally() for target in targets})
+    for module in {target.heavy for target in targets} - {""}:
+        import_module(module)
     start = time.monotonic()
     slices = _slices(targets, seconds * width, seed, cases)
     Campaign(slices, report, start + seconds, folder, tell).run(width)

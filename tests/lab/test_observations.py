@@ -50,3 +50,8 @@ async def test_a_run_that_has_not_ended_says_nothing() -> None:
     seen = await observe(journal, ["r"])
     assert (seen.runs, seen.left_out) == ((), {"r": "it has not ended (interrupted)"})
     assert not seen.learnt.members
+
+
+async def test_a_run_without_events_says_nothing() -> None:  # S-08
+    seen = await observe(MemoryJournal(), ["gone"])
+    assert (seen.runs, seen.left_out) == ((), {"gone": "it has no events"})

@@ -94,6 +94,8 @@ async def observe(journal: Journal, run_ids: Sequence[str], *, as_topology: Topo
 async def _observation(
     journal: Journal, run_id: str, events: Sequence[Event], as_topology: Topology | None
 ) -> Observation:
+    if not events:
+        raise UsageError("it has no events")
     kpis, turns = kpis_of(events), turns_of(events)
     if kpis.status not in FINAL:
         raise UsageError(f"it has not ended ({kpis.status})")

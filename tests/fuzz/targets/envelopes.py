@@ -35,6 +35,7 @@ class Envelopes:
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._texts = [file.read_text() for file in sorted((CORPUS / self.name).iterdir())]

@@ -120,6 +120,7 @@ class Conditions:
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._texts = _lines(CORPUS / "conditions.txt")
@@ -167,6 +168,7 @@ class Templates:
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._texts = _lines(CORPUS / "templates.txt")

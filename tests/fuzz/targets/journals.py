@@ -49,6 +49,7 @@ class Journals:
     weight: ClassVar[float] = 2.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._base = folder / "base.db"

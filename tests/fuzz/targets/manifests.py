@@ -46,6 +46,7 @@ class Manifests:
     weight: ClassVar[float] = 3.0
     seconds: ClassVar[float] = 30.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -35,6 +35,8 @@ class Target(Protocol):
     """How long one case may take, in wall time."""
     load: ClassVar[float]
     """The share of a core that it keeps busy; what mostly waits for a network runs beside others."""
+    heavy: ClassVar[str]
+    """A module that takes seconds to import: it is imported once, before children are forked."""
 
     def __init__(self, folder: Path) -> None: ...
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import ClassVar, cast
@@ -42,9 +41,6 @@ def look_up(word: str) -> str:
     return f"{word[:20]} is a word"
 
 
-import_module(HEAVY)  # it takes seconds, so it is done once, before children are forked
-
-
 class Replies:
     """Bodies of a server that does not mean well: cut, garbled, huge, endless, of wrong types, oddly framed."""
 
@@ -52,6 +48,7 @@ class Replies:
     weight: ClassVar[float] = 3.0
     seconds: ClassVar[float] = 25.0
     load: ClassVar[float] = 0.25
+    heavy: ClassVar[str] = HEAVY
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._server, self._number = folder, HostileServer(), 0
@@ -113,6 +110,7 @@ class Sockets(Replies):
     weight: ClassVar[float] = 2.0
     seconds: ClassVar[float] = 25.0
     load: ClassVar[float] = 0.25
+    heavy: ClassVar[str] = HEAVY
 
     def corpus(self) -> list[JsonValue]:
         return [_payload([[("hold", 9)]]), {**_payload([[]]), "url": "http://127.0.0.1:9/v1"}]

@@ -35,6 +35,7 @@ class Scripts:
     weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
+    heavy: ClassVar[str] = ""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "script.yaml"
