@@ -106,13 +106,17 @@ def test_an_async_function_that_blocks_the_event_loop_does_not_hold_up_the_end( 
     assert events_of("one")[0] == "run.started"
 
 
-def test_an_async_function_that_swallows_cancellation_does_not_hold_up_the_end(tmp_path: Path) -> None:  # D-01
+@pytest.mark.parametrize("inside", ["swallow()", "asyncio.gather(swallow(), swallow())"])
+def test_an_async_function_that_swallows_cancellation_does_not_hold_up_the_end(  # D-01
+    tmp_path: Path, inside: str
+) -> None:
     team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
     (team / "sleeping.py").write_text(
-        "import asyncio, sys\nasync def sleep(task: str) -> str:\n"
+        "import asyncio, sys\nasync def swallow() -> str:\n"
         "    print('asleep', file=sys.stderr, flush=True)\n"
         "    while True:\n        try:\n            await asyncio.sleep(60)\n"
         "        except asyncio.CancelledError:\n            pass\n"
+        f"async def sleep(task: str) -> str:\n    await {inside}\n    return task\n"
     )
     process = start("run", team, "Go", "--run-id", "one")
     assert process.stderr is not None

@@ -17,12 +17,16 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.agents.function import FunctionAgent
+from teamwright.agents.model import ModelAgent, import_models
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
 from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.specs import ServerModel
 from teamwright.values.turns import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 from tests.laws.program import program_team
@@ -139,7 +143,7 @@ async def stop_a_run(shape: str, how: str, members: Sequence[Agent], stage: Stag
                 await engine.cancel(RUN_ID)
             status = "interrupted" if how == "leave_engine" else (await handle.result()).status
     stage.release()
-    await asyncio.sleep(0.03)  # what was abandoned goes on here, and must not reach the run
+    await asyncio.sleep(0.2)  # what was abandoned goes on here, and must not reach the run
     allowed = {"interrupt": "interrupted", "leave_engine": "interrupted", "cancel": "cancelled", "deadline": "timeout"}
     assert status in (allowed[how], "failed", "completed")  # a member may have ended in the same instant
     if status == "interrupted":
@@ -158,6 +162,27 @@ async def stop_a_run(shape: str, how: str, members: Sequence[Agent], stage: Stag
 async def test_a_run_stops_in_time_whatever_its_members_do(shape: str, how: str, member: str) -> None:
     stage = Stage()
     await stop_a_run(shape, how, [stage.agent(member, f"h{number}") for number in range(3)], stage)
+
+
+@pytest.mark.parametrize("tool", ["well_behaved", "swallowing", "uncancelling"])
+@pytest.mark.parametrize("how", RUN_STOPS)
+@pytest.mark.parametrize("shape", ["sequential", "fan_out", "dag", "reactive", "nested"])
+async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str, how: str, tool: str) -> None:
+    stage = Stage()
+
+    async def wait() -> str:
+        return await getattr(stage, tool)(Turn(""))
+
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if request.messages[-1].role == "tool":
+            return Say(text="done")
+        return CallTools(calls=(ToolCall(name="wait"), ToolCall(name="wait")))
+
+    await import_models()  # once per process, or it counts as part of the stop
+    with ModelServer(answer) as server:
+        model = ServerModel(url=server.url, name="m")
+        members = [ModelAgent(f"h{number}", model=model, tools=[wait], retry=NEVER) for number in range(3)]
+        await stop_a_run(shape, how, members, stage)
 
 
 async def quick(turn: Turn) -> str:
@@ -231,3 +256,42 @@ async def test_random_stops_all_end(seed: int) -> None:
         stage = Stage()
         members = [stage.agent(dice.choice(KINDS[:4] + KINDS[:3]), f"h{number}") for number in range(3)]
         await stop_a_run(dice.choice(list(shapes())), dice.choice(RUN_STOPS), members, stage, dice.random() * 0.03)
+
+
+@pytest.mark.parametrize("shape", ["sequential", "fan_out"])
+async def test_a_resume_that_is_stopped_while_models_are_being_built_records_no_error(  # D-09
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    building = asyncio.Event()
+
+    async def interrupted_import() -> None:
+        building.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            raise ImportError("cannot import name 'Agent' from partially initialized module") from None
+
+    journal = MemoryJournal()
+    make, _ = shapes()[shape]
+    with ModelServer() as server:
+        model = ServerModel(url=server.url, name="m")
+        members = [ModelAgent(f"h{number}", model=model, retry=NEVER) for number in range(3)]
+        for start in (True, False):
+            with monkeypatch.context() as patched:
+                patched.setattr("teamwright.agents.model.import_models", interrupted_import)
+                async with Engine(journal, grace=GRACE) as engine:
+                    building.clear()
+                    handle = await (
+                        engine.start(make(members), TASK, run_id=RUN_ID)
+                        if start
+                        else engine.start_resume(RUN_ID, team=make(members))
+                    )
+                    await building.wait()
+                    handle.interrupt()
+                    assert (await handle.result()).status == "interrupted"
+        async with Engine(journal) as engine:
+            assert (await engine.resume(RUN_ID, team=make(members))).status == "completed"
+    assert not [event for event in log_of(journal) if event.kind == "agent.failed"]

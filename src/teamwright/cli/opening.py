@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from teamwright.cli.output import prints_aside
+from teamwright.cli.output import flush_all, prints_aside
 
 if TYPE_CHECKING:
     from teamwright.journal.sqlite import SqliteJournal
@@ -35,8 +36,6 @@ def with_journal(work: Callable[[SqliteJournal], Awaitable[T]]) -> T:
 
 def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
     """Work with an engine over the user's journal."""
-    import anyio
-
     from teamwright.runtime.engine import Engine
 
     async def opened() -> int:
@@ -44,7 +43,27 @@ def with_engine(work: Callable[[Engine], Awaitable[int]]) -> int:
             return await work(engine)
 
     with prints_aside():
-        return anyio.run(opened)
+        return run_to_the_end(opened)
+
+
+def run_to_the_end(work: Callable[[], Awaitable[int]]) -> int:
+    """Run a command on an event loop.
+
+    The end of the loop waits for every task that a member has made. Where a member was abandoned, the process ends
+    without that wait.
+    """
+    import anyio
+
+    from teamwright.runtime.cancellation import has_abandoned_tasks
+
+    async def whole() -> int:
+        code = await work()
+        if has_abandoned_tasks():
+            flush_all()
+            os._exit(code)
+        return code
+
+    return anyio.run(whole)
 
 
 def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> int:

@@ -146,6 +146,14 @@ def flush_results() -> None:
     _write(results(), "")
 
 
+def flush_all() -> None:
+    """Write out everything before a process that ends without the interpreter's own end."""
+    with suppress(ClosedOutput, LostOutput):
+        flush_results()
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+
+
 def _silence(stream: TextIO) -> None:
     """Send the rest to nowhere, so that the interpreter does not complain when it flushes at its end."""
     with suppress(OSError):  # no stream of the system: nothing is flushed at the end

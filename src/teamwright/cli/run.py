@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.opening import run_to_the_end
 from teamwright.cli.options import (
     AllowRoot,
     Events,
@@ -144,15 +146,13 @@ def run(
 
 def _driven(request: Request, shown: Shown) -> int:
     """Run it: nobody else writes to stdout meanwhile, and of a manifest every mistake is told."""
-    import anyio
-
     from teamwright.cli.manifests import telling_all
     from teamwright.cli.selection import check_new_id
 
     check_new_id(request.run_id)
     paths = [request.manifest, *request.more] if request.manifest is not None else []
     with prints_aside(), telling_all(paths, request.model, request.allow_roots):
-        return anyio.run(_run, request, shown)
+        return run_to_the_end(partial(_run, request, shown))
 
 
 async def _run(request: Request, shown: Shown) -> int:

@@ -141,6 +141,11 @@ def abandon_task(task: asyncio.Task[Any]) -> None:
     asyncio._unregister_task(task)  # pyright: ignore[reportAttributeAccessIssue] - documented for extensions
 
 
+def has_abandoned_tasks() -> bool:
+    """Whether tasks that were abandoned are still there, perhaps with tasks of their own."""
+    return bool(_abandoned)
+
+
 def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     _retrieve(task)

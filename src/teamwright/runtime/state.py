@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from teamwright.runtime.asks import OpenTurn
     from teamwright.runtime.calls import Calls
 
+ABANDONED_PAUSE = 0.05
+"""Seconds after which something that was abandoned and comes back to the run is ended."""
+
 WORTH_NOTING = 0.01
 """Seconds of waiting for people that are worth a line in the record."""
 
@@ -82,6 +85,7 @@ class RunState:
     """The turns that members are taking, by key, in the order in which they began."""
     abandoned: list[str] = field(default_factory=list[str])
     """Scopes whose members did not end when they were stopped; what they still do does not reach the run."""
+    has_abandoned: asyncio.Event = field(default_factory=asyncio.Event)
     now: float = 0.0
     task: str = ""
     horizon: Horizon = field(default_factory=Horizon)
@@ -127,6 +131,7 @@ class RunState:
         """Go on without what runs inside a scope, since it does not end; the record tells how each turn there ended."""
         start = scope and scope + SEPARATOR
         self.abandoned.append(scope)
+        self.has_abandoned.set()
         for key in [key for key in self.calls_out if key.startswith(start)]:
             self.calls_out.pop(key).abandon()
         for key in reversed([key for key in self.turns if key.startswith(start)]):
@@ -151,9 +156,13 @@ class RunState:
             self.recorder.add(scope, "", ScopeWaited(seconds=seconds))
 
     async def left(self) -> NoReturn:
-        """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written."""
-        await asyncio.get_running_loop().create_future()
-        raise AssertionError("nobody ends this wait but by a cancellation")
+        """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written.
+
+        What was abandoned is not cancelled any more, so that it ends here; slowly, since it may try again for ever.
+        """
+        await self.has_abandoned.wait()
+        await asyncio.sleep(ABANDONED_PAUSE)
+        raise asyncio.CancelledError("abandoned")
 
     @property
     def waits_for_people(self) -> bool:
