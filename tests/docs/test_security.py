@@ -1,0 +1,43 @@
+"""The page on security names tests that exist, and says for each threat who, what is promised and what is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+THREATS = {
+    "Manifests from strangers", "Hostile model output", "Other users of the machine", "Secrets", "Webhooks", "Supply chain",
+}  # fmt: skip
+
+
+@cache
+def functions_in(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = NAMED.findall(PAGE)
+    assert named
+    assert [file for file, _ in named if not (ROOT / file).is_file()] == []
+    assert [f"{file}::{name}" for file, name in named if name and name not in functions_in(file)] == []
+
+
+def test_every_promise_against_an_attack_names_a_test() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| attack |")]
+    assert rows
+    assert [row for row in rows if not NAMED.search(row)] == []
+
+
+def test_the_threat_model_says_who_what_is_promised_and_what_is_not() -> None:
+    model = PAGE.partition("## Threat model")[2].partition("\n## ")[0]
+    sections = dict(re.findall(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", model, re.MULTILINE | re.DOTALL))
+    assert sections.keys() >= THREATS
+    for name in THREATS:
+        assert [word for word in ("*Who:*", "*Promised:*", "*Not promised:*") if word not in sections[name]] == [], name
