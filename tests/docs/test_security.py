@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 THREATS = {
-    "Manifests from strangers", "Hostile model output", "Other users of the machine", "Secrets", "Webhooks", "Supply chain",
+    "Manifests from strangers", "Hostile model output", "Other users of the machine", "Secrets", "Webhooks",
+    "Supply chain",
 }  # fmt: skip
 
 
