@@ -245,14 +245,22 @@ async def test_what_is_recorded_without_a_driver_is_no_earlier_than_what_was_rec
     assert kpis_of(await journal.read("f")).seconds < 30
 
 
-@given(st.lists(st.floats(-1e9, 1e9), min_size=1), st.floats(0, 2e9))
-def test_a_steady_clock_never_goes_back_nor_starts_before_the_record(set_to: list[float], not_before: float) -> None:
-    wall, elapsed = iter(set_to), iter(range(1000))
-    now = steady_clock(lambda: next(wall), lambda: float(next(elapsed)), not_before)
-    times = [now() for _ in range(5)]
-    assert times == sorted(times)
-    assert times[0] >= not_before
-    assert times[-1] - times[0] == pytest.approx(4.0)
+@given(st.floats(-1e9, 4e9), st.floats(0, 2e9), st.floats(0, 1e7), st.lists(st.floats(0, 1e6)))
+def test_a_steady_clock_never_goes_back_nor_starts_before_the_record(
+    set_to: float, not_before: float, booted: float, passing: list[float]
+) -> None:  # D-04
+    wall, elapsed = Wall(), [booted]
+    wall.set_by = set_to - NOON
+    now = steady_clock(wall, lambda: elapsed[0], not_before)
+    first = before = now()
+    assert first >= not_before
+    assert first == pytest.approx(max(wall(), not_before), abs=1e-5)
+    for seconds in passing:
+        wall.set_by -= 1000
+        elapsed[0] += seconds
+        assert (after := now()) >= before
+        before = after
+    assert before - first == pytest.approx(elapsed[0] - booted, abs=1e-5)
 
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.floats(0, 1e9))

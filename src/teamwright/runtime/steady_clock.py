@@ -7,6 +7,8 @@ time, no limit and no wait. It never starts before the run's last event, so reco
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 
 
@@ -14,14 +16,23 @@ def steady_clock(
     wall: Callable[[], float], monotonic: Callable[[], float] | None = None, not_before: float = 0.0
 ) -> Callable[[], float]:
     """Return a clock in seconds since the epoch; `monotonic` is the running event loop's time by default."""
-    elapsed = asyncio.get_running_loop().time if monotonic is None else monotonic
+    elapsed = monotonic or _loop_time()
     origin = elapsed()
     start = max(wall(), not_before)
+    offset = start - origin
+    if offset + origin < start:  # by the rounding of floats
+        offset += math.ulp(start)
 
     def now() -> float:
-        return start + (elapsed() - origin)
+        return offset + elapsed()
 
     return now
+
+
+def _loop_time() -> Callable[[], float]:
+    """The running event loop's clock; of a plain loop what it reads itself, since each event asks for the time."""
+    loop = asyncio.get_running_loop()
+    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 def remaining_wait(due: float, now: float, whole: float) -> float:
