@@ -21,7 +21,7 @@ def steady_clock(
     start = max(wall(), not_before)
     offset = start - origin
     if offset + origin < start:  # by the rounding of floats
-        offset += math.ulp(start)
+        offset += math.ulp(max(start, origin))
 
     def now() -> float:
         return offset + elapsed()
