@@ -18,6 +18,7 @@ from teamwright.documents.scalars import resolve
 from teamwright.documents.shape import Shape
 from teamwright.errors import ManifestError, Problem
 from teamwright.values.frozen import Value
+from teamwright.values.misfit import misfits_of
 
 RULES = "rules"
 ROOM = Room(size=32 << 20, nodes=1_000_000, characters=64 << 20, escapes=True)
@@ -69,11 +70,12 @@ def _made(root: Fields, kind: type[S], report: Report) -> S | None:
         Shape(_words(index), report, definitions).check(node, rule)
         if len(report.problems) > before:
             faulty.add(index)
+    data = plain(root)
     try:
-        return kind.model_validate(plain(root))
+        return kind.model_validate(data)
     except ValidationError as error:
-        for mistake in error.errors(include_url=False, include_input=False):
-            _note(mistake["loc"], mistake["msg"].removeprefix("Value error, "), root, faulty, report)
+        for one in misfits_of(error, data):
+            _note(one.at, one.text, root, faulty, report)
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.errors import Problem, TeamwrightError
+
+VALUES = tuple(
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        (r"Input should be a valid integer\b[^()]*", "expects a whole number "),
+        (r"Input should be a (?:valid|finite) number\b[^()]*", "expects a number "),
+        (r"Input should be a valid boolean\b[^()]*", "expects true or false "),
+        (r"Input should be greater than or equal to ", "must be at least "),
+        (r"Input should be less than or equal to ", "must be at most "),
+        (r"Input should be greater than ", "must be more than "),
+        (r"Input should be less than ", "must be less than "),
+        (r"Input should be ", "must be "),
+    )
+)
+"""What the parser of arguments says of values, and what we say instead."""
 
 INTERRUPTED = 130
 USAGE = 2
@@ -60,12 +76,19 @@ def _lost(error: LostOutput, as_json: bool) -> int:
 def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
     """Typer's own complaints: unknown options, missing arguments. Without any argument it is the help text."""
     context = getattr(error, "ctx", None)
-    message = error.format_message()
+    message = _own_words(error.format_message())
     if type(error).__name__ == "NoArgsIsHelpError":
         say(message)
         return USAGE
     path = context.command_path if context is not None else "teamwright"
     return _told("UsageError", f"{message} (see  {path} --help)", (), USAGE, as_json)
+
+
+def _own_words(message: str) -> str:
+    """A complaint about a value, as we put it elsewhere."""
+    for theirs, ours in VALUES:
+        message = theirs.sub(ours, message)
+    return message
 
 
 def _failed(error: Exception, as_json: bool) -> int:

@@ -55,11 +55,12 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
 
     from teamwright.errors import UsageError
     from teamwright.values.limits import Limits
+    from teamwright.values.misfit import misfits_of
 
     given = {"tokens": tokens, "usd": usd, "calls": calls, "seconds": seconds}
     given = {name: bound for name, bound in given.items() if bound is not None}
     try:
         return Limits.model_validate(given) if given else None
     except ValidationError as error:
-        flaw = error.errors()[0]
-        raise UsageError(f"--max-{flaw['loc'][0]} {flaw['input']}: {flaw['msg']}.") from error
+        first = misfits_of(error, given)[0]
+        raise UsageError(f"--max-{first.at[0]} {first.text}.") from error

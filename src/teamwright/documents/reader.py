@@ -26,6 +26,34 @@ MAX_CHARACTERS = 4 << 20
 COLLECTION_TAGS = {None, "!", TAG + "map", TAG + "seq"}
 
 
+SYNTAX = (
+    ("mapping values are not allowed", "mapping values are not allowed here: a ':' stands where none can"),
+    ("did not find expected key", "the indentation does not fit what is above, or a key or ':' is missing"),
+    ("did not find expected '-' indicator", "the indentation does not fit the list above: each item starts with '- '"),
+    ("expected ',' or '}'", "a ',' or '}' is missing"),
+    ("expected ',' or ']'", "a ',' or ']' is missing"),
+    ("expected ':'", "a ':' is missing"),
+    ("unexpected end of stream", "something has no end"),
+    ("cannot start any token", "this character can't begin a value"),
+    ("expected node content", "a value is missing"),
+    ("unknown escape character", "there is no such escape after the backslash"),
+    ("expected hexadecimal", "an escape needs hexadecimal digits"),
+    ("invalid Unicode character", "an escape means no character"),
+    ("invalid leading UTF-8", "the file is not UTF-8 text"),
+    ("tab character", "a tab stands where spaces are needed"),
+    ("alphabetic or numeric", "an anchor or alias has no name"),
+    ("undefined tag handle", "a tag is not declared; remove it"),
+    ("duplicate %", "a directive stands here twice"),
+    ("incompatible YAML document", "the file asks for another version of YAML"),
+    ("unknown directive", "there is no such directive"),
+    ("expected <document start>", "a document starts with '---'"),
+    ("expected comment or a line break", "the rest of the line can't stand here"),
+    ("block sequence entries are not allowed", "an item of a list can't stand here"),
+    ("block mapping keys are not allowed", "a key can't stand here"),
+)
+"""What the parser says, by a part of it, and what we say instead."""
+
+
 class Room(NamedTuple):
     """How large a file may be, and what it may amount to once its aliases are written out: by default a manifest's.
 
@@ -118,9 +146,9 @@ def _documents(text: str, file: Place, report: Report, room: Room) -> list[Node]
     except yaml.MarkedYAMLError as error:
         report.incomplete = True
         _note_syntax(error, text, file, report)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError):
         report.incomplete = True
-        report.problem(file, f"This is not YAML: {' '.join(str(error).split())}")
+        report.problem(file, "This is not YAML: a character or number in it can't be read")
     return composer.documents
 
 
@@ -145,8 +173,16 @@ def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: Re
         hint = "put a text that contains ': ' in quotes"
     elif mark and line[mark.column : mark.column + 1] in {"@", "`", "%"}:
         hint = "put a text that starts like this in quotes"
-    words = ", ".join(part for part in (error.context, error.problem) if part)
-    report.problem(place, f"This is not YAML: {words}", hint)
+    report.problem(place, f"This is not YAML: {_syntax_text(error)}", hint)
+
+
+def _syntax_text(error: yaml.MarkedYAMLError) -> str:
+    """What the parser found, in our words."""
+    problem, context = error.problem or "", error.context or ""
+    for theirs, ours in SYNTAX:
+        if theirs in problem:
+            return f"{ours} in a quoted text" if "quoted scalar" in context and ours.endswith("no end") else ours
+    return "it can't be read from here on"
 
 
 @dataclass(slots=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.home import data_folder
 from teamwright.lab.calibration import VERSION, Calibration
 from teamwright.planning.profiles import TOPOLOGIES, TopologyProfiles
+from teamwright.values.misfit import misfits_of, told
 from teamwright.values.names import NAME, check_name
 
 DEFAULT = "default"
@@ -44,12 +46,16 @@ def read_profile(wanted: str) -> Calibration:
         if file.parent == profiles_folder():
             raise UnknownName("profile", wanted, profile_names())
         raise UsageError(f"There is no file {str(file)!r}; make one with  teamwright lab calibrate --out {file}")
+    data: object = None
     try:
-        found = Calibration.model_validate_json(file.read_bytes())
+        data = from_json(file.read_bytes())
+        found = Calibration.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{str(file)!r} is no calibration: {place}: {first['msg']}.") from error
+        raise UsageError(f"{str(file)!r} is no calibration: {told(misfits_of(error, data))}.") from error
+    except ValueError as error:
+        raise UsageError(f"{str(file)!r} is no calibration: it is not JSON.") from error
+    except OSError as error:
+        raise UsageError(f"{str(file)!r} can't be read: {error.strerror}.") from error
     if found.version > VERSION:
         raise UsageError(f"{str(file)!r} was written by a newer version of Teamwright; install that one.")
     return found

@@ -5,6 +5,7 @@ Jinja only parses here: nothing is compiled. What is not on the lists below is r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,6 +19,21 @@ MOST_EXPRESSION = 2_000
 MOST_TEMPLATE = 50_000
 MOST_DEPTH = 64
 TOO_DEEP = "it is nested too deeply"
+
+LIBRARY = "jinja"
+SYNTAX = tuple(
+    (re.compile(theirs, re.DOTALL), ours)
+    for theirs, ours in (
+        (r"unexpected char ('.+?'|\".+?\") at \d+", r"the character \1 can't stand there"),
+        (r"expected token '(.+?)', got '(.+?)'", r"expected token '\1', got '\2'"),
+        (r"Unexpected end of template", "a tag has no end: write {% endif %} or {% endfor %}"),
+        (r"nesting mistake", "a tag is closed that is not open"),
+        (r"Encountered unknown tag '(.+?)'", r"there is no tag '\1'"),
+        (r"Missing end of (comment|raw)", r"a \1 has no end"),
+        (r"tag name expected", "a tag has no name"),
+    )
+)
+"""What the parser says, and what we say instead."""
 
 LOOP = "loop"
 """Inside a loop: where it stands, as `loop.index`, `loop.first`, `loop.last` and `loop.length`."""
@@ -69,16 +85,24 @@ def _parsed(source: str, length: int, most: int) -> nodes.Template:
     try:
         tree = Environment(trim_blocks=True, lstrip_blocks=True).parse(source)
     except TemplateSyntaxError as error:
-        said = (error.message or "").replace("end of print statement", "the end")
-        raise ExpressionFailed(f"it can't be read: {said}") from error
+        raise ExpressionFailed(f"it can't be read: {_syntax_text(error.message or '')}") from error
     except RecursionError as error:
         raise ExpressionFailed(TOO_DEEP) from error
     except ValueError as error:
-        raise ExpressionFailed(f"it can't be read: {error}") from error
+        raise ExpressionFailed("it can't be read: a number in it is too long") from error
     for one in _walk(tree):
         if problem := TOO_DEEP if one.depth > MOST_DEPTH else _problem(one.node):
             raise ExpressionFailed(problem)
     return tree
+
+
+def _syntax_text(message: str) -> str:
+    """What the parser says, in our words."""
+    said = message.replace("end of print statement", "the end").replace("end of statement block", "the end of the tag")
+    for theirs, ours in SYNTAX:
+        if found := theirs.search(said):
+            return found.expand(ours)
+    return said if LIBRARY not in said.casefold() else "it is not a template"
 
 
 def names_in(tree: nodes.Node) -> frozenset[str]:

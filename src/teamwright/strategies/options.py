@@ -11,11 +11,10 @@ from functools import cache
 from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
-from pydantic_core import ErrorDetails
 
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
 from teamwright.values.frozen import Value
-from teamwright.values.names import suggest_name
+from teamwright.values.misfit import misfits_of
 
 Path = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
@@ -53,22 +52,10 @@ def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
     try:
         model.model_validate(options)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        around = {one["loc"][:length] for one in found for length in range(len(one["loc"]))}
         return [
-            Flaw(f"{'.'.join(map(str, one['loc'])) or 'options'}: {_words(one)}", one["loc"])
-            for one in found
-            if one["type"] != "too_short" or one["loc"] not in around  # else what is missing is an item that is wrong
+            Flaw(f"{'.'.join(map(str, one.at)) or 'options'}: {one.text}", one.at) for one in misfits_of(error, options)
         ]
     return []
-
-
-def _words(error: ErrorDetails) -> str:
-    """What is wrong, for people; the patterns that there are in options are those of names."""
-    if error["type"] == "string_pattern_mismatch":
-        form = "use letters, digits, '.', '_' and '-', at most 64, starting with a letter or digit"
-        return f"{error['input']!r} is no name: {form}; for example {suggest_name(error['input'])!r}"
-    return error["msg"].removeprefix("Value error, ")
 
 
 def as_far_as_it_fits(

@@ -233,3 +233,23 @@ async def test_loops_counts_single_turns(tmp_path: Path, turns: int, calls: int)
     assert len(result.messages) == calls
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     assert str(turns) in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("document", "near"),
+    [
+        (agent("{prompt: x, overides: {}}"), "overrides"),
+        (agent("{prompt: x, paramters: []}"), "parameters"),
+        (agent("{prompt: x, executionEngin: {}}"), "executionEngine"),
+        (team("{strategy: sequential, members: [{name: a, type: agent}], selectr: {}}"), "selector"),
+        (f"{HEAD}kind: Query\nmetadata: {{name: q}}\nspec: {{input: x, timeot: 5m}}\n", "timeout"),
+        (
+            team("{strategy: selector, maxTurns: 3, members: [{name: a}], selector: {enableTerminateTol: 1}}"),
+            "enableTerminateTool",
+        ),
+    ],
+)
+def test_nobody_is_pointed_to_a_field_that_is_not_supported_either(
+    tmp_path: Path, document: str, near: str
+) -> None:  # M-10
+    assert not any(near in one.suggestion for one in ark(tmp_path, AGENT, document).warnings)

@@ -105,7 +105,7 @@ def test_settings_without_effect_are_warned_about(tmp_path: Path, setting: str) 
         ("{legs: [{from: a}]}", "team 't': 'to' is missing", "{from"),
         ("{legs: [{from: a, to: b, metres: 1000}]}", "'metres' must be less than 1000, and 1000 is not", "1000"),
         ("{legs: [{from: a, to: b, metres: 0}]}", "'metres' must be at least 1, and 0 is not", "0}"),
-        ("{legs: [], pace: 0.3}", "pace: Input should be a multiple of 0.5", "0.3"),
+        ("{legs: [], pace: 0.3}", "pace: must be a multiple of 0.5, and 0.3 is not", "0.3"),
         ("{legs: [], pace: fast}", "'pace' expects a number, found the text 'fast'", "fast"),
         ("{legs: [{from: a, to: bb}]}", "'bb' is not a member of team 't' (did you mean 'b'?)", "bb"),
         ("{legs: [{from: c, to: b}]}", "'c' is not a member of team 't'", "c, to"),

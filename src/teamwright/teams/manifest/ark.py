@@ -27,6 +27,11 @@ OTHER_KINDS = {
     "Memory", "Tool", "ToolApprovalRequest", "Workspace",
 }  # fmt: skip
 BUILT_IN = {"built-in", "builtin"}
+KEPT = {
+    "Agent": {"prompt": "instructions", "description": "description", "outputSchema": "output_schema"},
+    "Team": {"strategy": "strategy", "description": "description", "maxTurns": "max_turns"},
+}
+"""Fields that only have another name here."""
 UNSUPPORTED = {
     "Agent": {"executionEngine", "overrides", "parameters", "pod", "a2aPod"},
     "Team": {"selector", "graph"},
@@ -160,7 +165,7 @@ class _Document:
         Shape(declaration.words, self.report, definitions()).check(declaration.node, section_value(section))
 
     def _agent(self) -> None:
-        self._keep({"prompt": "instructions", "description": "description", "outputSchema": "output_schema"})
+        self._keep(KEPT["Agent"])
         self._note_unsupported({"modelRef", "tools"})
         if "modelRef" in self.spec.entries:
             model = self.spec.text("modelRef", "name")
@@ -192,7 +197,7 @@ class _Document:
         return None
 
     def _team(self) -> None:
-        self._keep({"strategy": "strategy", "description": "description", "maxTurns": "max_turns"})
+        self._keep(KEPT["Team"])
         before = len(self.report.problems)
         options = translated_options(strategy_of(self.spec), self.spec, self._owner, self.report, self._rename_option)
         self.settled = len(self.report.problems) > before
@@ -320,7 +325,7 @@ class _Document:
 
     def _note_unsupported(self, read: set[str]) -> None:
         known = {*read, *(entry.key for entry in self.entries.values())}
-        fields = {*read, *UNSUPPORTED[self.kind], "prompt", "description", "outputSchema", "strategy", "maxTurns"}
+        fields = {*read, *KEPT.get(self.kind, ())}  # a field that is not supported either helps nobody
         for name in self.spec.entries:
             if name in known:
                 continue

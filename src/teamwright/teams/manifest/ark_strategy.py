@@ -49,7 +49,7 @@ def _selector(node: Node, owner: str, report: Report, rename: Rename) -> Node:
         off = isinstance(entry.node, Scalar) and entry.node.value is False
         if name not in SELECTOR and not (name == SELECTOR_TERMINATES and off):
             hint = "give the selecting agent the tool 'terminate'" if name == SELECTOR_TERMINATES else ""
-            hint = hint or report.near(name, [*SELECTOR, SELECTOR_TERMINATES], " ").strip()
+            hint = hint or report.near(name, SELECTOR, " ").strip()
             report.warning(entry.place, f"Ignored: {name!r} of the selector of {owner} is not supported", hint)
     return Fields(entries, node.place)
 

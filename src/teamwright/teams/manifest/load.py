@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.documents.nodes import Fields, Node, Place, described, plain
+from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
 from teamwright.documents.reader import read_file
 from teamwright.documents.report import Report, in_order
 from teamwright.errors import ManifestError, Problem
@@ -21,6 +21,7 @@ from teamwright.teams.manifest.declared import Declaration, Declared, Query
 from teamwright.teams.manifest.native import read_native
 from teamwright.teams.manifest.part_checks import check_parts
 from teamwright.teams.manifest.task_file import TASKS, team_of_tasks
+from teamwright.values.misfit import misfits_of
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs import Manifest
 
@@ -159,11 +160,11 @@ def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
     try:
         return Manifest.model_validate(data)
     except ValidationError as error:
-        for mistake in error.errors(include_url=False, include_input=False):
-            section, name = str(mistake["loc"][0]), str(mistake["loc"][1]) if len(mistake["loc"]) > 1 else ""
-            owner = next((one for one in declared if f"{one.kind}s" == section and one.name == name), None)
-            where = ".".join(str(step) for step in mistake["loc"])
-            report.problem(owner.place if owner else Place(""), f"{where}: {mistake['msg']}")
+        for one in misfits_of(error, data):
+            section, name = (*map(str, one.at[:2]), "", "")[:2]
+            owner = next((each for each in declared if f"{each.kind}s" == section and each.name == name), None)
+            place = place_at(owner.node, one.at[2:]) if owner else Place("")
+            report.problem(place, str(one))
         return None
 
 

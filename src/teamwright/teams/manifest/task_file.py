@@ -10,7 +10,7 @@ from typing import cast
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
 
-from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, plain, shown
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
 from teamwright.documents.reader import Room, read_file, text_of
 from teamwright.documents.report import Report, in_order
 from teamwright.documents.shape import Shape
@@ -24,6 +24,7 @@ from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.teams.manifest.native import SECTIONS
 from teamwright.teams.manifest.quick import read_quickly
 from teamwright.values.bulk import collection_paused
+from teamwright.values.misfit import misfits_of
 from teamwright.values.names import suggest_name
 from teamwright.values.plan import Plan, Step
 
@@ -142,12 +143,13 @@ def _place(item: Fields, fault: Fault) -> Place:
 
 
 def _built(root: Fields, report: Report) -> Plan | None:
+    tasks = root.entries[TASKS].node
+    data = {"steps": plain(tasks)}
     try:
-        return Plan.model_validate({"steps": plain(root.entries[TASKS].node)})
+        return Plan.model_validate(data)
     except ValidationError as error:
-        for mistake in error.errors(include_url=False, include_input=False):
-            where = ".".join(str(step) for step in mistake["loc"])
-            report.problem(root.place, f"{where}: {mistake['msg']}")
+        for one in misfits_of(error, data):
+            report.problem(place_at(tasks, one.at[1:]), str(one))
         return None
 
 
