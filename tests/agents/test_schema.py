@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from teamwright import FunctionAgent, ScriptedAgent, Team
-from teamwright.agents.schema import as_schema, check, check_input, with_welcome_data
+from teamwright.agents.schema import as_schema, check, check_input, with_data, with_welcome_data
 from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
 from teamwright.values.specs import JsonSchema
@@ -95,3 +95,10 @@ def test_data_that_is_there_stays() -> None:
     assert with_welcome_data(reply, PERSON) is reply
     unasked = Reply.of("a", '{"age": 3}')
     assert with_welcome_data(unasked, None) is unasked
+
+
+def test_half_a_surrogate_pair_is_no_json_and_told_so() -> None:  # S-03
+    reply = Reply.of("a", '{"age": 3, "name": "\ud800"}')
+    assert with_welcome_data(reply, PERSON) == reply
+    with pytest.raises(InvalidOutput, match="half of a surrogate pair"):
+        with_data(reply, PERSON, "The reply")

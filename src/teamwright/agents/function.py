@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
-from pydantic_core import from_json, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.agents.schema import as_schema, check_input, with_data, with_welcome_data
@@ -228,7 +228,10 @@ def import_path(function: Function) -> str | None:
 
 
 def _text_of(data: JsonValue) -> str:
-    return to_json(data).decode()
+    try:
+        return to_json(data).decode()
+    except PydanticSerializationError:  # half of a surrogate pair, which is replaced when it is recorded
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_builtins(value: object) -> object:

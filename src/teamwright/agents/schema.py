@@ -58,7 +58,7 @@ def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
     data = reply.data
     if data is None:
         try:
-            data = cast("JsonValue", from_json(reply.text))
+            data = _read(reply.text)
         except ValueError as error:
             raise InvalidOutput(f"{what} must be JSON, and is not ({error}).") from error
     check(schema, data, what)
@@ -74,11 +74,19 @@ def with_welcome_data(reply: Reply, schema: Schema | None) -> Reply:
 def fitting(text: str, schema: Schema) -> JsonValue:
     """What a text holds as JSON, where that fits the schema; else `None`."""
     try:
-        data = cast("JsonValue", from_json(text))
+        data = _read(text)
         check(schema, data, "The text")
     except (ValueError, InvalidOutput):
         return None
     return data
+
+
+def _read(text: str) -> JsonValue:
+    """What a text holds as JSON, or `ValueError`, also where it is no whole text."""
+    try:
+        return cast("JsonValue", from_json(text))
+    except TypeError as error:
+        raise ValueError("it has half of a surrogate pair") from error
 
 
 def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> None:

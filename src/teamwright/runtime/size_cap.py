@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from msgspec import structs
 from pydantic import JsonValue
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from teamwright.agents.protocol import Agent, Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
@@ -51,8 +53,11 @@ def reply_within_cap(reply: Reply, member: Agent) -> Reply:
 
 
 def json_size(value: JsonValue) -> int:
-    """Bytes of a value as JSON."""
-    return len(to_json(value))
+    """Bytes of a value as JSON; a lone surrogate, which UTF-8 can't carry, counts as three."""
+    try:
+        return len(to_json(value))
+    except PydanticSerializationError:
+        return text_size(json.dumps(value, ensure_ascii=False))
 
 
 def _cut(messages: tuple[Message, ...], cap: int) -> tuple[Message, ...]:
