@@ -161,7 +161,7 @@ async def test_figures_that_nobody_can_have_used_count_as_not_reported(usage: di
     assert (result.output, result.usage.total_tokens, result.usage.usd) == ("fine", 0, None)
 
 
-@pytest.mark.parametrize("answer", [{"a": "\ud800"}, ["\udfff"], {"\ud800": 1}])
+@pytest.mark.parametrize("answer", [{"a": "\ud800"}, ["\udfff"]])
 async def test_half_a_surrogate_pair_in_data_is_replaced_and_no_failure(answer: JsonValue) -> None:  # S-01
     for member in (FunctionAgent("a", answering(answer)), FunctionAgent("a", answering_itself(answer))):
         result = await run(member)
