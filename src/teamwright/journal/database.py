@@ -85,6 +85,7 @@ class Database:
                 upgrade(self.name, busy_timeout)
                 self.writer = self._connect(opened, busy_timeout)
             self.pen = self.writer.cursor()
+            opened.callback(self.pen.close)
             """For what is written again and again: a connection makes a new one for each statement."""
             prepare(self.writer, self.name, busy_timeout)
             self.reader = self._connect(opened, busy_timeout)

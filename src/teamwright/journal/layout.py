@@ -5,6 +5,7 @@ A database of an older layout is changed only while nobody else has it open.
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from contextlib import closing
@@ -53,18 +54,29 @@ def upgrade(name: str, patience: float) -> None:
     In this locking mode SQLite gives way to nobody and takes no database that another connection has open, so a driver
     of the older version never finds a layout that it does not know.
     """
-    with closing(sqlite3.connect(name, timeout=patience, isolation_level=None)) as alone:
-        alone.execute("PRAGMA locking_mode = EXCLUSIVE")
+    deadline = time.monotonic() + patience
+    while True:
         try:
-            with transaction(alone.cursor()):
-                migrate(name, pragma(alone, "user_version"), alone.execute)
+            return _upgrade(name)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                 raise
-            raise JournalUnavailable(
-                f"The journal {name!r} was written by an older version of Teamwright, and another process still has it"
-                " open, so it can't be brought up to date: end that process, whose runs can be resumed, and try again."
-            ) from error
+            if time.monotonic() > deadline:
+                raise JournalUnavailable(
+                    f"The journal {name!r} was written by an older version of Teamwright, and another process still has"
+                    " it open, so it can't be brought up to date: end that process, whose runs can be resumed, and try"
+                    " again."
+                ) from error
+        time.sleep(random.uniform(0.01, 0.05))  # whoever else wants the same must not always come at the same time
+
+
+def _upgrade(name: str) -> None:
+    """Upgrade at once or not at all; where somebody else has done so meanwhile, there is nothing to do."""
+    with closing(sqlite3.connect(name, timeout=0, isolation_level=None)) as alone:
+        alone.execute("PRAGMA locking_mode = EXCLUSIVE")
+        # A cursor that an error holds on to would keep the database open.
+        with closing(alone.cursor()) as pen, transaction(pen):
+            migrate(name, pragma(alone, "user_version"), alone.execute)
 
 
 def prepare(connection: sqlite3.Connection, name: str, patience: float) -> None:
