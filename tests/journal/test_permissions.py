@@ -167,7 +167,7 @@ async def test_another_user_can_neither_read_nor_lock_a_journal(reachable: Path)
     home = reachable / "home"
 
     def work() -> None:
-        os.listdir(reachable)
+        list(reachable.iterdir())
         for target in (home, home / "journal.db", home / "journal.db-wal", home / LOCKS):
             with pytest.raises(PermissionError):
                 os.open(target, os.O_RDONLY)

@@ -184,11 +184,22 @@ class Database:
         """Delete on a full disk: in the room that was held back, one run at a time, with the log emptied in between."""
         self._reserve.release()
         for run_id in run_ids:
-            self._delete([run_id])
+            try:
+                self._delete([run_id])
+            except sqlite3.OperationalError as error:
+                if not self._is_full(error):
+                    raise
+                raise JournalUnavailable(
+                    f"The disk of the journal {self.name!r} is full, so that not even run {run_id!r} can be deleted:"
+                    " delete some other file of a few MiB first."
+                ) from error
             while free := pragma(self.writer, "freelist_count"):
-                self.writer.executescript(f"PRAGMA incremental_vacuum({_STEP}); PRAGMA wal_checkpoint(TRUNCATE)")
+                with suppress(sqlite3.OperationalError):  # what stays in the file is used again by what comes next
+                    self.writer.executescript(f"PRAGMA incremental_vacuum({_STEP})")
                 if pragma(self.writer, "freelist_count") >= free:
                     break
+                with suppress(sqlite3.OperationalError):  # the file itself may have to grow until more is given back
+                    self.writer.executescript("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _is_full(self, error: sqlite3.Error) -> bool:
         """Whether something failed for want of room: opening a database on a full disk fails in several ways."""

@@ -14,7 +14,7 @@ BYTES = 2 * 1024 * 1024
 
 
 class Reserve:
-    """The file; it is given up when the disk is full, and made again when there is room for ten of them."""
+    """The file; it is given up when the disk is full, and made again when there is room for four of them."""
 
     def __init__(self, database: str) -> None:
         self._path = Path(f"{database}-reserve")
@@ -22,7 +22,7 @@ class Reserve:
     def fill(self) -> None:
         """Hold room, if there is plenty; never fails."""
         with suppress(OSError):
-            if not self._path.exists() and self.free() > 10 * BYTES:
+            if not self._path.exists() and self.free() > 4 * BYTES:
                 handle = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
                 try:
                     _allocate(handle)
