@@ -71,7 +71,10 @@ def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> 
 
     async def found(engine: Engine) -> int:
         from teamwright.cli.selection import find_run
+        from teamwright.runtime.deleted import deleted_is_not_found
 
-        return await work(engine, await find_run(engine.journal, run))
+        meant = await find_run(engine.journal, run)
+        async with deleted_is_not_found(engine.journal, meant.id):
+            return await work(engine, meant)
 
     return with_engine(found)

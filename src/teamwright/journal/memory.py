@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.protocol import Batch, Committed, Letter
-from teamwright.journal.refusals import fenced_out, missing_bodies
+from teamwright.journal.refusals import fenced_out, missing_bodies, missing_source
 from teamwright.journal.rows import references, to_text
 from teamwright.journal.summaries import Standing
 from teamwright.values.events import Body, Event
@@ -47,6 +47,8 @@ class MemoryJournal:
         run_id = batch.run_id
         if self._failed and run_id in self._failed:
             return self._failed[run_id]
+        if batch.source is not None and batch.source not in self._logs:
+            return self._failed.setdefault(run_id, missing_source(batch.source))
         log = self._logs.get(run_id)
         last = log[-1].number if log else -1
         for event in batch.events:

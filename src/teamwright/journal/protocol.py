@@ -18,11 +18,14 @@ class Batch(Struct, frozen=True):
     """What one commit adds: one or more events of a run in order, and new bodies they refer to.
 
     A body is JSON text by its content hash. `alone` says that its run has nothing else to do until this is durable.
+    Events of a fork also refer to bodies that came with the run `source`: if it is deleted by then, the batch is
+    refused with `JournalCorrupt`, and once the batch is durable these bodies stay.
     """
 
     events: Sequence[Event]
     bodies: Mapping[Body, str]
     alone: bool = False
+    source: str | None = None
 
     @property
     def run_id(self) -> str:

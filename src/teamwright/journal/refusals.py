@@ -24,6 +24,11 @@ def missing_bodies(hashes: Collection[Body]) -> JournalCorrupt:
     )
 
 
+def missing_source(run_id: str) -> JournalCorrupt:
+    """The refusal of a fork whose run is not there any more."""
+    return JournalCorrupt(f"Run {run_id!r}, which is being forked, is not in the journal any more.")
+
+
 def damaged(run_id: str, what: str) -> JournalCorrupt:
     """The refusal to read a run whose record is not as it was written."""
     return JournalCorrupt(

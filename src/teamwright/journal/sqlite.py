@@ -24,7 +24,7 @@ from teamwright.journal.layout import transaction
 from teamwright.journal.locks import LOCKS, DriverLocks
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.reading import STANDING, lenient, read_bodies, read_events, read_place
-from teamwright.journal.refusals import fenced_out, missing_bodies
+from teamwright.journal.refusals import fenced_out, missing_bodies, missing_source
 from teamwright.journal.rows import letter_to_text
 from teamwright.journal.summaries import Standing
 from teamwright.journal.writer import Writer
@@ -256,6 +256,8 @@ class SqliteJournal:
             with transaction(self._database.pen) as pen:
                 columns: list[Column] = []
                 for batch in batches:
+                    if batch.source is not None and read_place(self._database.writer, batch.source) is None:
+                        raise missing_source(batch.source)
                     kept = touched.get(batch.run_id) or touched.setdefault(batch.run_id, self._keep(batch.run_id))
                     if kept.is_due(batch.events) or batch.run_id not in self._driven:
                         due.add(batch.run_id)
@@ -271,7 +273,7 @@ class SqliteJournal:
     def _add(self, batch: Batch) -> bool:
         """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
         kept = self._kept.get(batch.run_id)
-        if kept is None or len(batch.events) > AT_ONCE or kept.is_due(batch.events):
+        if kept is None or len(batch.events) > AT_ONCE or batch.source is not None or kept.is_due(batch.events):
             return False
         try:
             _add_events(self._database.pen, kept.take(batch))

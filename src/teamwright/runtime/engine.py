@@ -18,12 +18,21 @@ from anyio.abc import TaskGroup
 from teamwright.agents.model import Models
 from teamwright.agents.protocol import Agent
 from teamwright.bus import Bus
-from teamwright.errors import JournalError, NotResumable, RunIsLive, RunNotFound, UsageError
+from teamwright.errors import (
+    JournalCorrupt,
+    JournalError,
+    JournalTooNew,
+    NotResumable,
+    RunIsLive,
+    RunNotFound,
+    UsageError,
+)
 from teamwright.journal.home import default_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import closed
+from teamwright.runtime.deleted import deleted_is_not_found
 from teamwright.runtime.deliveries import Deliveries, Delivery
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
@@ -229,7 +238,8 @@ class Engine:
         made = require_team(team) if team is not None else await self._team_of(await self._past(run_id), limits)
         told = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._clock(history.past)(), cut, told, made, without, limits)
-        await self._append(batch)
+        async with deleted_is_not_found(self.journal, run_id):
+            await self._append(batch)
         run = self._run(identity, made, await self._past(identity))
         return self._launch(run, None)
 
@@ -298,10 +308,14 @@ class Engine:
 
     async def history(self, run_id: str) -> RunHistory:
         """Everything recorded of a run, for reading."""
-        events = await self.journal.read(run_id)
+        async with deleted_is_not_found(self.journal, run_id):
+            return await RunHistory.load(self.journal, await self._events(run_id))
+
+    async def _events(self, run_id: str, without: Collection[str] = ()) -> list[Event]:
+        events = await self.journal.read(run_id, without=without)
         if not events:
             raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
-        return await RunHistory.load(self.journal, events)
+        return events
 
     async def result(self, run_id: str) -> RunResult:
         """How a run ended or stands."""
@@ -419,16 +433,15 @@ class Engine:
 
     async def _past(self, run_id: str) -> Past:
         """What a replay needs: not the effects of turns that have ended, which are most of a long record."""
-        events = await self.journal.read(run_id, without=EFFECTS)
-        if not events:
-            raise RunNotFound(run_id, [summary.id for summary in await self.journal.runs(200)])
-        check_record(events, whole=False)
-        past = Past.of(events)
-        for event in await self.journal.read(run_id, past.first_open_turn()):
-            if event.kind in EFFECTS:
-                past.take_effect(event)
-        past.bodies = await self.journal.bodies(past.needed_bodies())
-        return past
+        async with deleted_is_not_found(self.journal, run_id):
+            events = await self._events(run_id, without=EFFECTS)
+            check_record(events, whole=False)
+            past = Past.of(events)
+            for event in await self.journal.read(run_id, past.first_open_turn()):
+                if event.kind in EFFECTS:
+                    past.take_effect(event)
+            past.bodies = await self.journal.bodies(past.needed_bodies())
+            return past
 
     async def _team_of(self, past: Past, limits: Limits | None = None) -> Team:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
@@ -464,7 +477,12 @@ class Engine:
 
     async def _bring_letters(self) -> None:
         for run_id, run in list(self._live.items()):
-            for letter in await self.journal.letters(run_id, run.letter):
+            try:
+                letters = await self.journal.letters(run_id, run.letter)
+            except (JournalCorrupt, JournalTooNew) as error:  # whoever waits for it to be taken must not wait for ever
+                run.abort(error)
+                continue
+            for letter in letters:
                 run.take(letter)
 
 

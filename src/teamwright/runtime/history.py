@@ -304,7 +304,7 @@ class RunHistory:
         for number, event in enumerate(shared, start=2):
             fact = TeamReopened() if self._ends_a_team(event) else event.fact
             facts.append(replace(event, run_id=run_id, number=number, fact=fact))
-        return Batch(facts, bodies)
+        return Batch(facts, bodies, source=self.events[0].run_id)
 
     def _limits_with(self, given: Limits | None) -> Bounds | None:
         known = self.started.limits
