@@ -62,7 +62,7 @@ def locked(journal: SqliteJournal, path: Path) -> Generator[None]:
 
 
 @contextmanager
-def damaged(journal: SqliteJournal, path: Path) -> Generator[None]:
+def changed(journal: SqliteJournal, path: Path) -> Generator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("ALTER TABLE events RENAME TO gone")
         yield
@@ -74,7 +74,7 @@ def damaged(journal: SqliteJournal, path: Path) -> Generator[None]:
     [
         (full_disk, JournalUnavailable, "the disk is full"),
         (locked, JournalUnavailable, "another process has locked it"),
-        (damaged, JournalCorrupt, "is damaged"),
+        (changed, JournalUnavailable, "another version of Teamwright may have changed it"),
     ],
 )
 async def test_a_run_survives_what_happens_to_its_journal(
