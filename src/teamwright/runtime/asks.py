@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -39,28 +39,20 @@ Ended = tuple[Reply | Failure, Event | None]
 """How a turn ended, and the event that says so; there is none when the run is being left."""
 
 
-class OpenTurn(NamedTuple):
-    """A turn that a member is taking."""
-
-    ask: Ask
-    place: str
-    child: RunContext
-
-    def abandon(self) -> None:
-        """End the turn, although its member does not end."""
-        self.ask.abandon(self.place, self.child)
-
-
 class Ask:
     """One member's turn, as the scope that asks sees it. `key` is claimed already."""
 
-    __slots__ = ("_context", "_key", "_member", "attempt", "gate", "turn")
+    __slots__ = ("_alone", "_child", "_context", "_key", "_member", "_place", "attempt", "gate", "turn")
 
     def __init__(
         self, context: RunContext, member: Agent, turn: Turn, key: str, first: int = 1, gate: Gate | None = None
     ) -> None:
         self._context, self._member, self._key = context, member, key
         self.turn, self.attempt, self.gate = turn, first, gate
+        self._alone = member.kind != "team"
+        """Whether the member answers by itself, as opposed to a team, whose members do."""
+        self._place: str
+        self._child: RunContext
 
     async def ending(self) -> Reply | Failure:
         """The recorded ending, in its place in the order of the journal, or a new one."""
@@ -158,8 +150,10 @@ class Ask:
     ) -> Reply | Failure:
         """Let the member answer; one that is stopped by others has its ending recorded here."""
         context, run = self._context, self._context.run
-        run.turns[child.path] = OpenTurn(self, place, child)
-        run.agents_at_work += self._at_work
+        self._place, self._child = place, child
+        run.turns[child.path] = self
+        at_work = self._alone - context.in_agent  # an agent that asks another one is waiting
+        run.agents_at_work += at_work
         if self._alone:
             run.turnstile.enter_agent(context.lane, child.path)
         try:
@@ -180,30 +174,19 @@ class Ask:
             raise
         finally:
             if run.turns.pop(child.path, None) is not None:
-                self._turn_over(child)
+                run.agents_at_work -= at_work
+                if self._alone:
+                    run.turnstile.leave_agent(child.path)
 
-    @property
-    def _alone(self) -> bool:
-        """Whether the member answers by itself, as opposed to a team, whose members do."""
-        return self._member.kind != "team"
-
-    @property
-    def _at_work(self) -> int:
-        """By how many agents more are at work during the turn: an agent that asks another one is waiting."""
-        return self._alone - self._context.in_agent
-
-    def _turn_over(self, child: RunContext) -> None:
-        run = self._context.run
-        run.agents_at_work -= self._at_work
+    def abandon(self) -> None:
+        """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
+        child, run = self._child, self._context.run
+        run.agents_at_work -= self._alone - self._context.in_agent
         if self._alone:
             run.turnstile.leave_agent(child.path)
-
-    def abandon(self, place: str, child: RunContext) -> None:
-        """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
-        self._turn_over(child)
         self._abandoned(child)
         if self._context.being_stopped:
-            self._say(self._record(place, self._failure(child, None), child)[0])
+            self._say(self._record(self._place, self._failure(child, None), child)[0])
 
     def _abandoned(self, child: RunContext) -> None:
         run = child.run

@@ -146,7 +146,7 @@ class Calls:
         if self._pieces is not None:
             self._tell(self._pieces.rest())
         eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
-        if context.closed:
+        if (run.closing or run.abandoned) and context.closed:
             await run.left()
         recorded = self._returned(returned, passed.reservation)
         self._note(eased)

@@ -128,7 +128,7 @@ class RunContext:
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
-        if self.closed:
+        if (self.run.closing or self.run.abandoned) and self.closed:
             await self.run.left()
         place = self.claim(key)
         ladder = self.degradation if self.weighs else None
@@ -151,7 +151,7 @@ class RunContext:
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Touch the world once."""
-        if self.closed:
+        if (self.run.closing or self.run.abandoned) and self.closed:
             return self.run.left()
         place = self.claim(key)
         if not self.agent_scope:

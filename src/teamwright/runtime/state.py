@@ -29,7 +29,7 @@ from teamwright.values.usage import Amounts
 from teamwright.workspace.store import Store
 
 if TYPE_CHECKING:
-    from teamwright.runtime.asks import OpenTurn
+    from teamwright.runtime.asks import Ask
     from teamwright.runtime.calls import Calls
 
 ABANDONED_PAUSE = 0.05
@@ -81,7 +81,7 @@ class RunState:
     agents_at_work: int = 0
     calls_out: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
     """The calls that have left, by key."""
-    turns: dict[str, OpenTurn] = field(default_factory=dict[str, "OpenTurn"])
+    turns: dict[str, Ask] = field(default_factory=dict[str, "Ask"])
     """The turns that members are taking, by key, in the order in which they began."""
     abandoned: list[str] = field(default_factory=list[str])
     """Scopes whose members did not end when they were stopped; what they still do does not reach the run."""

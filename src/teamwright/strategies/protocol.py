@@ -178,8 +178,9 @@ class Talk:
         self._said.extend(reply.messages)
         self._last = reply
         # A nested team that has had its turns has ended well; whatever else it warns of still holds.
-        at_limit = reply.stop_reason == "max_turns"
-        self.warnings += [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
+        if reply.warnings:
+            at_limit = reply.stop_reason == "max_turns"
+            self.warnings += [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
         if reply.stop_reason == "budget":
             self.short_of_budget = True
 
