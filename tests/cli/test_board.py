@@ -79,9 +79,9 @@ def test_a_member_thinks_streams_calls_a_tool_and_is_done() -> None:
     row = story.board.row_of("t/step-1/request-1")
     assert row is not None
     assert row.state == "thinking"
-    for offset, text in enumerate("Hi"):
+    for offset, text in enumerate("Hi the"):
         story.board.take(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=offset, text=text))
-    assert (row.state, row.streamed) == ("streaming", "Hi")
+    assert (row.state, row.streamed) == ("streaming", "Hi ")
     story.at(
         2, "t/step-1", "request-1", AgentReturned(body="", usage=Usage(requests=1, input_tokens=5, output_tokens=2))
     )

@@ -80,8 +80,11 @@ def test_an_unexpected_error_is_one_line_that_names_the_switch(call: Call, monke
 def test_the_switch_shows_the_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "check_out", broken)
     monkeypatch.setenv("TEAMWRIGHT_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
-        call("schema")
+    done = call("schema")
+    assert done.code == 1
+    assert "Traceback" in done.err
+    assert "in broken" in done.err
+    assert "ZeroDivisionError: somewhere deep" in done.err
 
 
 def test_a_damaged_journal_is_told_in_words(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

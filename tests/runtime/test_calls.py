@@ -249,19 +249,24 @@ async def test_a_call_that_is_cancelled_from_inside_fails_and_does_not_end_the_r
     assert events[-1].kind == "run.ended"
 
 
-async def test_pieces_are_shown_in_whole_words_with_key_attempt_and_offset() -> None:
+async def test_pieces_are_shown_as_they_come_but_for_what_may_be_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "hush-7f3a-very-secret")
+
     async def speak(attempt: Attempt) -> Returned:
-        for piece in ("hel", "", "lo ", "wo", "rld"):
+        for piece in ("hel", "", "lo hu", "gs, hush-7f3a", "-very-secret", "!"):
             attempt.delta(piece)
-        return Returned("hello world", USAGE)
+        return Returned("hello hugs", USAGE)
 
     shown: list[Delta] = []
     async with Engine("memory") as engine:
         with engine.bus.listening(lambda item: shown.append(item) if isinstance(item, Delta) else None):
             await engine.run(team_of(Model("m", speak)), "go", run_id="r")
     assert [(one.key, one.member, one.attempt, one.offset, one.text) for one in shown] == [
-        ("t/step-1", "m", 1, 0, "hello "),
-        ("t/step-1", "m", 1, 6, "world"),
+        ("t/step-1", "m", 1, 0, "hel"),
+        ("t/step-1", "m", 1, 3, "lo "),
+        ("t/step-1", "m", 1, 6, "hugs, "),
+        ("t/step-1", "m", 1, 12, "[redacted]"),
+        ("t/step-1", "m", 1, 33, "!"),
     ]
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, Task, Team, Turn, load_team
 from teamwright.errors import AgentError
-from teamwright.runtime.redaction import HIDDEN, Pieces, Redactor, environment_secrets, whole_characters
+from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, whole_characters
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, Delta
 from teamwright.values.people import Answer, Question
+from teamwright.values.secrets import is_maskable, known_forms
+from tests.growth import assert_linear, assert_linear_calls
 from tests.runtime.teams import Written, says
 
 SECRET = "hush-7f3a-very-secret"
@@ -27,86 +32,157 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> str:
     return SECRET
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sk-abcdefghijklmnop1234", "ghp_abcdefghijklmnopqrst1234", "AKIAABCDEFGHIJKLMNOP", "xoxb-1234567890-abc",
-        "AIza" + "x" * 35,
-    ],
-)  # fmt: skip
-def test_keys_are_known_by_their_shape(text: str) -> None:
-    assert Redactor().text(f"use {text}, please") == f"use {HIDDEN}, please"
+LOOK_ALIKES = ["sk-abcdefghijklmnop1234", "Authorization: Bearer abcdef0123456789xyz", "postgres://bob:hunter2@db/x"]
+LONG = "hunter22-long-enough"
 
 
-@pytest.mark.parametrize(
-    ("header", "kept"),
-    [
-        ("Authorization: Bearer abcdef0123456789xyz", "Authorization: "),
-        ("authorization: Bearer short1", "authorization: "),
-        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: "),
-        ("curl -H 'Authorization: Token abc123'", "curl -H 'Authorization: "),
-        ("x-api-key: abc123", "x-api-key: "),
-        ("bearer abcdef0123456789xyz", "bearer "),
-    ],
-)
-def test_authorization_headers_are_taken_out(header: str, kept: str) -> None:
-    clean = Redactor().text(header)
-    assert clean.startswith(kept + HIDDEN)
-    assert "abc" not in clean
-    assert "short1" not in clean
-    assert "dXN" not in clean
-
-
-def test_headers_in_structured_data_are_taken_out() -> None:
-    headers = {"Authorization": "anything", "X-Api-Key": "abc", "accept": "text", "api_key": None}
-    assert Redactor().value({"headers": [dict(headers)]}) == {
-        "headers": [{"Authorization": HIDDEN, "X-Api-Key": HIDDEN, "accept": "text", "api_key": None}]
-    }
-
-
-@pytest.mark.parametrize("text", ["ask-and-answer", "task-oriented", "the bearer of news", "risk-free", "key: value"])
-def test_plain_words_stay(text: str) -> None:
-    assert Redactor().text(text) == text
+@pytest.mark.parametrize("text", [*LOOK_ALIKES, "Upgrade postgres", "key: value"])
+def test_what_only_looks_like_a_secret_is_delivered_as_it_is(text: str) -> None:
+    assert Redactor([LONG]).text(text) == text
+    assert Redactor().value({"Authorization": text}) == {"Authorization": text}
 
 
 def test_known_secrets_go_wherever_they_stand() -> None:
-    redactor = Redactor(["hunter22", "hunter22-and-more", "a.b*c(d"])
-    assert redactor.text("a hunter22-and-more b hunter22 c a.b*c(d") == f"a {HIDDEN} b {HIDDEN} c {HIDDEN}"
-    assert redactor.value({"hunter22": ["hunter22", 5, None, True]}) == {HIDDEN: [HIDDEN, 5, None, True]}
+    redactor = Redactor([LONG, f"{LONG}-and-more", "a.b*c(d)e[f]g"])
+    assert redactor.text(f"a {LONG}-and-more b {LONG} c a.b*c(d)e[f]g") == f"a {HIDDEN} b {HIDDEN} c {HIDDEN}"
+    assert redactor.value({LONG: [LONG, 5, None, True]}) == {HIDDEN: [HIDDEN, 5, None, True]}
+
+
+def test_secrets_that_overlap_are_masked_together_and_repeated_ones_one_by_one() -> None:
+    redactor = Redactor(["abcdef123456", "123456ghijkl"])
+    assert redactor.text("<abcdef123456ghijkl>") == f"<{HIDDEN}>"
+    assert redactor.text("abcdef123456" * 3) == HIDDEN * 3
+    assert Redactor(["a1" * 8]).text("x" + "a1" * 13 + "y") == f"x{HIDDEN}y"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("secret", "text"),
     [
-        "take hunter22, then go", "take hunter22", "use sk-abcdefghijklmnop1234 now",
-        "a (ghp_abcdefghijklmnopqrst1234) b",
-        "Authorization: Bearer abcdef0123456789xyz and on", "authorization: Basic dXNlcjpwYXNz", "x-api-key: abc123 ok",
-        "the bearer abcdef0123456789xyz came", "nothing to hide\n\nat all", "密码是hunter22。",
+        ("Bearer abcdef-0123456", "use abcdef-0123456"),
+        ("Basic dXNlcjpzM2NyZXQtcGFzc3dvcmQ=", "the password is s3cret-password"),
+        ("session=abcdef-0123456; Path=/", "cookie abcdef-0123456"),
+        ("postgres://bob:s3cr%40t-p4ssword@db/x", "it is s3cr@t-p4ssword"),
+        ("https://x.example/?token=abcdef-0123456", "token abcdef-0123456"),
+        ('a"quoted\\secret\nof lines', json.dumps({"k": 'a"quoted\\secret\nof lines'})),
+        ("größe-und-1234", json.dumps("größe-und-1234")),
+        ("with/slash+plus=1234", "https://x.example/?k=with%2Fslash%2Bplus%3D1234"),
     ],
-)  # fmt: skip
-def test_a_secret_that_comes_in_pieces_is_never_shown(text: str) -> None:
-    redactor = Redactor(["hunter22"])
-
-    def shown(pieces: Sequence[str]) -> str:
-        coming = Pieces(redactor)
-        return "".join(coming.take(piece)[0] for piece in pieces) + coming.rest()
-
-    for at in range(len(text) + 1):
-        assert shown([text[:at], text[at:]]) == redactor.text(text)
-    assert shown(list(text)) == redactor.text(text)
+)
+def test_a_secret_is_found_in_every_form_it_takes(secret: str, text: str) -> None:
+    masked = Redactor([secret]).text(text)
+    assert HIDDEN in masked
+    assert not any(form in masked for form in known_forms(secret))
 
 
-def test_pieces_of_words_wait_for_their_end_but_other_scripts_and_endless_words_do_not() -> None:
-    coming = Pieces(Redactor())
-    assert [coming.take(piece) for piece in ("Wor", "ds and", " mo")] == [("", 0), ("Words ", 6), ("and ", 4)]
-    assert coming.rest() == "mo"
+@pytest.mark.parametrize(
+    "secret", ["postgres", "a", "on", "short-1", "onlyletters", "OnlyLettersButLong", "elevenchars"]
+)
+def test_values_that_are_short_or_plain_words_are_not_masked(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # S-06
+    monkeypatch.setenv("POSTGRES_PASSWORD", secret)
+    assert Redactor([secret]).text(f"Upgrade {secret}") == f"Upgrade {secret}"
+
+
+secrets_drawn = st.text("ab1-", min_size=12, max_size=20).filter(is_maskable)
+
+
+def shown(redactor: Redactor, pieces: Sequence[str]) -> str:
+    coming = RedactedStream(redactor)
+    return "".join(coming.take(piece)[0] for piece in pieces) + coming.rest()
+
+
+@given(
+    st.lists(secrets_drawn, min_size=1, max_size=3).flatmap(
+        lambda known: st.tuples(
+            st.just(known),
+            st.lists(st.one_of(st.sampled_from(known), st.text("ab1- 密", max_size=6)), max_size=8).map("".join),
+        )
+    ),
+    st.lists(st.integers(1, 15), max_size=30),
+)
+def test_a_stream_shows_what_the_whole_text_would(drawn: tuple[list[str], str], sizes: list[int]) -> None:
+    known, text = drawn
+    redactor = Redactor(known)
+    whole = redactor.text(text)
+    assert not any(secret in whole for secret in known)
+    pieces: list[str] = []
+    rest = text
+    for size in sizes:
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    assert shown(redactor, [*pieces, rest]) == whole
+    assert shown(redactor, list(text)) == whole
+
+
+def test_a_stream_waits_only_where_a_secret_may_have_begun() -> None:
+    coming = RedactedStream(Redactor([LONG]))
+    assert [coming.take(piece) for piece in ("Words", " and hun", "ters", " of ", LONG, "!")] == [
+        ("Words", 5), (" and ", 5), ("hunters", 7), (" of ", 4), (HIDDEN, len(LONG)), ("!", 1),
+    ]  # fmt: skip
+    assert coming.take("日本語 hunter") == ("日本語 ", 4)
+    assert coming.rest() == "hunter"
     assert coming.rest() == ""
-    assert coming.take("日本語") == ("日本語", 3)
-    assert coming.take("x" * 1000)[1] == 1000
 
 
-def test_very_short_values_are_no_secrets() -> None:
-    assert Redactor(["a", "on"]).text("a button on") == "a button on"
+# S-01
+PERIODIC = "a1" * 40
+NEARLY = "a" * 60 + "1"
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "one long word": lambda size: "x" * size,
+    "blanks": lambda size: " " * size,
+    "words": lambda size: "bearer token word " * (size // 18),
+    "beginnings of a secret": lambda size: (NEARLY[:-1] + "2") * (size // 61),
+    "one letter of a secret": lambda size: "a" * size,
+    "a periodic secret": lambda size: "a1" * (size // 2),
+    "secrets": lambda size: NEARLY * (size // 61),
+    "ideographs": lambda size: "語" * size,
+    "headers": lambda size: "authorization: bearer " * (size // 22),
+}
+
+
+@pytest.fixture
+def hostile_redactor() -> Redactor:
+    return Redactor([PERIODIC, NEARLY, *(f"secret-number-{number:06d}" for number in range(20))])
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_masking_a_text_takes_time_in_proportion_to_it(kind: str, hostile_redactor: Redactor) -> None:
+    assert_linear(hostile_redactor.text, prepare=HOSTILE[kind], size=60_000)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_masking_a_stream_in_one_delta_takes_time_in_proportion_to_it(kind: str, hostile_redactor: Redactor) -> None:
+    assert_linear(lambda text: shown(hostile_redactor, [text]), prepare=HOSTILE[kind], size=60_000)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_masking_a_stream_in_many_deltas_takes_time_in_proportion_to_it(kind: str, hostile_redactor: Redactor) -> None:
+    def pieces(size: int) -> list[str]:
+        text = HOSTILE[kind](size)
+        return [text[at : at + 3] for at in range(0, len(text), 3)]
+
+    assert_linear(lambda given: shown(hostile_redactor, given), prepare=pieces, size=2_000)
+
+
+def test_masking_takes_time_in_proportion_to_the_number_of_secrets() -> None:
+    def known(count: int) -> Redactor:
+        return Redactor([f"secret-number-{number:06d}" for number in range(count)])
+
+    text = "secret-number-and nothing else " * 300
+    assert_linear(lambda redactor: redactor.text(text), prepare=known, size=50)
+
+
+def test_masking_takes_time_in_proportion_to_the_length_of_a_secret() -> None:
+    def long(size: int) -> tuple[Redactor, str]:
+        return Redactor(["1" * size + "a"]), "1" * 3 * size
+
+    assert_linear(lambda given: (given[0].text(given[1]), shown(given[0], [given[1]])), prepare=long, size=2_000)
+
+
+def test_masking_nested_data_takes_time_in_proportion_to_it(hostile_redactor: Redactor) -> None:
+    assert_linear_calls(
+        hostile_redactor.value, prepare=lambda size: {f"k{index}": [NEARLY, {"a": "b"}] for index in range(size)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,13 +198,15 @@ def test_very_short_values_are_no_secrets() -> None:
     ],
 )
 def test_environment_variables_are_secrets_by_their_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "value-of-it")
-    assert "value-of-it" in environment_secrets()
+    monkeypatch.setenv(name, "value-of-it-2")
+    assert "value-of-it-2" in environment_secrets()
 
 
-def test_other_environment_variables_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_environment_variables_are_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KEYBOARD", "qwertz-layout")
     assert "qwertz-layout" not in environment_secrets()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path))
+    assert str(tmp_path) not in environment_secrets()
 
 
 def test_half_a_character_is_mended_and_whole_ones_stay() -> None:

@@ -35,6 +35,7 @@ from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, To
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, cut_warning
+from teamwright.values.secret_patterns import mask_value
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.transcript import quoted
 from teamwright.values.turns import Reply, Signal, Turn
@@ -98,6 +99,10 @@ class Script(Value):
     def to_yaml(self) -> str:
         """The script as a file that `load` reads again."""
         return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
+
+    def masked(self) -> Script:
+        """The script without texts that look like secrets: a file of replies is made to be passed on."""
+        return Script.model_validate(mask_value(self.model_dump(mode="json", exclude_unset=True, by_alias=True)))
 
     def leftovers(self, used: Callable[[str], int]) -> list[str]:
         """Rules that a strict script still has: never used, or fewer times than they say."""

@@ -13,6 +13,7 @@ from teamwright.cli.wording import draft_text, question_text, waiting_answer_tex
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.notifying import FOR_PEOPLE, answer_command, resume_command
 from teamwright.values.people import Answer, Answered
+from teamwright.values.visible_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +84,7 @@ class Open:
         if not left:
             raise UsageError(f"Run {self.run_id!r} has no open question.")
         if len(left) > 1:
-            listed = "\n".join(f"  --key {one}   {self.questions[one].text}" for one in left)
+            listed = "\n".join(f"  --key {one}   {visible(self.questions[one].text)}" for one in left)
             raise UsageError(f"Run {self.run_id!r} has {len(left)} open questions; choose one with --key:\n{listed}")
         return left[0]
 

@@ -17,10 +17,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from teamwright.cli.output import clean
+from teamwright.cli.wording import draft_lines
 from teamwright.errors import UsageError
 from teamwright.values.events import AgentFailed, AgentReplied, Event, PersonAnswered, PersonAsked, RunResumed
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import EDIT, REJECT, Answer, Question
+from teamwright.values.visible_text import original, visible, visible_for_editing
 
 if TYPE_CHECKING:
     from teamwright.cli.views import View
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from teamwright.values.events import Delta
 
 LATER = "later"
+WHOLE = "whole"
+"""What to answer in order to see all of a long draft."""
 LONGEST_DRAFT = 30
 
 
@@ -63,7 +67,7 @@ class Prompt:
         if not question.choices:
             said = await self._line("answer (nothing: later)")
             return Answer(text=said) if said else None
-        choice = await self._choice(question.choices)
+        choice = await self._choice(question)
         if choice is None or question.reason != "approval":
             return None if choice is None else Answer(text=choice)
         return await self._decision(choice, question)
@@ -82,39 +86,51 @@ class Prompt:
 
     def _show(self, key: str, question: Question) -> None:
         self._console.print()
-        whom = f" (to {clean(question.to)})" if question.to else ""
-        self._console.print(Text(f"? {clean(question.text)}{whom}", style="bold yellow"))
-        self._console.print(Text(f"  {key}", style="dim"))
+        whom = f" (to {clean(visible(question.to))})" if question.to else ""
+        self._console.print(Text(f"? {clean(visible(question.text))}{whom}", style="bold yellow"))
+        self._console.print(Text(f"  {clean(key)}", style="dim"))
         if question.draft is not None:
-            lines = clean(question.draft).strip("\n").splitlines()
-            more = len(lines) - LONGEST_DRAFT
-            shown = lines if more <= 0 else [*lines[:LONGEST_DRAFT], f"… {more} more lines"]
-            self._console.print(Padding(Text("\n".join(shown)), (0, 2)))
+            self._show_draft(question, LONGEST_DRAFT if question.choices else None)
+
+    def _show_draft(self, question: Question, most: int | None = None) -> None:
+        lines = clean("\n".join(draft_lines(question))).split("\n")
+        if most is not None and len(lines) > most:
+            lines = [*lines[:most], f"… {len(lines) - most} more lines; {WHOLE!r} shows them"]
+        self._console.print(Padding(Text("\n".join(lines)), (0, 2)))
 
     async def _line(self, prompt: str) -> str | None:
         self._console.print(Text(f"{prompt}> ", style="bold"), end="")
         return await self._keyboard.line()
 
-    async def _choice(self, choices: Sequence[str]) -> str | None:
+    async def _choice(self, question: Question) -> str | None:
+        cut = question.draft is not None and len(draft_lines(question)) > LONGEST_DRAFT
+        choices = [*question.choices, LATER, *([WHOLE] if cut and WHOLE not in question.choices else ())]
         while True:
-            said = await self._line(" / ".join([*choices, LATER]))
+            said = await self._line(clean(" / ".join(map(visible, choices))))
             if not said:
                 return None
-            chosen = nearest_choice(said, [*choices, LATER])
-            if chosen is not None:
+            chosen = nearest_choice(said, choices)
+            if chosen == WHOLE and WHOLE not in question.choices:
+                self._show_draft(question)
+            elif chosen is not None:
                 return None if chosen == LATER else chosen
-            self.say(f"{said!r} is none of them; its first letters will do, and nothing at all is {LATER!r}.")
+            else:
+                self.say(f"{said!r} is none of them; its first letters will do, and nothing at all is {LATER!r}.")
 
     async def _edited(self, question: Question) -> str | None:
-        """The draft as the person has changed it, in their editor if they have one."""
+        """The draft as the person has changed it, in their editor if they have one.
+
+        There too, characters that are not seen stand by their names; what the person leaves is sent as it was.
+        """
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         if not editor:
             return await self._line("instead") or None
         draft = question.draft or ""
+        shown, secrets = visible_for_editing(draft)
         ending = ".json" if question.form == "json" else ".md"
         with tempfile.TemporaryDirectory(prefix="teamwright-") as folder:
             file = Path(folder) / f"draft{ending}"
-            file.write_text(draft, encoding="utf-8")
+            file.write_text(shown, encoding="utf-8", newline="")
             screen = sys.stderr.fileno()
             command = [*shlex.split(editor), str(file)]
             try:
@@ -122,14 +138,14 @@ class Prompt:
                     command, stdin=sys.stdin.fileno(), stdout=screen, stderr=screen
                 ) as process:
                     code = await process.wait()
-                edited = file.read_text(encoding="utf-8")
+                edited = file.read_bytes().decode()
             except (OSError, ValueError) as error:
                 self.say(f"The editor {editor!r} can't be used: {error}.")
                 return None
         if code:
             self.say(f"{editor!r} ended with {code}, so nothing is changed.")
             return None
-        return edited if draft.endswith("\n") else edited.removesuffix("\n")
+        return original(edited if draft.endswith("\n") else edited.removesuffix("\n"), secrets)
 
 
 class Asker:

@@ -26,6 +26,7 @@ from teamwright.values.events import (
     TeamStarted,
 )
 from teamwright.values.names import SEPARATOR
+from teamwright.values.secret_patterns import MaskedStream
 
 State = Literal["waiting", "thinking", "streaming", "calling", "retrying", "asking", "done", "failed", "stopped"]
 AT_WORK: frozenset[State] = frozenset(("thinking", "streaming", "calling", "retrying", "asking"))
@@ -45,6 +46,7 @@ class Row:
     tokens: int = 0
     turns: int = 0
     streamed: str = ""
+    masked: MaskedStream = field(default_factory=MaskedStream)
     since: float | None = None
     spent: float = 0.0
     touched: int = 0
@@ -194,8 +196,9 @@ class Board:
         row = self.row_of(delta.key)
         if row is None:
             return
-        text = delta.text if delta.offset == 0 else row.streamed + delta.text
-        row.streamed = text[-MOST_STREAMED:]
+        if delta.offset == 0:
+            row.streamed, row.masked = "", MaskedStream()
+        row.streamed = (row.streamed + row.masked.take(delta.text))[-MOST_STREAMED:]
         self._set(row, "streaming")
 
     def _again(self, time: float) -> None:

@@ -79,7 +79,8 @@ def _changed(change: Change) -> str:
 def _short(value: JsonValue) -> str:
     if value is None:
         return NOTHING
-    return textwrap.shorten(value if isinstance(value, str) else json_text(value, indent=None), 60, placeholder=" …")
+    text = clean(value) if isinstance(value, str) else json_text(value, indent=None)
+    return textwrap.shorten(text, 60, placeholder=" …")
 
 
 def _parting(found: Comparison) -> list[str]:
@@ -112,15 +113,17 @@ def _side(name: str, side: TurnSide | None, shared: int) -> list[str]:
 
 
 def _shared(a: str, b: str) -> int:
-    """How many characters two texts begin with in common, before they part."""
+    """How many characters two texts begin with in common, before they part, as they are shown."""
+    a, b = clean(a), clean(b)
     return 0 if a == b else sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
 
 
 def _excerpt(text: str, shared: int = 0) -> list[str]:
     """A piece of a text in a few lines, from a little before the point at which it parts from another."""
+    text = clean(text)
     start = max(0, shared - BEFORE)
     start = text.rfind(" ", 0, start) + 1 if start else 0
-    piece = " ".join(clean(text[start : start + SHOWN]).split())
+    piece = " ".join(text[start : start + SHOWN].split())
     piece = ("… " if start else "") + piece + (" …" if len(text) > start + SHOWN else "")
     return textwrap.wrap(piece or "(nothing)", WIDTH, initial_indent="     ", subsequent_indent="     ")
 

@@ -76,6 +76,7 @@ def examine() -> Iterator[Finding]:
     yield from _data()
     yield _weights()
     yield _keys()
+    yield from _unmasked()
 
 
 def _python() -> Finding:
@@ -186,3 +187,17 @@ def _keys() -> Finding:
     found = [name for name in KEYS if os.environ.get(name)]
     fix = "for example  export OPENAI_API_KEY=…  (not needed for `local` and `scripted:` models)"
     return Finding("provider keys", bool(found), ", ".join(found) or "none in the environment", fix)
+
+
+def _unmasked() -> Iterator[Finding]:
+    """Variables that are secrets by their name and that nobody can mask; names only."""
+    from teamwright.values.secrets import SHORTEST, is_maskable, is_secret_name
+
+    found = sorted(name for name, value in os.environ.items() if value.strip() and is_secret_name(name))
+    plain = [name for name in found if not is_maskable(os.environ[name].strip())]
+    if plain:
+        detail = f"{', '.join(plain)}: too short or too plain to be masked where it is said or recorded"
+        fix = f"give it at least {SHORTEST} characters, and not letters alone"
+        yield Finding("secrets", False, detail, fix)
+    elif found:
+        yield Finding("secrets", True, "each that a manifest uses is masked")

@@ -216,7 +216,7 @@ async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None 
     for question in questions.values():
         say(f"question: {question_text(question)}")
         if question.draft:
-            say(draft_text(question, LONGEST_DRAFT))
+            say(draft_text(question, LONGEST_DRAFT, f"teamwright runs answer {ended.run_id}"))
     if ended.failure is not None:
         say(failure_text(ended.failure))
     if not shown.quiet:

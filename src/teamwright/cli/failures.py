@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from traceback import format_exception
 from typing import TYPE_CHECKING
 
 import typer
@@ -63,9 +64,10 @@ def guarded(call: Callable[[], int | None], *, as_json: bool = False) -> int:
         return _bad_arguments(error, as_json)
     except LostOutput as error:
         return _lost(error, as_json)
-    except Exception as error:  # the last place that can tell the user anything
+    except Exception as error:  # noqa: BLE001 - the last place that can tell the user anything
         if os.environ.get("TEAMWRIGHT_DEBUG"):
-            raise
+            say("".join(format_exception(error)))
+            return FAILED
         return _failed(error, as_json)
 
 

@@ -1,6 +1,7 @@
-"""What leaves the program: results on stdout or in a file, everything else on stderr, never a raw control character.
+"""What leaves the program: results on stdout or in a file, everything else on stderr.
 
-A result that can't be written is an error; what is only said never is.
+Nothing leaves with a raw control character in it, nor with a text that looks like a secret. A result that can't be
+written is an error; what is only said never is.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, cast
 
 import typer
+
+from teamwright.values.secret_patterns import mask_text, mask_value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,9 +30,12 @@ BROKEN = 1
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the result to a file, not to stdout.")]
 
-_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?")
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])?")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSAFE_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile(
+    r"[\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\ud800-\udfff\ufe00-\ufe0f\U000e0000-\U000e0fff]"
+)
 
 
 class ClosedOutput(Exception):
@@ -45,8 +51,11 @@ _RESULTS: ContextVar[TextIO | None] = ContextVar("results", default=None)
 
 
 def clean(text: str) -> str:
-    """The text without escape sequences, control characters (but newline and tab) and what reorders a line."""
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n")))
+    """The text without escape sequences, control characters (but newline and tab) and what reorders a line.
+
+    What looks like a secret is masked, so a text is cleaned before it is cut: half of a secret looks like nothing.
+    """
+    return mask_text(_CONTROLS.sub("", _SEQUENCES.sub("", text.replace("\r\n", "\n"))))
 
 
 def one_line(text: str) -> str:
@@ -58,9 +67,9 @@ def one_line(text: str) -> str:
 
 
 def json_text(value: JsonValue | Mapping[str, JsonValue] | Sequence[JsonValue], *, indent: int | None = 2) -> str:
-    """JSON that is safe to look at in a terminal and can always be encoded."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """JSON that is safe to look at in a terminal, can always be encoded and shows nothing that looks like a secret."""
+    text = json.dumps(mask_value(cast("JsonValue", value)), ensure_ascii=False, indent=indent)
+    return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def say(text: str) -> None:
@@ -83,9 +92,9 @@ def result_pieces(pieces: Iterable[str], out: Path | None = None) -> None:
     """Hand over a long text piece by piece."""
     if out is None:
         for piece in pieces:
-            _write(results(), piece)
+            _write(results(), mask_text(piece))
     else:
-        write_file(pieces, out)
+        write_file(map(mask_text, pieces), out)
 
 
 def line_json(value: Mapping[str, JsonValue]) -> None:

@@ -57,6 +57,7 @@ from teamwright.values.events import (
 from teamwright.values.people import REJECT, Mark
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.texts import count_text, number_text
+from teamwright.values.visible_text import visible
 
 if TYPE_CHECKING:
     from teamwright.runtime.history import RunHistory
@@ -324,7 +325,7 @@ def _failed_call_text(place: str, failed: AgentCallFailed) -> str:
 def _note_of_people(event: Event) -> str | None:
     match event.fact:
         case PersonAsked(question=question):
-            return f"asks {question.to or 'a person'}: {question_text(question)}"
+            return f"asks {visible(question.to or 'a person')}: {question_text(question)}"
         case PersonAnswered(answer=answer):
             why = f" ({answer.data})" if answer.text == REJECT and answer.data else ""
             return f"was answered{f' by {answer.by}' if answer.by else ''}: {answer.text}{why}"
@@ -468,15 +469,21 @@ def _point_of(origin: Origin) -> str:
     return f"at {origin.checkpoint} (event {origin.number})" if origin.checkpoint else f"(event {origin.number})"
 
 
-def draft_text(question: Question, most: int | None = None) -> str:
-    """What a question is about, line by line behind a bar, and at most so many lines of it."""
-    lines = (question.draft or "").strip("\n").splitlines()
+def draft_lines(question: Question) -> list[str]:
+    """What a question is about, line by line, with every character that a screen would hide or obey."""
+    return visible(question.draft or "").strip("\n").split("\n")
+
+
+def draft_text(question: Question, most: int | None = None, whole: str = "") -> str:
+    """What a question is about, behind a bar, and at most so many lines of it; `whole` is how to see all of them."""
+    lines = draft_lines(question)
     if most is not None and len(lines) > most:
-        lines = [*lines[:most], f"… {len(lines) - most} more lines"]
+        see = f"; see all of it with  {whole}" if whole else ""
+        lines = [*lines[:most], f"… {len(lines) - most} more lines{see}"]
     return "\n".join(f"  | {line}" for line in lines)
 
 
 def question_text(question: Question) -> str:
-    """A question with its choices."""
-    choices = " / ".join(question.choices)
-    return f"{question.text} [{choices}]" if choices else question.text
+    """A question with its choices, with every character that a screen would hide or obey."""
+    choices = " / ".join(map(visible, question.choices))
+    return f"{visible(question.text)} [{choices}]" if choices else visible(question.text)

@@ -16,7 +16,7 @@ from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.recovery.retry import recorded_error, wait_before_retry
 from teamwright.runtime.admission import FREE, Admission, Pass
 from teamwright.runtime.cancellation import ContainedTask
-from teamwright.runtime.redaction import Pieces
+from teamwright.runtime.redaction import RedactedStream
 from teamwright.runtime.replay import RecordedCall
 from teamwright.runtime.size_cap import within_cap
 from teamwright.runtime.steady_clock import remaining_wait
@@ -50,7 +50,7 @@ class Calls:
         self._key = join_key(context.path, place)
         self._number = self._offset = 0
         self._passed = FREE
-        self._pieces: Pieces | None = None
+        self._pieces: RedactedStream | None = None
 
     async def outcome(self) -> Returned:
         """The recorded outcome, or a new one."""
@@ -336,11 +336,11 @@ class Calls:
         return self._context.run.past.marks[member, mark] + self._context.run.marks[member, mark]
 
     def _show(self, attempt: int, piece: str) -> None:
-        """Show a piece of the reply to whoever watches, as far as its words are whole."""
+        """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""
         if attempt != self._number or not self._is_out:  # of an attempt that was abandoned
             return
         if self._pieces is None:
-            self._pieces = Pieces(self._context.run.redactor)
+            self._pieces = RedactedStream(self._context.run.redactor)
         text, length = self._pieces.take(piece)
         self._tell(text)
         self._offset += length

@@ -18,6 +18,7 @@ from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.webhook import Response, Webhook, post
 from teamwright.values.events import Event, RunCheckpoint, RunNotified
+from teamwright.values.secret_patterns import mask_text
 from teamwright.values.texts import LONGEST_ERROR, cut
 
 LOG = logging.getLogger("teamwright")
@@ -99,7 +100,7 @@ class Deliveries:
             wait = max(backoff, response.retry_after) if response.retryable and backoff is not None else None
             if wait is not None and anyio.current_time() + wait > self._ends_at:
                 wait = None
-            error = None if response.error is None else delivery.redact(cut(response.error, LONGEST_ERROR))
+            error = None if response.error is None else cut(delivery.redact(response.error), LONGEST_ERROR)
             self._log(delivery, error, wait)
             still_waits = await self._record(delivery, RunNotified(error=error, attempt=attempt, retry_in=wait))
             if wait is None or not still_waits:
@@ -134,10 +135,13 @@ class Deliveries:
         return True
 
     def _log(self, delivery: Delivery, error: str | None, wait: float | None) -> None:
-        if error is not None and wait is None:
-            LOG.warning("nobody could be told that run %s waits for a person: %s", delivery.run_id, error)
-        elif error is not None:
-            LOG.info("a webhook for run %s failed and is called again in %g s: %s", delivery.run_id, wait, error)
+        if error is None:
+            return
+        told = mask_text(error)
+        if wait is None:
+            LOG.warning("nobody could be told that run %s waits for a person: %s", delivery.run_id, told)
+        else:
+            LOG.info("a webhook for run %s failed and is called again in %g s: %s", delivery.run_id, wait, told)
 
     async def _record(self, delivery: Delivery, fact: RunNotified) -> bool:
         """Write an attempt into the run's record; false if the run does not wait any more, so nobody has to be told."""

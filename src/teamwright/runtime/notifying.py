@@ -8,6 +8,8 @@ from shlex import quote
 from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.people import Question
 from teamwright.values.results import StopReason
+from teamwright.values.secret_patterns import mask_text
+from teamwright.values.visible_text import visible
 
 LONGEST_DRAFT = 4000
 FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
@@ -60,14 +62,19 @@ def resume_command(run_id: str) -> str:
 
 
 def _told(key: str, question: Question) -> dict[str, JsonValue]:
-    draft = question.draft
+    """A question as whoever reads the notice sees it: nothing is hidden but what looks like a secret."""
+    draft = None if question.draft is None else _shown(question.draft)
     if draft is not None and len(draft) > LONGEST_DRAFT:
         draft = draft[:LONGEST_DRAFT] + "…"
     return {
         "key": key,
-        "text": question.text,
+        "text": _shown(question.text),
         "choices": list(question.choices),
         "reason": question.reason,
         "to": question.to,
         "draft": draft,
     }
+
+
+def _shown(text: str) -> str:
+    return mask_text(visible(text))

@@ -1,47 +1,43 @@
-"""Takes secrets out of everything before it is recorded, shown or handed on, and mends what no journal can hold."""
+"""Masks known secrets in everything before it is recorded, delivered or shown, and mends what no journal can hold.
+
+The work is linear in the text, whatever the text and the secrets look like. Texts that only look like a secret are left
+alone here; exits mask them (`values.secret_patterns`).
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
 
 from pydantic import JsonValue
 
-from teamwright.values.secrets import HEADERS, HIDDEN, is_secret, is_written_out
+from teamwright.values.secret_patterns import Span, masked, merged
+from teamwright.values.secrets import HIDDEN, SHORTEST, is_maskable, is_secret, is_written_out, known_forms
 
-SHAPES = re.compile(
-    r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}"
-    r"|\bAIza[0-9A-Za-z_-]{30,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{16,}"
-    r"|(?<=[Aa]uthorization: )(?:Basic|Bearer|Token|ApiKey) [^\s\"',]{4,}|(?<=[Aa][Pp][Ii]-[Kk]ey: )[^\s\"',]{4,}"
-)
-SECRET_NAMES = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$")
-SHORTEST = 6
-UNFINISHED = re.compile(r"(?:authorization:[ ]*)?(?:(?:bearer|basic|token|apikey|api-key:)[ ]*)?[!-~]*$", re.IGNORECASE)
-"""A last word that may go on, with the words before it that tell a secret. Secrets are plain ASCII, so other scripts,
-of which many have no spaces, are shown as they come."""
-LONGEST_WORD = 400
-"""Characters after which a word is shown although it may go on."""
+CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|WEBHOOK)$")
+"""Variables that hold a credential of this process: programs and providers read them without a manifest naming them."""
 
 
 class Redactor:
-    """Knows the secret values of one run, and the shapes that keys and tokens usually have."""
+    """Knows the secret values of one run."""
+
+    __slots__ = ("_needles", "_values")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        known = {value for value in (*secrets, *environment_secrets()) if len(value) >= SHORTEST}
-        longest_first = sorted(known, key=len, reverse=True)
-        self._values = longest_first
-        self._known = re.compile("|".join(map(re.escape, longest_first)))
+        known = {form for value in (*secrets, *environment_secrets()) for form in known_forms(value)}
+        self._values = sorted(known)
+        self._needles: dict[str, Needle] = {}
 
     def text(self, text: str) -> str:
         """The text without secrets."""
         if not text.isascii():
             text = whole_characters(text)
         for value in self._values:
-            if value in text:  # which is far quicker than the pattern, and mostly false
-                text = self._known.sub(HIDDEN, text)
-                break
-        return SHAPES.sub(HIDDEN, text) if _may_hold_a_key(text) else text
+            if value in text:
+                return masked(text, self.spans(text))
+        return text
 
     def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
         """The value without secrets in any of its strings, but for those that are known to be clean."""
@@ -51,36 +47,135 @@ class Redactor:
             case list() | tuple() | set() | frozenset():  # pyright: ignore[reportUnnecessaryComparison] - lists when read
                 return [self.value(item, clean) for item in value]
             case dict():
-                return {
-                    self.text(key): HIDDEN
-                    if isinstance(item, str) and key.lower() in HEADERS
-                    else self.value(item, clean)
-                    for key, item in value.items()
-                }
+                return {self.text(key): self.value(item, clean) for key, item in value.items()}
             case _:
                 return value
 
+    def spans(self, text: str) -> list[Span]:
+        """Where secrets stand, in order; occurrences that overlap are one."""
+        found: list[Span] = []
+        for value in self._values:
+            if value in text:
+                found += self.needle(value).spans(text)
+        return merged(found) if found else found
 
-class Pieces:
-    """A text that comes in pieces, shown word by word: half of a secret is no secret that anybody could recognise."""
+    @property
+    def values(self) -> list[str]:
+        """Every form of every secret."""
+        return self._values
 
-    __slots__ = ("_held", "_redactor")
+    def needle(self, value: str) -> Needle:
+        """A secret, prepared for being searched for. Few of them ever are."""
+        if value not in self._needles:
+            self._needles[value] = Needle(value)
+        return self._needles[value]
+
+
+class Needle:
+    """One text to be found wherever it stands, also where its occurrences overlap."""
+
+    __slots__ = ("_borders", "_period", "value")
+
+    def __init__(self, value: str) -> None:
+        self.value, self._borders = value, _borders(value)
+        self._period = len(value) - self._borders[-1]
+
+    def spans(self, text: str) -> list[Span]:
+        """Where it stands. Two searches begin at least half its length apart, so that they stay linear together."""
+        value, period, found = self.value, self._period, list[Span]()
+        again = value[-period:]
+        start = text.find(value)
+        while start >= 0:
+            end = start + len(value)
+            while period < len(value) and text.startswith(again, end):  # one more occurrence, which overlaps
+                end += period
+            found.append((start, end))
+            start = text.find(value, end - period + 1)  # no other occurrence begins before
+        return found
+
+    def advanced(self, state: int, piece: str) -> int:
+        """How many of its first characters a text ends with, after so many before the piece (Knuth, Morris, Pratt)."""
+        value, borders = self.value, self._borders
+        if len(piece) >= len(value):
+            state, piece = 0, piece[1 - len(value) :]
+        for char in piece:
+            while state and (state == len(value) or value[state] != char):
+                state = borders[state - 1]
+            if value[state] == char:
+                state += 1
+        return borders[-1] if state == len(value) else state
+
+
+def _borders(value: str) -> list[int]:
+    """For each prefix, the length of its longest proper prefix that is also its suffix."""
+    borders = [0] * len(value)
+    length = 0
+    for index in range(1, len(value)):
+        while length and value[index] != value[length]:
+            length = borders[length - 1]
+        if value[index] == value[length]:
+            length += 1
+        borders[index] = length
+    return borders
+
+
+class RedactedStream:
+    """A text that comes in pieces. What may be the beginning of a secret waits until that is known."""
+
+    __slots__ = ("_begun", "_by_first", "_covered", "_held", "_redactor")
 
     def __init__(self, redactor: Redactor) -> None:
-        self._redactor, self._held = redactor, ""
+        self._redactor = redactor
+        self._held = ""
+        self._covered = 0
+        """So many characters of what is held are masked and have been told."""
+        self._begun: dict[str, int] = {}
+        self._by_first: dict[str, list[str]] = {}
+        for value in redactor.values:
+            self._by_first.setdefault(value[0], []).append(value)
 
     def take(self, piece: str) -> tuple[str, int]:
-        """What can be shown now, without secrets, and how long that was; the word that may go on is held back."""
+        """What can be shown now, without secrets, and the length of the text that it stands for."""
+        if not piece.isascii():
+            piece = whole_characters(piece)
+        if not self._by_first or not (self._held or any(first in piece for first in self._by_first)):
+            return piece, len(piece)
         text = self._held + piece
-        found = UNFINISHED.search(text)
-        whole = len(text) if found is None or len(text) - found.start() > LONGEST_WORD else found.start()
-        self._held = text[whole:]
-        return self._redactor.text(text[:whole]), whole
+        keep = len(text) - self._longest_beginning(piece)
+        spans = self._redactor.spans(text) if len(text) >= SHORTEST else []
+        return self._told(text, keep, spans)
 
     def rest(self) -> str:
         """What was held back, when nothing more comes."""
-        held, self._held = self._held, ""
-        return self._redactor.text(held)
+        text, self._begun = self._held, {}
+        return self._told(text, len(text), self._redactor.spans(text))[0]
+
+    def _longest_beginning(self, piece: str) -> int:
+        """How much of the end of the text may be the beginning of a secret."""
+        candidates = set(self._begun)
+        for first, values in self._by_first.items():
+            if first in piece:
+                candidates.update(values)
+        states = {one: self._redactor.needle(one).advanced(self._begun.get(one, 0), piece) for one in candidates}
+        self._begun = {value: state for value, state in states.items() if state}
+        return max(self._begun.values(), default=0)
+
+    def _told(self, text: str, keep: int, spans: list[Span]) -> tuple[str, int]:
+        """The text up to `keep`, and the mark of a secret that reaches beyond. The rest is held."""
+        parts: list[str] = []
+        at = self._covered
+        for start, end in spans:
+            if start > keep:
+                break
+            if start >= at:
+                parts += (text[at:start], HIDDEN)
+            at = max(at, end)
+        if at < keep:
+            parts.append(text[at:keep])
+            at = keep
+        length = at - self._covered
+        self._held, self._covered = text[keep:], at - keep
+        return "".join(parts), length
 
 
 def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
@@ -108,17 +203,15 @@ def whole_characters(text: str) -> str:
     return text
 
 
-def _may_hold_a_key(text: str) -> bool:
-    """Whether the text has what every shape contains: a single sign is looked for first, since that is far quicker."""
-    return (
-        ("-" in text and ("k-" in text or "xox" in text or "ey: " in text))
-        or ("_" in text and any(sign in text for sign in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_")))
-        or ("A" in text and ("AKIA" in text or "AIza" in text))
-        or (":" in text and "uthorization: " in text)
-        or "earer " in text
-    )
+def environment_secrets(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Values of environment variables that hold a credential, by their names; the path of a file is none."""
+    variables = os.environ if environment is None else environment
+    found = (value for name, value in variables.items() if CREDENTIALS.search(name.upper()))
+    return [value for value in found if is_maskable(value) and not _is_file(value)]
 
 
-def environment_secrets() -> list[str]:
-    """Values of environment variables that are secrets by their name."""
-    return [value for name, value in os.environ.items() if SECRET_NAMES.search(name.upper())]
+def _is_file(value: str) -> bool:
+    try:
+        return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False

@@ -21,7 +21,7 @@ def test_references_are_replaced_everywhere() -> None:
     tool = resolved.tools["t"]
     assert isinstance(tool, McpSpec)
     assert (tool.mcp.args, tool.mcp.env) == (("--key=s3cret",), {"PLACE": "h"})
-    assert secrets == {"openai:x", "Ann", "h", "s3cret"}
+    assert secrets == {"s3cret"}
     assert manifest.models["m"] == ServerModel(url="http://${HOST}/v1", name="x", api_key="${KEY}")
 
 
@@ -84,3 +84,32 @@ def test_a_manifest_from_a_record_that_lacks_its_secrets_makes_nothing() -> None
 def test_a_text_that_speaks_of_the_mark_is_no_secret() -> None:
     manifest = Manifest(agents={"a": AgentSpec(instructions="[redacted]")})
     assert resolve_secrets(manifest, {}) == (manifest, frozenset())
+
+
+# S-06
+def test_plain_variables_are_settings_and_secrets_are_known_by_name_or_by_field() -> None:
+    manifest = Manifest(
+        agents={"headers": AgentSpec(instructions="${MODEL}")},
+        models={"m": ServerModel(url="http://u:${DB_PASS}@${HOST}/v1", name="${MODEL}", api_key="${SHOP}")},
+        tools={
+            "t": McpSpec(
+                mcp=McpTool(url="http://x", headers={"X-Shop": "a ${CODE}", "Accept": "${KIND}"}),
+            ),
+            "u": McpSpec(mcp=McpTool(command="run", env={"DB_PASSWORD": "${PLAIN}", "PLACE": "${HOST}"})),
+        },
+    )
+    environment = {
+        "MODEL": "a-model-1", "DB_PASS": "pass-1", "HOST": "h", "SHOP": "shop-1", "CODE": "code-1", "KIND": "k",
+        "PLAIN": "plain-1",
+    }  # fmt: skip
+    resolved, secrets = resolve_secrets(manifest, environment)
+    assert secrets == {"pass-1", "shop-1", "code-1", "plain-1"}
+    assert resolved.models["m"] == ServerModel(url="http://u:pass-1@h/v1", name="a-model-1", api_key="shop-1")
+
+
+def test_more_secrets_than_can_be_searched_for_are_refused() -> None:
+    # S-01
+    headers = {f"X-Token-{number}": f"value-{number}" for number in range(1_001)}
+    manifest = Manifest(tools={"t": McpSpec(mcp=McpTool(url="http://x", headers=headers))})
+    with pytest.raises(ManifestError, match="has 1001 secrets, and at most 1000 can be masked"):
+        resolve_secrets(manifest, {})

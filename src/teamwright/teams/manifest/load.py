@@ -21,6 +21,7 @@ from teamwright.teams.manifest.declared import Declaration, Declared, Query
 from teamwright.teams.manifest.native import read_native
 from teamwright.teams.manifest.part_checks import check_parts
 from teamwright.teams.manifest.task_file import TASKS, team_of_tasks
+from teamwright.teams.manifest.variable_checks import check_variables
 from teamwright.values.misfit import misfits_of
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.specs import Manifest
@@ -53,6 +54,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     base = base_of(paths)
     declared = _declared(files, report, models_replaced=models_replaced)
     check(declared, report, models_replaced=models_replaced)
+    check_variables(declared, report)
     if thorough:
         check_parts(declared, report, models_replaced=models_replaced)
     if not report.problems and not any(declared):

@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, Problem
-from teamwright.values.secrets import HIDDEN, NOTIFY, REFERENCE, is_secret
+from teamwright.values.secrets import HIDDEN, NOTIFY, REFERENCE, is_header, is_secret, is_secret_name
 from teamwright.values.specs import Manifest
+
+MOST_SECRETS = 1_000
+"""Every text is searched for each of them."""
 
 
 def resolve_secrets(
@@ -21,8 +24,9 @@ def resolve_secrets(
 ) -> tuple[Manifest, frozenset[str]]:
     """The manifest with values from the environment, and all values that must never be recorded or shown.
 
-    Those are what came from the environment, and keys and authorization headers that are written out. Of a manifest
-    from a record the latter are missing, and nothing may be made of it as if the mark in their place were the secret.
+    Those are the texts of key, header and webhook fields, and the variables that are secrets by their name. Other
+    variables are settings. Of a manifest from a record the secrets that were written out are missing, and nothing may
+    be made of it as if the mark in their place were the secret.
     """
     resolver = _Resolver(os.environ if environment is None else environment)
     data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
@@ -31,6 +35,9 @@ def resolve_secrets(
             f"What stood in the manifest at {', '.join(resolver.hidden)} is a secret, and no record keeps it: pass the"
             " team (team=…), or put the secret into the environment, write ${NAME} in its place and start anew."
         )
+    if len(resolver.secrets) > MOST_SECRETS:
+        message = f"The manifest has {len(resolver.secrets)} secrets, and at most {MOST_SECRETS} can be masked"
+        resolver.problems.append(Problem(message, suggestion="read the same variable where the value is the same"))
     if resolver.problems:
         raise ManifestError(resolver.problems)
     return Manifest.model_validate(data), frozenset(resolver.secrets)
@@ -56,9 +63,9 @@ class _Resolver:
 
     def _text(self, text: str, path: tuple[str, ...]) -> str:
         resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text
-        if resolved.strip() and is_secret(path[-2], path[-1]):
+        if resolved.strip() and is_secret(_above(path), path[-1]):
             self.secrets.add(resolved)
-            if text == HIDDEN and not (path[-2] == "notify" and path[-1] in NOTIFY):
+            if text == HIDDEN and not (_above(path) == "notify" and path[-1] in NOTIFY):
                 self.hidden.append(".".join(path))
         return resolved
 
@@ -70,6 +77,12 @@ class _Resolver:
             self.problems.append(Problem(message, suggestion=f"set it, or write $${{{name}}} for the text itself"))
             return ""
         value = self.environment[name]
-        if value.strip():
+        field, above = path[-1], _above(path)
+        if value.strip() and (is_secret_name(name) or is_secret(above, field) or is_header(above, field)):
             self.secrets.add(value)
         return value
+
+
+def _above(path: tuple[str, ...]) -> str:
+    """The field around a field; the name of an agent, a team, a model or a tool is none."""
+    return path[-2] if len(path) > 3 else ""
