@@ -327,20 +327,22 @@ async def test_the_last_answer_before_the_resume_counts() -> None:
     assert len([event for event in events if isinstance(event.fact, PersonAnswered)]) == 1
 
 
-async def test_secrets_in_a_draft_are_not_recorded_and_an_approval_lets_the_original_pass() -> None:
-    key = "sk-abcdefghijklmnopqrstuv"
+async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, look_alike = "hush-7f3a-very-secret", "sk-abcdefghijklmnopqrstuv"
+    monkeypatch.setenv("SHOP_API_KEY", key)
     heard = Heard()
 
     async def tell(task: Task, members: Members, ctx: Context) -> Outcome:
-        reply = await ctx.ask(members[0], Turn(f"use {key}"), key="k")
+        reply = await ctx.ask(members[0], Turn(f"use {key} or {look_alike}"), key="k")
         return says("failed" if isinstance(reply, Failure) else "done")
 
     team = Team("t", members=[heard.member("a", BEFORE)], strategy=Written(tell))
     journal = MemoryJournal()
     await through(team, {"approve-before": YES}, journal)
-    assert heard.calls == [("a", f"use {key}")]
+    assert heard.calls == [("a", f"use [redacted] or {look_alike}")]
     asked_about = [body for body in journal._bodies.values() if "use " in body]
     assert any("[redacted]" in body for body in asked_about)
+    assert not any(key in body for body in journal._bodies.values())
 
 
 async def test_waiting_for_an_approval_holds_no_reservation() -> None:

@@ -230,9 +230,13 @@ async def test_strategies_pass_pointers_on_and_do_not_open_them() -> None:
         await run(Counting().agent("a"), strategy=Written(opening))
 
 
-async def test_a_line_and_a_figure_are_recorded_where_they_were_made() -> None:  # P-08
+async def test_a_line_and_a_figure_are_recorded_where_they_were_made(  # P-08
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "hush-7f3a-very-secret")
+
     async def talk(turn: Turn, ctx: Context) -> str:
-        await ctx.emit(RunLogged(text="the key is sk-abcdefghijklmnopqrstuv", level="warning"))
+        await ctx.emit(RunLogged(text="the key is hush-7f3a-very-secret", level="warning"))
         await ctx.emit(RunMeasured(name="pages", value=3))
         return "ok"
 

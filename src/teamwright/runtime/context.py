@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NoReturn, TypeVar
 
 import anyio
+from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
@@ -40,8 +41,6 @@ from teamwright.values.events import (
     Custom,
     Fact,
     RunAborted,
-    RunCheckpoint,
-    RunLogged,
     Tally,
     TimerFired,
     TimerSet,
@@ -136,6 +135,10 @@ class RunContext:
             await ladder.consider(self, place)
         if self.degradation is not None:
             turn = self.degradation.told(turn)
+        redactor = self.run.redactor
+        # An earlier version told the text as it was, and its digest is in the record.
+        if redactor.values and self.run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
+            turn = structs.replace(turn, task=task)
         gate = None if getattr(member, "approve", None) is None else Gate.of(self, member, place)
         ask = Ask(self, member, turn, place, gate=gate)
         try:
@@ -255,11 +258,18 @@ class RunContext:
         if not self._noted(fact.kind, place):
             if isinstance(fact, Custom):
                 fact = fact.changed(data=_json(self.run.redactor.value(fact.data)))
-            elif isinstance(fact, RunLogged):
-                fact = fact.changed(text=self.run.redactor.text(fact.text))
-            elif isinstance(fact, RunCheckpoint):
-                fact = fact.changed(name=self.run.redactor.text(fact.name))
+            else:
+                fact = self._redacted(fact)
             self.run.recorder.add(self.path, place, fact)
+
+    def _redacted(self, fact: Fact) -> Fact:
+        """The fact without secrets in any of its texts."""
+        changed: dict[str, str] = {}
+        for name in fact.__struct_fields__:
+            text: object = getattr(fact, name)
+            if isinstance(text, str) and (clean := self.run.redactor.text(text)) is not text:
+                changed[name] = clean
+        return fact.changed(**changed) if changed else fact
 
     @property
     def lanes(self) -> tuple[Lane, ...]:

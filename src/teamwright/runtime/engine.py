@@ -280,6 +280,8 @@ class Engine:
 
     async def cancel(self, run_id: str, reason: str = "") -> RunResult:
         """End a run for good, wherever it is driven; one that nobody drives is ended here and now."""
+        if reason:
+            reason = self._redactor_of(await self.history(run_id)).text(reason)
         return await self._tell(run_id, Cancel(reason=reason))
 
     async def pause(self, run_id: str) -> RunResult:
@@ -297,6 +299,10 @@ class Engine:
         history = await self.history(run_id)
         question = history.require_question(key)
         given = answer if isinstance(answer, Answer) else Answer(text=answer)
+        redactor = self._redactor_of(history)
+        given = given.changed(
+            text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
+        )
         await self.journal.send(run_id, Answered(key=key, answer=fitting(question, key, given)))
         await self._bring_letters()
 
@@ -451,6 +457,12 @@ class Engine:
         if limits is not None:
             source = source_under(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from, source, self.models, recorded=True))
+
+    def _redactor_of(self, history: RunHistory) -> Redactor:
+        """What masks the secrets of a run that is driven elsewhere, or by nobody: even its inbox holds none."""
+        from teamwright.teams.manifest.secrets import secrets_of
+
+        return Redactor(secrets_of(history.past.value(history.started.manifest)))
 
     async def _append(self, batch: Batch) -> None:
         done = anyio.Event()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from teamwright.runtime.state import Waiting
 from teamwright.runtime.stillness import look_again
-from teamwright.values.events import PersonAnswered, PersonAsked
+from teamwright.values.events import Fact, PersonAnswered, PersonAsked
 from teamwright.values.names import join_key, with_attempt
 from teamwright.values.people import Answer, Question
+from teamwright.values.secrets import stands_for
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
@@ -28,7 +29,7 @@ class Inquiry:
         self._context, self._place = context, place
         redact = context.run.redactor.text
         draft = None if question.draft is None else redact(question.draft)
-        self._question = question.changed(text=redact(question.text), draft=draft)
+        self._question = question.changed(text=redact(question.text), to=redact(question.to), draft=draft)
         body = None if draft is None else context.run.recorder.keep(draft)
         self._asked = PersonAsked(question=self._question.changed(draft=None), draft=body)
 
@@ -60,7 +61,7 @@ class Inquiry:
         path, run = self._context.path, self._context.run
         attempt = 1
         while recorded := run.past.questions.get(join_key(path, with_attempt(self._place, attempt))):
-            if recorded.fact == self._asked:
+            if recorded.fact == self._asked or self._was_masked_more(recorded.fact):
                 break
             full = join_key(path, self._place)
             text = self._question.text
@@ -69,6 +70,20 @@ class Inquiry:
             )
             attempt += 1
         return with_attempt(self._place, attempt), recorded is not None
+
+    def _was_masked_more(self, fact: Fact) -> bool:
+        """Whether an earlier version asked the same: it also masked short values and what looks like a secret."""
+        run, question = self._context.run, self._question
+        if run.format > 1 or not isinstance(fact, PersonAsked):
+            return False
+        draft = None if fact.draft is None else str(run.past.value(fact.draft))
+        asked = fact.question
+        return (
+            asked.changed(text=question.text, to=question.to) == question.changed(draft=None)
+            and stands_for(asked.text, question.text)
+            and (draft is None) == (question.draft is None)
+            and stands_for(draft or "", question.draft or "")
+        )
 
     async def _wait(self, full: str) -> Answer:
         context, run = self._context, self._context.run

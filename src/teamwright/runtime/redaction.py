@@ -39,6 +39,15 @@ class Redactor:
                 return masked(text, self.spans(text))
         return text
 
+    def content(self, content: str | bytes) -> str | bytes:
+        """The content of an artifact without secrets, also where it is binary."""
+        if isinstance(content, str):
+            return self.text(content)
+        for value in self._values:
+            if (written := value.encode("utf-8", "surrogatepass")) in content:
+                content = content.replace(written, HIDDEN.encode())
+        return content
+
     def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
         """The value without secrets in any of its strings, but for those that are known to be clean."""
         match value:

@@ -501,6 +501,9 @@ class Past:
                     found.add(ask.ending.data)
         found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
         found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
+        if self.started and self.started.format == 1:
+            asked = (event.fact for event in self.questions.values())
+            found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
         if self.started:
             found.update((self.started.task, self.started.manifest, *(ref.body for ref in self.started.history)))
         return found

@@ -139,7 +139,8 @@ class RunWorkspace:
         self._artifacts += 1
         place = context.claim(key or f"artifact-{self._artifacts}")
         text = isinstance(content, str)
-        body = run.recorder.keep(run.redactor.text(content) if text else {BYTES: b64encode(content).decode()})
+        content, name = run.redactor.content(content), run.redactor.text(name)
+        body = run.recorder.keep(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
         kind = media_type or ("text/plain" if text else "application/octet-stream")
         artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
         run.past.artifacts.add(body)

@@ -98,6 +98,23 @@ def known_forms(value: str) -> frozenset[str]:
     return frozenset(found | written | {quote(part, safe="") for part in found if not _is_half(part)})
 
 
+def stands_for(masked: str, text: str) -> bool:
+    """Whether a masked text may have been made of this one."""
+    first, *others = masked.split(HIDDEN)
+    if not others:
+        return masked == text
+    *between, last = others
+    if not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in between:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return at <= end
+
+
 def _parts(value: str) -> Iterator[str]:
     """The credentials inside of a header's value (`Bearer …`, `Basic …`, a cookie) or of an address."""
     scheme, _, rest = value.partition(" ")

@@ -43,6 +43,14 @@ def resolve_secrets(
     return Manifest.model_validate(data), frozenset(resolver.secrets)
 
 
+def secrets_of(recorded: JsonValue, environment: Mapping[str, str] | None = None) -> frozenset[str]:
+    """The secrets of a recorded source, as far as the environment has them; nothing is made of it."""
+    resolver = _Resolver(os.environ if environment is None else environment)
+    manifest = recorded.get("manifest") if isinstance(recorded, dict) else None
+    resolver.value(manifest, ())
+    return frozenset(resolver.secrets - {HIDDEN})
+
+
 @dataclass(slots=True)
 class _Resolver:
     environment: Mapping[str, str]
