@@ -201,7 +201,7 @@ def answer_word(result: RunResult) -> str:
 
 def waiting_answer_text(answer: Answer) -> str:
     """An answer that the run has not taken yet."""
-    return f"answered: {answer.text}{f', by {answer.by}' if answer.by else ''}"
+    return f"answered: {visible(answer.text)}{f', by {answer.by}' if answer.by else ''}"
 
 
 def can_retry(history: RunHistory) -> bool:
