@@ -39,6 +39,12 @@ def crash() -> str:
     os._exit(3)
 
 
+@server.tool(structured_output=False)
+def shout(size: int) -> str:
+    """Return a text of this size."""
+    return "x" * size
+
+
 @server.tool()
 async def wait() -> str:
     """Never answer."""

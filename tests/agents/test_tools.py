@@ -16,10 +16,13 @@ import anyio.lowlevel
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
+from teamwright import Engine, Team
 from teamwright.agents.model import ModelAgent
 from teamwright.agents.python_tools import load_function
+from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import TERMINATE, Toolbox, ToolLike, final_response
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
+from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.messages import digest
@@ -242,7 +245,7 @@ def noted(notes: Path) -> list[object]:
 async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) -> None:
     record = Recording()
     async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
-        assert [offer.name for offer in tools.offers] == ["search", "add", "fail", "crash", "wait"]
+        assert [offer.name for offer in tools.offers] == ["search", "add", "fail", "crash", "shout", "wait"]
         assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
         with pytest.raises(ToolError, match="out of order"):
             await tools.use("fail", {}, key="tool-2")
@@ -329,6 +332,38 @@ async def test_an_mcp_server_may_be_reached_by_url(notes: Path) -> None:
             async with Toolbox([spec]).open(Recording().ctx) as tools:
                 assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
             process.kill()
+
+
+def shouting(spec: McpSpec, size: int) -> ScriptedAgent:
+    """A member that lets the server shout, and says what it was told of it."""
+    rules = (
+        Rule(match="# tool shout failed", reply="It failed."),
+        Rule(match="# tool shout:", reply="It worked."),
+        Rule(tool=ToolRule(name="shout", args={"size": size}), times=1),
+    )
+    return ScriptedAgent("a", rules, tools=[("server", spec)], max_bytes=20_000)
+
+
+async def test_what_an_mcp_server_returns_is_held_to_the_size_cap(notes: Path) -> None:  # S-01
+    async def result(spec: McpSpec, size: int) -> tuple[str | None, bool]:
+        async with Engine(MemoryJournal()) as engine:
+            done = await engine.run(Team("t", members=[shouting(spec, size)]), "go")
+        return done.output, any("max_bytes" in one for one in done.warnings)
+
+    program = arithmetic(notes)[1]
+    assert await result(program, 19_000) == ("It worked.", False)
+    assert await result(program, 30_000) == ("It worked.", True)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        command = [sys.executable, SERVER, str(notes), str(listener.fileno())]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL) as process:
+            remote = McpSpec(mcp=McpTool(url=f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"))
+            try:
+                assert await result(remote, 30_000) == ("It worked.", True)
+                assert await result(remote, 5_000_000) == ("It failed.", False)
+            finally:
+                process.kill()
 
 
 async def test_an_error_while_an_mcp_server_runs_arrives_as_it_is(notes: Path) -> None:

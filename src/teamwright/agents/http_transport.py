@@ -98,13 +98,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     With `own` it is for one server of the user's own, and these are its headers: whatever else a client library would
     add from the environment (another provider's organisation, project, key or headers) is left out. Redirects are never
-    followed. A proxy of the environment is used for HTTPS only, where it sees neither key nor content.
+    followed. A proxy of the environment is used for HTTPS only, where it sees neither key nor content. `bounds` hold in
+    place of those around the request. Where streams may stay open for as long as they like, `streams_end` is false.
     """
 
     def __init__(
-        self, own: Mapping[str, str] | None = None, *, streams_end: bool = True, uds: str | None = None
+        self, own: Mapping[str, str] | None = None, *, bounds: ReadBounds | None = None, streams_end: bool = True
     ) -> None:
-        self._own, self._streams_end, self._uds = own, streams_end, uds
+        self._own, self._bounds, self._streams_end = own, bounds, streams_end
         self._transports: dict[str | None, httpx2.AsyncHTTPTransport] = {}
 
     @override
@@ -113,7 +114,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if self._own is not None:
             _keep_to(self._own, request)
         request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
-        bounds = _BOUNDS.get()
+        bounds = self._bounds or _BOUNDS.get()
         try:
             response = await self._transport(request.url).handle_async_request(request)
         except (httpx2.ReadError, httpx2.RemoteProtocolError) as error:
@@ -133,9 +134,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
     def _transport(self, url: httpx2.URL) -> httpx2.AsyncHTTPTransport:
-        proxy = None if self._uds else _proxy_for(url)
+        proxy = _proxy_for(url)
         if proxy not in self._transports:
-            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=CONNECTIONS, proxy=proxy, uds=self._uds)
+            self._transports[proxy] = httpx2.AsyncHTTPTransport(limits=CONNECTIONS, proxy=proxy)
         return self._transports[proxy]
 
     @override
@@ -146,10 +147,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             await transport.aclose()
 
 
-def guarded_client(transport: GuardedTransport) -> httpx2.AsyncClient:
-    """A client over this transport. How long a reply may take is bounded by the call around it."""
-    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
-    return httpx2.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False)
+def guarded_client(
+    transport: GuardedTransport, headers: Mapping[str, str] | None = None, read: float | None = None
+) -> httpx2.AsyncClient:
+    """A client over this transport. Without `read` seconds, the call around it bounds how long a reply may take."""
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, read=read, write=WRITE_SECONDS)
+    return httpx2.AsyncClient(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
 
 
 def _keep_to(own: Mapping[str, str], request: httpx2.Request) -> None:

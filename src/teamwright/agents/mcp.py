@@ -19,6 +19,7 @@ from teamwright.agents.python_tools import Arguments, Offer
 from teamwright.agents.tools import Tool
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
 from teamwright.values.messages import digest
+from teamwright.values.reply_limits import MAX_BYTES
 from teamwright.values.specs import McpTool
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 META_KEY = "teamwright/idempotency-key"
+IDLE_SECONDS = 300.0
+"""How long a server may keep a stream open without a word; one that works on a call says nothing."""
+RESULT_FACTOR = 4
+"""By how much what a server sends may be larger than the result in it, which stands there twice."""
 
 
 class McpServer:
@@ -33,12 +38,12 @@ class McpServer:
 
     home: TaskGroup
 
-    def __init__(self, label: str, spec: McpTool) -> None:
+    def __init__(self, label: str, spec: McpTool, max_bytes: int = MAX_BYTES) -> None:
         if (spec.command is None) == (spec.url is None):
             raise UsageError(f"The MCP server {label!r} needs either a command or a url.")
         if find_spec("mcp") is None:
             raise MissingExtra("mcp", f"The MCP server {label!r}")
-        self.label, self._spec = label, spec
+        self.label, self._spec, self._max_bytes = label, spec, max_bytes
         self._stopped = anyio.Event()
         self._lock = anyio.Lock()
         self._client: Client | None = None
@@ -110,11 +115,14 @@ class McpServer:
     async def _client_for(self, stack: AsyncExitStack, complaints: TextIO) -> Client:
         from mcp import Client, StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import create_mcp_http_client
+
+        from teamwright.agents.http_transport import GuardedTransport, ReadBounds, guarded_client
 
         spec = self._spec
         if spec.url is not None:
-            http = await stack.enter_async_context(create_mcp_http_client(headers=dict(spec.headers)))
+            bounds = ReadBounds(IDLE_SECONDS, RESULT_FACTOR * self._max_bytes)
+            http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), spec.headers, IDLE_SECONDS)
+            await stack.enter_async_context(http)
             return Client(streamable_http_client(spec.url, http_client=http))
         assert spec.command is not None
         parameters = StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env) or None)

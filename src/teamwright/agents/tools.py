@@ -187,7 +187,7 @@ class Toolbox:
             return
         from teamwright.agents.mcp import McpServer, running
 
-        servers = [McpServer(label, spec.mcp) for label, spec in self._servers.items()]
+        servers = [McpServer(label, spec.mcp, self._max_bytes) for label, spec in self._servers.items()]
         async with running(servers):
             for server in servers:
                 for tool in await self._listed(ctx, server, allow):
