@@ -394,7 +394,7 @@ class AgentFailed(Record, frozen=True):
 
 
 class AgentAbandoned(Record, frozen=True):
-    """A synchronous function did not stop in time and was left behind."""
+    """A member, or a call of one, did not end within the grace time after it was cancelled."""
 
     kind: ClassVar = "agent.abandoned"
     name: str
