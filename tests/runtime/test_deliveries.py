@@ -218,3 +218,18 @@ async def test_a_secret_of_a_manifest_signs_and_is_in_no_record(
 async def test_a_secret_that_is_none_is_told_when_the_team_is_made() -> None:
     with pytest.raises(UsageError, match="whsec_"):
         painter("https://hooks.example/", "guess me")
+
+
+@pytest.mark.usefixtures("allowed")
+async def test_a_delivery_that_breaks_is_its_own_failure_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(deliveries, "post", broken)
+    async with Engine("memory") as engine:
+        await engine.run(painter("http://127.0.0.1:9/"), "go", run_id="r")
+        await engine.delivered()
+        (found,) = notices(await engine.journal.read("r"))
+        assert (await engine.run(painter("http://127.0.0.1:9/"), "go")).status == "paused"
+    assert found.error is not None
+    assert "unforeseen" in found.error

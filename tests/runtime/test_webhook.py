@@ -199,6 +199,21 @@ def test_only_plain_http_addresses_are_taken(url: str) -> None:  # S-07
     assert not response.retryable
 
 
+@pytest.mark.parametrize("url", ["http://a..b/", "http://.../", f"http://{'a' * 70}.example/"])
+def test_a_host_that_is_none_is_told(url: str) -> None:
+    assert post(Webhook(url), "msg_1", 1, b"{}").error is not None
+
+
+def test_a_bad_secret_of_the_environment_is_told_and_nothing_is_sent() -> None:
+    with Server().open() as server:
+        response = sent(server, "guess me")
+        assert server.requests == []
+    assert response.error is not None
+    assert "whsec_" in response.error
+    assert "guess me" not in response.error
+    assert not response.retryable
+
+
 @given(st.text())
 def test_whatever_stands_there_as_an_address_is_a_response_and_no_crash(text: str) -> None:
     try:

@@ -19,7 +19,7 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.webhook import Response, Webhook, post
 from teamwright.values.events import Event, RunCheckpoint, RunNotified
 from teamwright.values.secret_patterns import mask_text
-from teamwright.values.texts import LONGEST_ERROR, cut
+from teamwright.values.texts import LONGEST_ERROR, cut, error_text
 
 LOG = logging.getLogger("teamwright")
 BACKOFF = (1.0, 5.0, 30.0, 120.0, 600.0)
@@ -119,6 +119,8 @@ class Deliveries:
             self._scopes.add(scope)
             try:
                 return await in_thread(send, "teamwright webhook")
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong here is the delivery's failure and no run's
+                return Response(f"the attempt failed: {error_text(error)}")
             finally:
                 self._scopes.discard(scope)
         return Response("the process ended before it had answered")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
+from teamwright.errors import UsageError
 from teamwright.values.approvals import Notify, signing_key
 from teamwright.values.secrets import HIDDEN
 
@@ -110,14 +111,16 @@ def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Resp
         headers = signed_headers(webhook.secret, message_id, timestamp, body)
         checked = resolve(address.host, address.port, allow_private=webhook.allow_private)
         status, head = _exchange(address, checked, headers, body)
-    except Refused as error:
+    except (Refused, UsageError) as error:
         return Response(str(error))
     except socket.gaierror as error:
         return Response(f"its host name can't be resolved: {error.strerror}", retryable=True)
     except TimeoutError:
         return Response("it did not answer in time", retryable=True)
-    except (OSError, ValueError) as error:
-        return Response(f"{type(error).__name__}: {error}", retryable=True)
+    except OSError as error:
+        return Response(f"it can't be reached: {error.strerror or error}", retryable=True)
+    except ValueError:  # of the resolver, for labels that no host name has
+        return Response("the webhook's host is no host name")
     return _judge(status, head)
 
 
@@ -208,7 +211,7 @@ def _read_head(connection: socket.socket, deadline: float) -> tuple[int, bytes]:
         if found is not None and ended:
             return int(found[1]), head
         if len(read) > LARGEST_HEAD:
-            raise ValueError("its response has no end to its headers")
+            raise OSError("its response has no end to its headers")
         connection.settimeout(_left(deadline))
         piece = connection.recv(4096)
         if not piece:
