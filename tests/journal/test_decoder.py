@@ -158,3 +158,12 @@ async def test_a_database_with_triggers_or_other_tables_is_refused(tmp_path: Pat
             journal._database.writer.execute(change)
         with pytest.raises(JournalCorrupt, match="tables that a journal has"):
             await SqliteJournal(path).open()
+
+
+async def test_a_layout_that_is_no_utf8_is_told_in_words(tmp_path: Path) -> None:  # S-08
+    path = tmp_path / "journal.db"
+    async with opened(path) as journal:
+        await commit(journal, Batch(events("run", [1]), {}))
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE runs", b"CREATE \xc4ABLE runs"))
+    with pytest.raises(JournalCorrupt, match="its layout can't be read"):
+        await SqliteJournal(path).open()

@@ -16,9 +16,11 @@ from pydantic_ai.exceptions import (
     ModelRateLimitError,
     ModelRequestRejectedError,
     ModelRequestTimeout,
+    ModelRetry,
     ModelServerError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ToolRetryError,
     UnexpectedModelBehavior,
 )
 
@@ -32,7 +34,6 @@ from teamwright.errors import (
     Refused,
     ServiceError,
 )
-from teamwright.values.texts import error_text
 
 UNREADABLE = "answered in a way that can't be read"
 LONGEST_REASON = 300
@@ -72,7 +73,7 @@ def classify(error: Exception, model: str) -> AgentError:
             case _:
                 pass
     if not isinstance(error, AgentRunError):
-        return InvalidOutput(f"The model {model!r} {UNREADABLE}: {_cut(error_text(error))}")
+        return InvalidOutput(f"The model {model!r} {UNREADABLE} ({type(error).__name__}).")
     kind, what = _kind(error)
     status = f", HTTP {error.status_code}" if isinstance(error, ModelHTTPError) else ""
     wait = error.retry_after if isinstance(error, ModelAPIError) else None
@@ -108,13 +109,28 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
 
 
 def _reason(error: AgentRunError) -> str:
-    """What the provider said, without the rest of its answer."""
+    """What the provider said, without the rest of its answer; or what the model did wrong."""
+    if isinstance(error, UnexpectedModelBehavior):
+        return _cut(_misbehaviour(error))
     body: object = error.body if isinstance(error, ModelAPIError) else None
     for key in ("error", "message"):
         if isinstance(body, Mapping) and key in body:
             body = cast("Mapping[str, object]", body)[key]
     reason = body if isinstance(body, str) and body.strip() else error.message
     return _cut(reason)
+
+
+def _misbehaviour(error: UnexpectedModelBehavior) -> str:
+    """Why a turn was given up; what the model was told last, where it did not mend its mistake."""
+    match error.__cause__:
+        case None:
+            return error.message.partition(". ")[0]
+        case ModelRetry(message=told):
+            return f"it was told of its mistake and did not mend it: {told}"
+        case ToolRetryError() as retry if isinstance(retry.tool_retry.content, str):
+            return f"it was told of its mistake and did not mend it: {retry.tool_retry.content}"
+        case _:
+            return "it was told of its mistake and did not mend it"
 
 
 def _cut(text: str) -> str:

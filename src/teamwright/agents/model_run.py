@@ -162,12 +162,14 @@ class RecordedModel(WrapperModel):
                 response, stopped = await self._read(messages, capped, parameters, attempt)
             response = with_plain_usage(response)
             usage = spent(response, self._agent.model)
+            record = to_record(response)
+            from_record(record, self._requests, {})  # what can't be read again must not be recorded
         except TeamwrightError:
             raise
         except Exception as error:  # whatever a library makes of what a server sent is a failed request
             raise classify(error, self._source.name) from error
         return Returned(
-            to_record(response),
+            record,
             usage,
             truncated=response.finish_reason == "length",
             capped=self._agent.max_bytes if stopped is Stop.SIZE else None,

@@ -214,19 +214,23 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self.in_words(error) from error
+        except UnicodeDecodeError as error:  # what SQLite says of a damaged layout quotes its bytes
+            raise self._damaged("its layout can't be read") from error
 
     def in_words(self, error: sqlite3.Error) -> JournalError:
         """What went wrong with the file, and what to do."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
         if code in _DAMAGED or is_bad_text(error):
-            why = "a text in it is not UTF-8" if is_bad_text(error) else error
-            return JournalCorrupt(
-                f"The journal {self.name!r} is damaged or is no journal ({why}): restore a backup, save what is left"
-                f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
-            )
+            return self._damaged("a text in it is not UTF-8" if is_bad_text(error) else str(error))
         advice = _ADVICE.get(code, "see that the file can be read and written")
         return JournalUnavailable(
             f"The journal {self.name!r} can't be used now ({error}): {advice}; what was recorded before is safe."
+        )
+
+    def _damaged(self, why: str) -> JournalCorrupt:
+        return JournalCorrupt(
+            f"The journal {self.name!r} is damaged or is no journal ({why}): restore a backup, save what is left"
+            f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
         )
 
 
