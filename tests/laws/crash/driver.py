@@ -30,7 +30,7 @@ class KillingJournal(SqliteJournal):
 
     def __init__(self, path: str, write: int | None = None, when: When = "before", *, locked: bool = True) -> None:
         super().__init__(path)
-        self._write, self._when, self._locked = write, when, locked
+        self._fatal, self._when, self._locked = write, when, locked
         self.writes = 0
 
     @contextmanager
@@ -48,7 +48,7 @@ class KillingJournal(SqliteJournal):
     def _commit(self, batches: Sequence[Batch]) -> None:
         self.writes += 1
         self._die("before")
-        if self.writes == self._write and self._when == "inside":
+        if self.writes == self._fatal and self._when == "inside":
             self._database.writer.set_progress_handler(lambda: self._die("inside"), INSIDE)
         super()._commit(batches)
         self._die("after")
@@ -61,7 +61,7 @@ class KillingJournal(SqliteJournal):
         self._die("after")
 
     def _die(self, when: When) -> None:
-        if self.writes == self._write and when == self._when:
+        if self.writes == self._fatal and when == self._when:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
