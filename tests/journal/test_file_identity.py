@@ -3,6 +3,8 @@
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -185,3 +187,47 @@ async def test_a_folder_that_becomes_read_only_loses_nothing(tmp_path: Path) -> 
             path.parent.chmod(0o700)
     async with opened(path) as journal:
         assert len(await journal.read("run")) in {1, 2}
+
+
+MANIFEST = """\
+agents:
+  clerk: {function: "loss:lose"}
+  other: {function: "loss:speak"}
+teams:
+  office: {members: [clerk, other]}
+"""
+PROGRAM = """\
+import os
+from pathlib import Path
+
+
+def lose(task: str) -> str:
+    for path in Path(os.environ["TEAMWRIGHT_HOME"]).glob("journal.db*"):
+        path.unlink()
+    return "gone"
+
+
+def speak(task: str) -> str:
+    return "spoken"
+"""
+
+
+def test_a_command_whose_journal_is_lost_exits_with_1_and_says_where_to_go_on(tmp_path: Path) -> None:  # D-03
+    (tmp_path / "team.yaml").write_text(MANIFEST)
+    (tmp_path / "loss.py").write_text(PROGRAM)
+
+    def teamwright(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "teamwright.cli.entry", *arguments],
+            env={**os.environ, "TEAMWRIGHT_HOME": str(home)}, cwd=tmp_path, capture_output=True, text=True, check=False,
+            timeout=50,
+        )  # fmt: skip
+
+    home = tmp_path / "home"
+    lost = teamwright(home, "run", "team.yaml", "go", "--run-id", "run", "--quiet")
+    assert lost.returncode == 1
+    assert "was deleted while it was in use" in lost.stderr
+    assert "Traceback" not in lost.stderr
+    (saved,) = home.glob("rescue-*")
+    assert f"TEAMWRIGHT_HOME={saved} teamwright runs list" in lost.stderr
+    assert "run" in teamwright(saved, "runs", "list").stdout
