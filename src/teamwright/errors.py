@@ -36,6 +36,7 @@ TeamwrightError
     ├── ArtifactNotFound          a pointer to something that this run has not kept
     ├── NotOwned                  a scope asks for keys that it can't own where it is
     ├── ExpressionFailed          a condition or a template can't be read or worked out
+    ├── PatternTooSlow            a regular expression could not be searched for in time
     └── ScriptMismatch            a scripted model has no rule for this
 """
 
@@ -302,6 +303,19 @@ class ExpressionFailed(AgentError):
     kind = "expression"
 
 
+class PatternTooSlow(AgentError):
+    """A regular expression could not be searched for in time."""
+
+    kind = "pattern"
+
+    def __init__(self, pattern: str) -> None:
+        shown = pattern if len(pattern) <= 80 else pattern[:79] + "…"
+        super().__init__(
+            f"The search for the regular expression {shown!r} takes too long; write it without repetitions within"
+            " repetitions."
+        )
+
+
 class StaleWrite(AgentError):
     """A write to the workspace was based on a version that no longer stands there; nothing was written."""
 
@@ -344,9 +358,13 @@ class ScriptMismatch(AgentError):
     kind = "script"
 
 
+MOST_COMPARED = 200
+"""Characters of an unknown name that are compared with the known ones."""
+
+
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """Say which known names come closest, or list them all when few; the end of a sentence."""
-    names = sorted(set(known))
+    names, name = sorted(set(known)), name[:MOST_COMPARED]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
         name.lower(), names, n=3, cutoff=0.6
     )

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.filters import FILTERS, LARGEST, TESTS, described, printed, weight
+from tests.growth import count_calls
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,14 @@ def test_texts_are_printed_as_they_are_and_the_rest_as_json() -> None:
 
 
 def test_the_weight_of_a_value_counts_all_that_is_in_it() -> None:
-    assert weight("abc") == 3
-    assert weight(["abc", {"k": "defg"}]) >= 7
-    assert weight(7) == 1
+    assert weight("abc", 1_000) == 3
+    assert weight(["abc", {"k": "defg"}], 1_000) >= 7
+    assert weight(7, 1_000) == 1
+
+
+def test_the_weight_of_a_value_is_counted_no_further_than_it_matters() -> None:  # S-01
+    doubled: JsonValue = ["x"]
+    for _ in range(200):
+        doubled = [doubled, doubled]
+    assert count_calls(lambda most: weight(doubled, most), 1_000) < 500
+    assert weight(doubled, 1_000) > 1_000

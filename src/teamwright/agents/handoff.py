@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from json import JSONDecoder
 from typing import NamedTuple, cast, get_args
 
 from pydantic import JsonValue
@@ -23,6 +22,7 @@ from teamwright.values.envelope import (
     envelope_tokens,
     percentage,
 )
+from teamwright.values.json_scan import JsonScan
 from teamwright.values.specs import JsonSchema
 from teamwright.values.turns import Reply, Turn
 
@@ -30,7 +30,6 @@ KEY = "handoff"
 FENCE = "```"
 OPENING = re.compile(rf"{FENCE}(?:({KEY})|(?:json)?(?=\s*\{{))\s*")
 SAID_RISK = re.compile(r"risk[ _]?level\W+(\w+)", re.IGNORECASE)
-DECODER = JSONDecoder()
 MOST_TRIED = 100
 """Fences that are tried: a text that repeats them without end must not hold up the run."""
 FIELDS = frozenset(("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"))
@@ -167,24 +166,17 @@ def _block(text: str) -> _Block | None:
 
 def _opened(text: str) -> Iterator[_Opened]:
     """The last such fences in order; one that stands in the texts of a whole object opens nothing."""
-    place = 0
+    place, scan = 0, JsonScan(text)
     for found in deque(OPENING.finditer(text), MOST_TRIED):
         if found.start() < place:
             continue
         begun = place = found.end()
-        end = _end_of_object(text, begun)
+        read = scan.at(begun)
+        end = read.end if read is not None and isinstance(read.value, dict) else None
         fields = None if end is None else _object(text[begun:end])
         if end is not None and fields is not None:
             place = end
         yield _Opened(found.start(), found[1] is not None, fields, place)
-
-
-def _end_of_object(text: str, begun: int) -> int | None:
-    try:
-        found, end = DECODER.raw_decode(text, begun)
-    except (ValueError, RecursionError):
-        return None
-    return end if isinstance(found, dict) else None
 
 
 def _marked(text: str, block: _Opened) -> _Block:

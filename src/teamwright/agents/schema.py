@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, JsonValue
@@ -14,7 +15,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.schema_check import schema_fault, validator_class
 from teamwright.agents.schema_work import TooMuchWork, bounded_checks, counting
-from teamwright.errors import AgentError, InvalidInput, InvalidOutput, UsageError
+from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.turns import Reply
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 SHOWN_BREACHES = 5
+MOST_BREACHES = 100
+"""Breaches that are looked for; each may hold the text of the whole value."""
 
 Schema = Mapping[str, object]
 """A JSON Schema as a user writes it."""
@@ -47,7 +50,7 @@ def check_input(schema: Schema, text: str, what: str) -> JsonValue:
     """Read `text` as JSON that fits the schema, or raise `InvalidInput`."""
     try:
         value = cast("JsonValue", json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{what} must be JSON, and is not ({error}).") from error
     _check(schema, value, what, InvalidInput)
     return value
@@ -96,7 +99,8 @@ def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError])
     found.sort(key=lambda breach: [str(part) for part in breach.absolute_path])
     told = [_breach(breach) for breach in found[:SHOWN_BREACHES]]
     if len(found) > SHOWN_BREACHES:
-        told.append(f"and {len(found) - SHOWN_BREACHES} more")
+        more = len(found) - SHOWN_BREACHES
+        told.append(f"and {more} more" if len(found) < MOST_BREACHES else f"and at least {more} more")
     raise error(f"{what} does not fit its schema: {'; '.join(told)}.")
 
 
@@ -106,11 +110,13 @@ def _breaches(schema: Schema, value: JsonValue, what: str, error: type[AgentErro
     validator = _validator(schema, what)
     try:
         with bounded_checks(value):
-            return list(validator.iter_errors(cast("Any", value)))
+            return list(islice(validator.iter_errors(cast("Any", value)), MOST_BREACHES))
     except TooMuchWork:
         raise error(f"{what} can't be checked: its schema asks for far more checks than it has values.") from None
     except RecursionError:
         raise error(f"{what} can't be checked: it is nested too deeply.") from None
+    except PatternTooSlow as slow:
+        raise error(f"{what} can't be checked: {slow}") from None
     except (Unresolvable, ArithmeticError) as reason:
         raise error(f"{what} can't be checked against its schema ({type(reason).__name__}).") from None
 

@@ -7,11 +7,12 @@ schemas that are equal, since a manifest may repeat one a hundred times through 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from teamwright.values.patterns import pattern_problem
 from teamwright.values.texts import cut
 
 if TYPE_CHECKING:
@@ -131,6 +132,21 @@ _KINDS = {
 }  # fmt: skip
 
 
+def _pattern_fault(places: Sequence[tuple[Schema, Path]]) -> SchemaFault | None:
+    """What is wrong with the regular expressions of a schema: all are searched for within a time limit."""
+    keyed = any("patternProperties" in node for node, _ in places)
+    for node, at in places:
+        properties = node.get("patternProperties")
+        written = [node.get("pattern"), *(cast("Schema", properties) if isinstance(properties, Mapping) else ())]
+        for pattern in written:
+            if isinstance(pattern, str) and (problem := pattern_problem(pattern)):
+                return SchemaFault(f"{cut(pattern, MOST_SHOWN)!r} is not a regular expression: {problem}", at)
+        if keyed and "unevaluatedProperties" in node:
+            text = "unevaluatedProperties can't be used together with patternProperties; use additionalProperties"
+            return SchemaFault(text, (*at, "unevaluatedProperties"))
+    return None
+
+
 class _References:
     """The references of one schema, followed within it."""
 
@@ -155,7 +171,7 @@ class _References:
                     return SchemaFault(f"{text} {cut(str(target), MOST_SHOWN)!r}", (*at, keyword))
                 if self._target(target) is None:
                     return SchemaFault(f"{keyword} points to {cut(target, MOST_SHOWN)!r}, which is not there", at)
-        return self._bomb(places)
+        return _pattern_fault(places) or self._bomb(places)
 
     def _all(self) -> Iterator[tuple[Schema, Path]]:
         """Every schema within this one; aliases make one appear at several places, and it is looked at once."""

@@ -13,6 +13,9 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
+from teamwright.values.patterns import PatternSearch
+from teamwright.values.texts import cut
+
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -23,9 +26,14 @@ MOST_CHECKS = 2_000_000
 COSTS = {"$ref": 10, "$dynamicRef": 10, "$recursiveRef": 10}
 """What following a reference counts, which takes longer than any other check; a list counts its items."""
 
+MOST_SHOWN = 80
+SHOWN_EXTRAS = 5
+
 Keyword = Callable[..., "Iterator[ValidationError] | None"]
 
 _LEFT: ContextVar[list[int] | None] = ContextVar("teamwright_schema_checks_left", default=None)
+
+_SEARCH: ContextVar[PatternSearch | None] = ContextVar("teamwright_schema_patterns", default=None)
 
 
 class TooMuchWork(Exception):
@@ -36,10 +44,12 @@ class TooMuchWork(Exception):
 def bounded_checks(value: object) -> Generator[None]:
     """Within this block, checks count against what a value of this size allows."""
     before = _LEFT.set([min(MOST_CHECKS, LEAST_CHECKS + CHECKS_PER_VALUE * _size(value))])
+    searches = _SEARCH.set(PatternSearch())
     try:
         yield
     finally:
         _LEFT.reset(before)
+        _SEARCH.reset(searches)
 
 
 @cache
@@ -49,6 +59,10 @@ def counting(kind: type[Validator]) -> type[Validator]:
 
     keywords = cast("Mapping[str, Keyword]", kind.VALIDATORS)
     own = {name: _counted(keyword, COSTS.get(name, 1)) for name, keyword in keywords.items()}
+    own["pattern"] = _counted(_pattern, 1)
+    for name, keyword in {"patternProperties": _pattern_properties, "additionalProperties": _additional}.items():
+        if name in own:
+            own[name] = _counted(keyword, 1)
     if "uniqueItems" in own:
         own["uniqueItems"] = _unique_items
     return cast("type[Validator]", cast("Any", validators).extend(kind, own))
@@ -60,6 +74,50 @@ def _counted(keyword: Keyword, cost: int) -> Keyword:
         return keyword(validator, value, instance, schema)
 
     return check
+
+
+def _pattern(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    """Search within the time limit of the whole check."""
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(instance, "string") and not _found(value, instance):
+        yield ValidationError(f"{cut(instance, MOST_SHOWN)!r} does not match {cut(value, MOST_SHOWN)!r}")
+
+
+def _pattern_properties(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, subschema in value.items():
+        for key, item in instance.items():
+            _spend(1)
+            if _found(pattern, key):
+                yield from validator.descend(item, subschema, path=key, schema_path=pattern)
+
+
+def _additional(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    from jsonschema.exceptions import ValidationError
+
+    if not validator.is_type(instance, "object"):
+        return
+    properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    extras: list[str] = []
+    for key in instance:
+        _spend(1 + len(patterns))
+        if key not in properties and not any(_found(pattern, key) for pattern in patterns):
+            extras.append(key)
+    if validator.is_type(value, "object"):
+        for extra in extras:
+            yield from validator.descend(instance[extra], value, path=extra)
+    elif not value and extras:
+        shown = ", ".join(repr(cut(key, MOST_SHOWN)) for key in sorted(extras)[:SHOWN_EXTRAS])
+        more = f" and {len(extras) - SHOWN_EXTRAS} more" if len(extras) > SHOWN_EXTRAS else ""
+        verb = "was" if len(extras) == 1 else "were"
+        yield ValidationError(f"Additional properties are not allowed ({shown}{more} {verb} unexpected)")
+
+
+def _found(pattern: str, text: str) -> bool:
+    search = _SEARCH.get()
+    return (PatternSearch() if search is None else search).found(pattern, text)
 
 
 def _spend(checks: int) -> None:

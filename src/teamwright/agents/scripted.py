@@ -7,7 +7,6 @@ and recorded with each reply, so neither a crash nor the order of branches chang
 from __future__ import annotations
 
 import difflib
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -34,6 +33,7 @@ from teamwright.values.frozen import Value
 from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, TooLong
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
+from teamwright.values.patterns import PatternSearch, pattern_problem
 from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, cut_warning
 from teamwright.values.secret_patterns import mask_value
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
@@ -43,6 +43,8 @@ from teamwright.values.usage import Usage
 
 MOST_REQUESTS = 50
 PIECES = 8
+MOST_COMPARED = 200
+"""Rules, and characters of each, that are compared with what an agent was told to find the nearest."""
 
 
 class ToolRule(Value):
@@ -67,10 +69,8 @@ class Rule(Value):
     @field_validator("match")
     @classmethod
     def _expression(cls, match: str | None) -> str | None:
-        try:
-            re.compile(match or "")
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"match is not a regular expression: {error}") from error
+        if match is not None and (problem := pattern_problem(match)):
+            raise ValueError(f"match is not a regular expression: {problem}")
         return match
 
     @model_validator(mode="after")
@@ -80,9 +80,11 @@ class Rule(Value):
             raise ValueError("a rule needs exactly one of reply, json, tool and error")
         return self
 
-    def fits(self, agent: str, told: str) -> bool:
-        """Whether the rule answers this agent when it is told this."""
-        return fnmatchcase(agent, self.agent) and (self.match is None or re.search(self.match, told) is not None)
+    def fits(self, agent: str, told: str, search: PatternSearch | None = None) -> bool:
+        """Whether the rule answers this agent when it is told this; `search` is shared by rules that are tried."""
+        if not fnmatchcase(agent, self.agent):
+            return False
+        return self.match is None or (search or PatternSearch()).found(self.match, told)
 
 
 class Script(Value):
@@ -118,11 +120,13 @@ class Script(Value):
         """The rule that comes closest, in words."""
         if not self.rules:
             return "the script has no rules"
-        own = [rule for rule in self.rules if fnmatchcase(agent, rule.agent)]
-        tail = told[-200:]
+        own = [rule for rule in self.rules if fnmatchcase(agent, rule.agent)][:MOST_COMPARED]
+        tail = told[-MOST_COMPARED:]
         rule = max(
-            own or self.rules,
-            key=lambda one: difflib.SequenceMatcher(None, one.match or "", tail, autojunk=False).ratio(),
+            own or self.rules[:MOST_COMPARED],
+            key=lambda one: difflib.SequenceMatcher(
+                None, (one.match or "")[:MOST_COMPARED], tail, autojunk=False
+            ).ratio(),
         )
         bound = f", at most {rule.times} times" if rule.times else ""
         return f"the nearest is rule {self.rules.index(rule) + 1}: agent {rule.agent!r}, match {rule.match!r}{bound}"
@@ -304,9 +308,10 @@ class ScriptedAgent:
             self._under_way[attempt.run_id, name] -= 1
 
     def _choose(self, told: str, attempt: Attempt) -> tuple[int, Rule]:
+        search = PatternSearch()
         for index, rule in enumerate(self.script.rules, start=1):
             used = attempt.used(mark(index)) + self._under_way[attempt.run_id, mark(index)]
-            if (rule.times is None or used < rule.times) and rule.fits(self.name, told):
+            if (rule.times is None or used < rule.times) and rule.fits(self.name, told, search):
                 return index, rule
         asked = told if len(told) <= 400 else "…" + told[-400:]
         hint = self.script.nearest(self.name, told)

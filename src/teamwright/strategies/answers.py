@@ -5,7 +5,6 @@ What does not fit is told in words that may go back to whoever gave the answer, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.schema import check
 from teamwright.errors import InvalidOutput
+from teamwright.values.json_scan import JsonScan
 from teamwright.values.texts import cut
 from teamwright.values.turns import Reply
 
@@ -23,7 +23,9 @@ T = TypeVar("T")
 
 MOST_CHARACTERS = 200_000
 MOST_STARTS = 200
-"""Where JSON may begin in prose that is looked at; a text of brackets alone must not take for ever."""
+"""Where JSON may begin in prose that is looked at."""
+MOST_DIFFERENT = 10
+"""Different answers that are told apart; one is wanted, and a text may hold thousands."""
 
 SHOWN_BREACHES = 5
 SHOWN_CHARACTERS = 200
@@ -77,6 +79,8 @@ def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | Unreadable:
                 continue
             if made not in fitting:
                 fitting.append(made)
+            if len(fitting) > MOST_DIFFERENT:
+                return Unreadable(f"it gives more than {MOST_DIFFERENT} different answers; give one")
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
@@ -94,17 +98,15 @@ def _parsed(text: str) -> list[JsonValue]:
 
 def _in_prose(text: str) -> Iterator[JsonValue]:
     """The objects and lists that stand in a text, outermost only."""
-    decoder, end = json.JSONDecoder(), 0
+    scan, end = JsonScan(text), 0
     for _ in range(MOST_STARTS):
-        start = _START.search(text, end)
-        if start is None:
+        if (start := _START.search(text, end)) is None:
             return
-        try:
-            _, end = cast("tuple[object, int]", decoder.raw_decode(text, start.start()))
-        except (ValueError, RecursionError):
-            end = start.end()
-            continue
-        yield from _parsed(text[start.start() : end])  # again, since this refuses numbers and texts that are no JSON
+        found = scan.at(start.start())
+        end = start.end() if found is None else found.end
+        if found is not None:
+            # Again, since this refuses numbers and texts that are no JSON.
+            yield from _parsed(text[start.start() : end])
 
 
 def _words(error: ValidationError | InvalidOutput) -> str:

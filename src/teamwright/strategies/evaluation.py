@@ -177,7 +177,9 @@ class Evaluation:
         if isinstance(found, Missing):
             raise ExpressionFailed(f"{found.path} is missing")
         given = [self.value(one) for one in arguments]
-        self._spend(weight(found) + weight(given))
+        if not offer.glance:
+            self._weigh(found)
+            self._weigh(given)
         try:
             return offer.function(found, given)
         except ExpressionFailed as error:
@@ -188,7 +190,7 @@ class Evaluation:
         left_node, left = node.expr, self.value(node.expr)
         for link in node.ops:
             right = self.value(link.expr)
-            self._spend(weight(left) + weight(right))
+            self._weigh_comparison(link.op, left, right)
             if not _holds(link.op, left, right, f"{_spelt(left_node)} is {described(left)}"):
                 return False
             left_node, left = link.expr, right
@@ -237,7 +239,7 @@ class Evaluation:
 
     def _printed(self, node: nodes.Node) -> str:
         value = self.value(node)
-        self._spend(weight(value))
+        self._weigh(value)
         try:
             return printed(value)
         except ExpressionFailed as error:
@@ -249,6 +251,24 @@ class Evaluation:
         if self._written > MOST_OUTPUT:
             raise ExpressionFailed(f"it came to more than {MOST_OUTPUT} characters")
         self._output.append(text)
+
+    def _weigh(self, value: JsonValue) -> None:
+        """Count the work of going through a value before it is done."""
+        self._spend(weight(value, self._left))
+
+    def _weigh_comparison(self, how: str, left: JsonValue, right: JsonValue) -> None:
+        """Count what a comparison takes: two values are gone through only as far as both of them go."""
+        match left, right:
+            case str(), str():
+                self._spend(len(left) + len(right) if how in ("in", "notin") else min(len(left), len(right)))
+            case ((str() | list() | dict()), list()):
+                self._weigh(right)
+            case _, list() if how in ("in", "notin"):
+                self._spend(len(right))
+            case dict(), dict():
+                self._weigh(right)
+            case _:
+                pass
 
     def _spend(self, work: int) -> None:
         self._left -= work

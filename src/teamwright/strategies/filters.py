@@ -19,6 +19,8 @@ from teamwright.values.texts import cut
 MOST_SHOWN = 60
 MOST_DIGITS = 12
 MOST_JOINED = 1_000_000
+ITEM = 20
+"""What an item of a list or a field of an object counts, beside what stands there."""
 LARGEST = 10**18
 
 Number = int | float
@@ -31,6 +33,8 @@ class Offer:
     function: Callable[[JsonValue, Sequence[JsonValue]], JsonValue]
     least: int = 0
     most: int = 0
+    glance: bool = False
+    """Whether it takes the same time for every value."""
 
 
 def described(value: JsonValue) -> str:
@@ -167,13 +171,13 @@ DEFAULT = "default"
 
 FILTERS: Mapping[str, Offer] = {
     "abs": Offer(lambda value, _: abs(number(value))),
-    DEFAULT: Offer(lambda value, given: given[0] if value is None else value, 1, 1),
-    "first": Offer(lambda value, _: _end(value, 0)),
+    DEFAULT: Offer(lambda value, given: given[0] if value is None else value, 1, 1, glance=True),
+    "first": Offer(lambda value, _: _end(value, 0), glance=True),
     "float": Offer(lambda value, _: float(_number_in(value))),
     "int": Offer(lambda value, _: int(_number_in(value))),
     "join": Offer(lambda value, given: _join(value, *given), 0, 2),
-    "last": Offer(lambda value, _: _end(value, -1)),
-    "length": Offer(lambda value, _: _length(value)),
+    "last": Offer(lambda value, _: _end(value, -1), glance=True),
+    "length": Offer(lambda value, _: _length(value), glance=True),
     "lower": Offer(lambda value, _: text(value).lower()),
     "max": Offer(lambda value, _: max(_numbers(value))),
     "min": Offer(lambda value, _: min(_numbers(value))),
@@ -189,28 +193,34 @@ DEFINED = "defined"
 """The one test of a value that may be missing; the evaluation itself does it."""
 
 TESTS: Mapping[str, Offer] = {
-    "boolean": Offer(lambda value, _: isinstance(value, bool)),
+    "boolean": Offer(lambda value, _: isinstance(value, bool), glance=True),
     DEFINED: Offer(lambda _value, _: True),
     "endingwith": Offer(lambda value, given: text(value).endswith(text(given[0])), 1, 1),
-    "list": Offer(lambda value, _: isinstance(value, list)),
-    "mapping": Offer(lambda value, _: isinstance(value, dict)),
-    "none": Offer(lambda value, _: value is None),
-    "number": Offer(lambda value, _: is_number(value)),
+    "list": Offer(lambda value, _: isinstance(value, list), glance=True),
+    "mapping": Offer(lambda value, _: isinstance(value, dict), glance=True),
+    "none": Offer(lambda value, _: value is None, glance=True),
+    "number": Offer(lambda value, _: is_number(value), glance=True),
     "startingwith": Offer(lambda value, given: text(value).startswith(text(given[0])), 1, 1),
-    "string": Offer(lambda value, _: isinstance(value, str)),
+    "string": Offer(lambda value, _: isinstance(value, str), glance=True),
 }
 
 
-def weight(value: JsonValue) -> int:
-    """About how many characters a value holds, all in all."""
+def weight(value: JsonValue, most: int) -> int:
+    """About how much work it is to go through a value once, in characters.
+
+    A value that refers to others many times over may be larger than memory when it is written out; so the count stops
+    once it is above `most`.
+    """
     if isinstance(value, str):
         return len(value)
     total = 1
     open_: list[JsonValue] = [value]
-    while open_:
+    while open_ and total <= most:
         one = open_.pop()
-        if isinstance(one, str | list | dict):
+        if isinstance(one, str):
             total += len(one)
-        if isinstance(one, list | dict):
-            open_.extend(one if isinstance(one, list) else one.values())
+        elif isinstance(one, list | dict):
+            total += ITEM * len(one)
+            if total <= most:
+                open_.extend(one if isinstance(one, list) else one.values())
     return total

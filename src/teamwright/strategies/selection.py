@@ -69,7 +69,8 @@ def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: H
     answer = text.strip()
     if answer in candidates:
         return Chosen(answer, exact)
-    alike = [name for name in candidates if name.casefold() == answer.casefold()]
+    plain = answer.casefold()
+    alike = [name for name in candidates if name.casefold() == plain]
     if len(alike) == 1:
         return Chosen(alike[0], "case")
     words = _words(answer)

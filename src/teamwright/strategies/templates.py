@@ -13,10 +13,11 @@ from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
 
-_FIELD = re.compile(r"\{\{(-?)\s*\.(\w+)\s*(-?)\}\}")
-_GO = re.compile(
-    r"\{\{-?\s*(?:[^{}]*[\s(|])?\.(?:\w|\s|-?\}\})|\{\{-?\s*(?:\$|/\*|(?:if|else|end|range|with|define|template|block)\b)"
-)
+_FIELD = re.compile(r"\{\{(-?)\s*+\.(\w++)\s*+(-?)\}\}")
+_ACTION = re.compile(r"\{\{([^{}]*+)(\}\})?")
+"""What stands in braces, up to the next brace. Nothing here is tried in more than one way, so it takes linear time."""
+_GO_WORD = re.compile(r"-?\s*+(?:\$|/\*|(?:if|else|end|range|with|define|template|block)\b)")
+_GO_DOT = re.compile(r"(?:\A-?|[\s(|])\.(?:\w|\s|-?\Z)")
 """What looks like Go: a dot that follows nothing, a `$`, a comment, or one of its words."""
 
 
@@ -73,10 +74,19 @@ class Template:
         return _FIELD.sub(translate, self.text)
 
     def _go_problem(self) -> str | None:
-        found = _GO.search(self._translated())
+        text = self._translated()
+        found = next((one for one in _ACTION.finditer(text) if _is_go(one)), None)
         if found is None:
             return None
-        shown = self._translated()[found.start() :].partition("}}")[0][:60] + "}}"
+        shown = text[found.start() :].partition("}}")[0][:60] + "}}"
         known = ", ".join(f"{{{{.{name}}}}}" for name in self.fields)
         allowed = f"of its actions only {known} are read, and all else" if known else "here everything"
         return f"{shown!r} is written in Go's form; {allowed} is written in Jinja, as {{{{ name }}}}"
+
+
+def _is_go(action: re.Match[str]) -> bool:
+    inside, closed = action.groups()
+    if _GO_WORD.match(inside):
+        return True
+    dot = _GO_DOT.search(inside)
+    return dot is not None and (closed is not None or not inside.rstrip("-").endswith("."))
