@@ -24,7 +24,9 @@ def doubling(times: int, last: str) -> str:
 
 
 def ones(count: int) -> JsonValue:
-    return [1 for _ in range(count)]
+    made: list[JsonValue] = []
+    made.extend(1 for _ in range(count))
+    return made
 
 
 def doubled(times: int) -> JsonValue:
