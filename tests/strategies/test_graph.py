@@ -254,7 +254,7 @@ def test_what_is_wrong_is_told_before_anything_runs(edges: list[Any], words: str
 
 
 def test_without_options_it_says_that_edges_are_missing() -> None:
-    with pytest.raises(ManifestError, match="edges: Field required"):
+    with pytest.raises(ManifestError, match="edges: is missing"):
         Team("t", members=Cast().members("a b"), strategy="graph")
 
 

@@ -309,7 +309,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
     lead = cast.member("lead")
     for options, max_turns, words in (
         ({"orchestrator": "led"}, None, "'led' is neither a member nor a helper"),
-        ({}, None, "orchestrator: Field required"),
+        ({}, None, "orchestrator: is missing"),
         ({"orchestrator": "lead"}, None, "needs a specialist besides 'lead'"),
         ({"orchestrator": "lead", "max_iterations": 0}, None, "max_iterations"),
         ({"orchestrator": "lead"}, 2, "set max_iterations"),

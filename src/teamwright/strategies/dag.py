@@ -116,7 +116,8 @@ def _idle(steps: Sequence[Step], members: Members) -> Iterator[Flaw]:
     busy = {step.agent or step.id for step in steps}
     for name in dict.fromkeys(member.name for member in members):
         if name not in busy:
-            yield Flaw(f"no step is the work of the member {name!r}; give it one, or take it out of the members")
+            text = f"no step is the work of the member {name!r}; give it one, or take it out of the members"
+            yield Flaw(text, is_warning=True)
 
 
 def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:
