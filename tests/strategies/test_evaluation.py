@@ -107,7 +107,7 @@ def test_a_condition_over_a_long_list_takes_linear_work(condition: str) -> None:
         Condition(condition).holds(names)
 
     def prepare(size: int) -> dict[str, JsonValue]:
-        return {"x": [7] * size, "y": [7] * size}
+        return {"x": ones(size), "y": ones(size)}
 
     assert_linear_calls(holds, prepare=prepare, size=2_000)
 
