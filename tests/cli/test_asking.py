@@ -20,8 +20,9 @@ from rich.console import Console
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.asking import Asker, Keyboard, Prompt, nearest_choice
 from teamwright.cli.views import Silent
+from teamwright.cli.wording import draft_text, note_text, question_text
 from teamwright.values.approvals import approval
-from teamwright.values.events import Delta, Event
+from teamwright.values.events import Delta, Event, PersonAsked
 from teamwright.values.people import Answer, Question
 from tests.cli.conftest import write_team
 from tests.cli.test_processes import PROGRAM, finish
@@ -100,6 +101,72 @@ async def test_what_is_typed_becomes_an_answer(
     assert question.text in shown
     assert "t/step-1/q" in shown
     assert question.draft is None or "the draft" in shown
+
+
+HIDING = "pay 10\x1b[2K\rpay 99\b\u202e\u200b\x9b"
+SEEN = "pay 10⟨ESC⟩[2K⟨CR⟩pay 99⟨BS⟩⟨U+202E⟩⟨U+200B⟩⟨U+009B⟩"
+
+
+# S-02
+@pytest.mark.parametrize(
+    "question",
+    [
+        approval("May it begin?", HIDING),
+        approval("May it call the tool?", json.dumps({"args": HIDING}, ensure_ascii=False), form="json"),
+        Question(text=HIDING, choices=("yes", "no")),
+        Question(text="Which?", choices=("yes", HIDING)),
+        Question(text="Who?", to=HIDING, choices=("yes",)),
+        Question(text=HIDING),
+    ],
+)
+async def test_control_characters_are_seen_wherever_a_person_decides(question: Question) -> None:
+    with desk("\n") as made:
+        await made.prompt.ask("t/step-1/q", question)
+    shown = " ".join(made.screen.getvalue().split())
+    seen = SEEN
+    for name, escaped in (("⟨ESC⟩", "\\u001b"), ("⟨CR⟩", "\\r"), ("⟨BS⟩", "\\b")) if question.form == "json" else ():
+        seen = seen.replace(name, escaped)
+    assert seen in shown
+    for told in (question_text(question), draft_text(question) if question.draft else "", note_of(question)):
+        assert not any(char in told for char in "\x1b\r\b\u202e\u200b\x9b")
+    assert seen in f"{question_text(question)} {draft_text(question)} {note_of(question)}"
+
+
+def note_of(question: Question) -> str:
+    fact = PersonAsked(question=question.changed(draft=None))
+    return note_text(Event("r", 1, 0.0, "t", "q", fact)) or ""
+
+
+async def test_a_long_draft_is_shown_whole_on_request() -> None:
+    draft = "\n".join(f"line {number}" for number in range(60))
+    with desk("whole\na\n") as made:
+        assert await made.prompt.ask("t/q", approval("May it?", draft)) == Answer.approve()
+    first, _, second = made.screen.getvalue().partition("30 more lines; 'whole' shows them")
+    assert "line 29" in first
+    assert "line 30" not in first
+    assert "line 59" in second
+
+
+@pytest.mark.parametrize(
+    ("command", "edited"),
+    [
+        ("true", HIDING + " key sk_live_abcdefgh12345678"),
+        ("sed -i s/99/11/", HIDING.replace("99", "11") + " key sk_live_abcdefgh12345678"),
+        ("sed -i 's/⟨U+202E⟩//'", HIDING.replace("\u202e", "") + " key sk_live_abcdefgh12345678"),
+        ("sed -i 's/⟨secret 1⟩/none/'", HIDING + " key none"),
+    ],
+)
+async def test_an_editor_shows_them_too_and_what_is_left_is_sent_as_it_was(
+    command: str, edited: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", command)
+    monkeypatch.delenv("VISUAL", raising=False)
+    with Path(os.devnull).open("r+") as nowhere, desk("e\n") as made:
+        monkeypatch.setattr("sys.stdin", nowhere)
+        monkeypatch.setattr("sys.stderr", nowhere)
+        answer = await made.prompt.ask("t/q", approval("May it?", HIDING + " key sk_live_abcdefgh12345678"))
+    assert answer == Answer.edit(edited)
+    assert "sk_live_abc" not in made.screen.getvalue()
 
 
 def test_a_choice_is_meant_by_its_first_letters_when_no_other_begins_so() -> None:
