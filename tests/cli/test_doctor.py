@@ -57,3 +57,22 @@ def test_keys_are_named_and_never_shown(call: Call, monkeypatch: pytest.MonkeyPa
     done = call("doctor")
     assert "OPENAI_API_KEY" in done.out
     assert "very-secret" not in done.out
+
+
+def test_secrets_that_can_not_be_masked_are_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    # S-06
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    monkeypatch.setenv("SHOP_API_KEY", "hush-7f3a-very-secret")
+    done = call("doctor")
+    assert done.code == 0
+    line = next(line for line in done.out.splitlines() if "secrets:" in line)
+    assert "POSTGRES_PASSWORD" in line
+    assert "SHOP_API_KEY" not in line
+    assert "hush-7f3a" not in done.out
+
+
+def test_the_word_of_a_plain_password_stays_in_a_task(call: Call, team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # S-06
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    call("run", team, "Upgrade postgres", "--run-id", "one")
+    assert "Upgrade postgres" in call("runs", "show", "one").out
