@@ -209,7 +209,8 @@ def _slices(targets: Sequence[type[Target]], seconds: float, seed: int, cases: i
     slices: list[tuple[int, Slice]] = []
     for target in targets:
         share = seconds * target.weight / whole / target.load
-        count = 1 if cases is not None else max(1, round(share / LONGEST_SLICE))
+        beside = round(1 / target.load)  # so many fit on a core, so that they end with the others
+        count = 1 if cases is not None else max(beside, round(share / LONGEST_SLICE))
         slices += [
             (turn, Slice(target, seed, -BLOCK if turn == 0 else turn * BLOCK, share / count, cases))
             for turn in range(count)
