@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections import deque
@@ -161,12 +162,14 @@ class Engine:
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
         run = self._run(identity, made)
+        run.attended = True  # until whoever gets the handle could call `attend`
         handle = self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
         try:
             await run.begun.wait()
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
+        asyncio.get_running_loop().call_soon(handle.leave_unless_attended)
         return handle
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:

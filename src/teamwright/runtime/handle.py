@@ -26,6 +26,7 @@ class Handle:
     _done: anyio.Event | None = None
     _result: RunResult | None = None
     _error: Exception | None = None
+    _attended: bool = False
 
     def __post_init__(self) -> None:
         self._done = anyio.Event()
@@ -62,6 +63,7 @@ class Handle:
 
     def attend(self) -> None:
         """Somebody answers questions at once: the run waits for them and is not set down."""
+        self._attended = True
         if self._run is not None:
             self._run.attended = True
 
@@ -69,6 +71,11 @@ class Handle:
         """Nobody does so any more: the run is set down once it can only go on by an answer."""
         if self._run is not None:
             self._run.leave()
+
+    def leave_unless_attended(self) -> None:
+        """Whoever started the run has had the time to say that somebody attends it; the engine calls this."""
+        if not self._attended:
+            self.leave()
 
     def interrupt(self) -> None:
         """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
