@@ -75,6 +75,8 @@ class Engine:
     ) -> None:
         self.journal = _journal(journal)
         self.grace = grace
+        self.attended = False
+        """Whether runs that start from now on wait for somebody who answers at once, and are not set down."""
         self.bus = Bus()
         self.models = Models()
         self._limiters = Limiters()
@@ -382,7 +384,9 @@ class Engine:
         self, run_id: str, team: Team, past: Past | None = None, lock: AbstractContextManager[object] | None = None
     ) -> Run:
         clock = self._clock(past)
-        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
+        run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
+        run.attended = self.attended
+        return run
 
     def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
         handle = Handle(self, run.run_id, run, beginning)
