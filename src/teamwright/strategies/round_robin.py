@@ -70,7 +70,7 @@ class RoundRobin:
         talk = Talk(task)
         limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
         option = f"turns: {turns}"
-        if turns is None and limit is None:
+        if turns is None and limit is None and task.quotes:  # a run of the first format began without this bound
             turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
         for number in count():
             round_, place = divmod(number, len(members))
