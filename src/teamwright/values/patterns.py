@@ -1,6 +1,6 @@
 """Regular expressions that others wrote, searched within a time limit: a search that takes too long is an error.
 
-The only place that imports `regex`, at the first search: the library of Python itself knows no limit.
+The only place that imports `regex`, at the first use: `re` has neither time limits nor Unicode properties.
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ class PatternSearch:
             raise PatternTooSlow(pattern) from error
         finally:
             self._left -= time.process_time() - begun
+
+
+def unicode_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile an expression of our own that names Unicode properties; the result has the interface of `re`."""
+    import regex
+
+    return cast("re.Pattern[str]", regex.compile(pattern, regex.VERSION1))
 
 
 @lru_cache(maxsize=1024)

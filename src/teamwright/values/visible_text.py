@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cache
 
+from teamwright.values.patterns import unicode_pattern
 from teamwright.values.secret_patterns import secret_spans
-
-if TYPE_CHECKING:
-    import regex
 
 _NAMES = {0: "NUL", 7: "BEL", 8: "BS", 11: "VT", 12: "FF", 13: "CR", 27: "ESC", 127: "DEL", 0x27E8: "U+27E8"}
 _BY_NAME = {name: chr(code) for code, name in _NAMES.items()}
@@ -56,15 +53,13 @@ def original(text: str, secrets: Sequence[str] = ()) -> str:
     return _MARK.sub(character, text)
 
 
-@lru_cache(maxsize=1)
-def _unseen() -> regex.Pattern[str]:
+@cache
+def _unseen() -> re.Pattern[str]:
     """Controls, formats, separators of lines, private and half characters, and all that Unicode calls ignorable."""
-    import regex
-
-    return regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}⟨--[\n\t]]", regex.V1)
+    return unicode_pattern(r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}⟨--[\n\t]]")
 
 
-def _shown(found: regex.Match[str], text: str) -> str:
+def _shown(found: re.Match[str], text: str) -> str:
     """A joiner inside of an emoji is part of what is seen; any other stands there by its name."""
     char, before, after = found[0], text[max(0, found.start() - 1) : found.start()], text[found.end() : found.end() + 1]
     if char == _JOINER:
