@@ -112,6 +112,34 @@ async def test_runs_are_deleted_by_whoever_was_told_that_the_disk_is_full(small_
         assert "after" in [run.id for run in await journal.runs()]
 
 
+async def test_what_is_done_on_a_full_disk_leaves_the_room_for_deleting(small_disk: Path) -> None:  # D-06
+    home = small_disk / "home"
+    async with opened(home / "journal.db") as journal:
+        for number in range(3):
+            await commit(journal, started(f"run-{number}"))
+    fill(small_disk)
+    for _ in range(2):
+        async with opened(home / "journal.db") as journal:
+            fill(small_disk)  # as a run or another program would
+            with pytest.raises(JournalUnavailable, match="the disk is full"):
+                await commit(journal, started("one-more"))
+        fill(small_disk)
+    for left in (2, 1):
+        said = await _teamwright(home, "runs", "prune", "--yes", "--keep", str(left))
+        assert said.returncode == 0, said.stderr
+        assert "1 run deleted" in said.stdout
+        fill(small_disk)
+
+
+async def test_a_journal_that_can_not_be_opened_on_a_full_disk_says_so(small_disk: Path) -> None:  # D-06
+    async with opened(small_disk / "journal.db") as journal:
+        await commit(journal, started("run"))
+    (small_disk / "journal.db-reserve").unlink()
+    fill(small_disk)
+    with pytest.raises(JournalUnavailable, match=r"the disk is full.*delete some other file"):
+        await SqliteJournal(small_disk / "journal.db").open()
+
+
 async def test_without_any_room_it_is_said_what_to_do(small_disk: Path) -> None:  # D-06
     path = small_disk / "journal.db"
     async with opened(path) as journal:

@@ -37,6 +37,7 @@ _LARGEST = 256 * 1024 * 1024
 """Bytes of the largest row that is written or read."""
 _STEP = 64
 """How many pages are given back at a time on a full disk."""
+_MAKE_ROOM = "delete some other file of a few MiB"
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _ADVICE = {
     sqlite3.SQLITE_ERROR: "another version of Teamwright may have changed it meanwhile, so try again",
@@ -74,7 +75,10 @@ class Database:
             except sqlite3.OperationalError as error:
                 if not (self._is_full(error) and self._reserve.release()):
                     raise
-                self._open(busy_timeout)
+                try:
+                    self._open(busy_timeout)
+                finally:
+                    self._reserve.hold_rest()  # or the next run would use it up, and nothing could be deleted
         self._reserve.fill()
 
     def _open(self, busy_timeout: float) -> None:
@@ -114,6 +118,7 @@ class Database:
         """Close both; the last process to do so folds the write-ahead log into the file."""
         if self.lost is None:
             self._opened.close()
+            self._reserve.top_up()
             return
         with self._identity.others_kept():
             self._opened.close()
@@ -164,7 +169,12 @@ class Database:
             except sqlite3.OperationalError as error:
                 if not self._is_full(error):
                     raise
-                self._delete_little_by_little(run_ids)
+                held = self._reserve.release()
+                try:
+                    self._delete_little_by_little(run_ids)
+                finally:
+                    if held:
+                        self._reserve.hold_rest()
             self.require_identity()
             freed = max(0, before - pragma(connection, "page_count")) * pragma(connection, "page_size")
         self._reserve.fill()
@@ -182,7 +192,6 @@ class Database:
 
     def _delete_little_by_little(self, run_ids: Collection[str]) -> None:
         """Delete on a full disk: in the room that was held back, one run at a time, with the log emptied in between."""
-        self._reserve.release()
         for run_id in run_ids:
             try:
                 self._delete([run_id])
@@ -191,7 +200,7 @@ class Database:
                     raise
                 raise JournalUnavailable(
                     f"The disk of the journal {self.name!r} is full, so that not even run {run_id!r} can be deleted:"
-                    " delete some other file of a few MiB first."
+                    f" {_MAKE_ROOM} first."
                 ) from error
             while free := pragma(self.writer, "freelist_count"):
                 with suppress(sqlite3.OperationalError):  # what stays in the file is used again by what comes next
@@ -223,6 +232,8 @@ class Database:
         if code in _DAMAGED or is_bad_text(error):
             return self._damaged("a text in it is not UTF-8" if is_bad_text(error) else str(error))
         advice = _ADVICE.get(code, "see that the file can be read and written")
+        if code != sqlite3.SQLITE_FULL and self._is_full(error):
+            advice = f"the disk is full, so {_MAKE_ROOM} and try again"
         return JournalUnavailable(
             f"The journal {self.name!r} can't be used now ({error}): {advice}; what was recorded before is safe."
         )

@@ -11,10 +11,14 @@ from teamwright.journal.permissions import FILE_MODE
 
 BYTES = 2 * 1024 * 1024
 """What opening a database and deleting a run from it may need for the log."""
+_STEP = 64 * 1024
 
 
 class Reserve:
-    """The file; it is given up when the disk is full, and made again when there is room for four of them."""
+    """The file; only opening and deleting use its room, and what they leave is held again at once.
+
+    A reserve is first made when there is room for four of them.
+    """
 
     def __init__(self, database: str) -> None:
         self._path = Path(f"{database}-reserve")
@@ -25,11 +29,27 @@ class Reserve:
             if not self._path.exists() and self.free() > 4 * BYTES:
                 handle = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
                 try:
-                    _allocate(handle)
+                    _allocate(handle, 0, BYTES)
                 except OSError:
                     self._path.unlink()
                 finally:
                     os.close(handle)
+
+    def hold_rest(self) -> None:
+        """Hold as much as there is room for, after the room was given up; never fails."""
+        with suppress(OSError):
+            handle = os.open(self._path, os.O_CREAT | os.O_WRONLY, FILE_MODE)
+            try:
+                for start in range(os.fstat(handle).st_size, BYTES, _STEP):
+                    _allocate(handle, start, min(_STEP, BYTES - start))
+            finally:
+                os.close(handle)
+
+    def top_up(self) -> None:
+        """Hold as much as there is room for, where a reserve is held; never fails."""
+        with suppress(OSError):
+            if self._path.stat().st_size < BYTES:
+                self.hold_rest()
 
     def release(self) -> bool:
         """Give the room up; whether there was any."""
@@ -52,8 +72,9 @@ class Reserve:
             return False
 
 
-def _allocate(handle: int) -> None:
+def _allocate(handle: int, start: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(handle, 0, BYTES)
+        os.posix_fallocate(handle, start, size)
     else:
-        os.write(handle, bytes(BYTES))
+        os.lseek(handle, start, os.SEEK_SET)
+        os.write(handle, bytes(size))
