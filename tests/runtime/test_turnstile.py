@@ -244,3 +244,10 @@ async def test_a_record_that_nobody_asks_for_is_told_also_where_branches_wait_fo
     for at in range(next(event.number for event in events if event.kind == "run.resumed"), len(events)):
         result, _ = await cut_and_resume(team, at, journal, "f")
         assert result.output == "done"
+
+
+async def test_before_the_first_branch_has_begun_nothing_is_judged() -> None:
+    watching = Watching("a")
+    watching.turnstile.look_again()
+    await quiet()
+    assert not watching.stuck

@@ -117,11 +117,6 @@ async def _asking(asker: Asker | None) -> AsyncGenerator[None]:
         await asker.show()
 
 
-def expect_answers(engine: Engine, shown: Shown) -> None:
-    """Let the runs that start now wait for whoever sits at the terminal: they may ask before anybody watches them."""
-    engine.attended = not shown.no_input and _somebody_is_there()
-
-
 def _asker(engine: Engine, handle: Handle, view: View, shown: Shown) -> Asker | None:
     """Whoever sits at the terminal, if somebody does and wants to be asked."""
     if shown.no_input or not handle.drives or not _somebody_is_there():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from teamwright.cli.driving import Shown, drive, expect_answers, tell
+from teamwright.cli.driving import Shown, drive, tell
 from teamwright.cli.importing import let_import_of
 from teamwright.cli.output import say
 from teamwright.cli.selection import find_run
@@ -45,7 +45,6 @@ class Fork:
         team = self._team(engine, history)
         if team is not None:
             await check_ready(team, engine.models)
-        expect_answers(engine, shown)
         handle = await engine.start_fork(
             found.id,
             at=self.at,

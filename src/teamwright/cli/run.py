@@ -156,7 +156,7 @@ def _driven(request: Request, shown: Shown) -> int:
 
 
 async def _run(request: Request, shown: Shown) -> int:
-    from teamwright.cli.driving import drive, expect_answers, local_hint, tell
+    from teamwright.cli.driving import drive, local_hint, tell
     from teamwright.cli.importing import let_import
     from teamwright.cli.inputs import check_apart, read_by
     from teamwright.cli.shaping import shaped
@@ -177,7 +177,6 @@ async def _run(request: Request, shown: Shown) -> int:
         team = team_from(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)
-        expect_answers(engine, shown)
         handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
         if not handle.drives:
             say(f"run {handle.run_id} exists already, so nothing is started")

@@ -146,14 +146,13 @@ def resume(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.driving import drive, expect_answers, tell
+        from teamwright.cli.driving import drive, tell
         from teamwright.cli.forking import team_allowing
         from teamwright.cli.importing import let_import_of
 
         history = await engine.history(found.id)
         let_import_of(history)
         past = list(history.events)
-        expect_answers(engine, shown)
         handle = await engine.start_resume(found.id, team=team_allowing(history, allow_root, engine.models))
         return await tell(engine, await drive(engine, handle, shown, past), shown)
 

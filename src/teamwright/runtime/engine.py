@@ -75,8 +75,6 @@ class Engine:
     ) -> None:
         self.journal = _journal(journal)
         self.grace = grace
-        self.attended = False
-        """Whether runs that start from now on wait for somebody who answers at once, and are not set down."""
         self.bus = Bus()
         self.models = Models()
         self._limiters = Limiters()
@@ -164,15 +162,13 @@ class Engine:
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
         run = self._run(identity, made)
-        run.attended = True  # until whoever gets the handle could call `attend`
         handle = self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
         try:
             await run.begun.wait()
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
-        asyncio.get_running_loop().call_soon(handle.leave_unless_attended)
-        return handle
+        return self._handed_out(handle)
 
     async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
@@ -194,7 +190,7 @@ class Engine:
             if ending is None:
                 made = require_team(team) if team is not None else await self._team_of(past)
                 run = self._run(run_id, made, past, lock.pop_all())
-                return self._launch(run, None)
+                return self._handed_out(self._launch(run, None))
         await self.close(run_id, ending)
         return Handle(self, run_id)
 
@@ -246,7 +242,7 @@ class Engine:
         async with deleted_is_not_found(self.journal, run_id):
             await self._append(batch)
         run = self._run(identity, made, await self._past(identity))
-        return self._launch(run, None)
+        return self._handed_out(self._launch(run, None))
 
     async def checkpoints(self, run_id: str) -> list[Checkpoint]:
         """The points of a run at which a fork can begin, in order."""
@@ -384,15 +380,19 @@ class Engine:
         self, run_id: str, team: Team, past: Past | None = None, lock: AbstractContextManager[object] | None = None
     ) -> Run:
         clock = self._clock(past)
-        run = Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
-        run.attended = self.attended
-        return run
+        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
 
     def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
         handle = Handle(self, run.run_id, run, beginning)
+        run.attended = True  # until whoever gets the handle could call `attend`
         self._live[run.run_id] = run
         self._launched.set()
         self._require_open().start_soon(handle.drive)
+        return handle
+
+    def _handed_out(self, handle: Handle) -> Handle:
+        """The handle as it is returned: its owner can call `attend` before anything else happens."""
+        asyncio.get_running_loop().call_soon(handle.leave_unless_attended)
         return handle
 
     def deliver(self, delivery: Delivery) -> None:

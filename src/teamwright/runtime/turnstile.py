@@ -219,7 +219,8 @@ class Turnstile:
 
     def look_again(self) -> None:
         """Something else than a branch has changed: see whether the run can only go on by a person's answer."""
-        self._watch()
+        if self._lanes:
+            self._watch()
 
     def _settle(self) -> None:
         """Deliver what is next if every branch waits; otherwise look again once the loop has gone quiet."""
