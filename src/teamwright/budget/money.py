@@ -10,12 +10,12 @@ from typing import NamedTuple
 PICODOLLARS = 10**12
 """How many make a dollar."""
 LARGEST = 1e18
-"""Dollars; more than that counts as that, so that no amount overflows."""
+"""Dollars, of either sign; more than that counts as that, so that no amount overflows."""
 
 
 def picodollars(usd: float | None) -> int:
     """An amount of dollars as a whole number; nothing where none is known."""
-    return round(min(usd, LARGEST) * PICODOLLARS) if usd else 0
+    return round(max(-LARGEST, min(usd, LARGEST)) * PICODOLLARS) if usd else 0
 
 
 def dollars(amount: int) -> float:
