@@ -1,5 +1,3 @@
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,16 +7,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, event, events
 from teamwright.values.events import AgentReturned
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteJournal]:
-    journal = SqliteJournal(path)
-    await journal.open()
-    try:
-        yield journal
-    finally:
-        await journal.close()
+from tests.journal.journals import opened
 
 
 async def test_a_row_that_is_no_json_is_told_as_damage(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,16 +17,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, events
 from teamwright.values.people import Pause
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteJournal]:
-    journal = SqliteJournal(path)
-    await journal.open()
-    try:
-        yield journal
-    finally:
-        await journal.close()
+from tests.journal.journals import opened
 
 
 def delete(path: Path) -> None:

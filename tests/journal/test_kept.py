@@ -1,5 +1,3 @@
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -9,18 +7,9 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, event, events
 from teamwright.values.events import AgentReturned, Body, RunEnded
+from tests.journal.journals import opened
 
 ENDED = RunEnded(status="completed", stop_reason="done", seconds=1.0)
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteJournal]:
-    journal = SqliteJournal(path)
-    await journal.open()
-    try:
-        yield journal
-    finally:
-        await journal.close()
 
 
 def returned(run: str, number: int, texts: dict[Body, str]) -> Batch:

@@ -3,8 +3,8 @@
 import os
 import stat
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,21 +17,12 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, events
 from teamwright.values.messages import digest
+from tests.journal.journals import opened
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs modes")
 SOMEBODY = 54321
 """A user who is not this one."""
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteJournal]:
-    journal = SqliteJournal(path)
-    await journal.open()
-    try:
-        yield journal
-    finally:
-        await journal.close()
 
 
 @contextmanager

@@ -4,8 +4,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,22 +13,12 @@ import pytest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
 from teamwright.journal.reserve import BYTES, Reserve
-from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from teamwright.values.events import RunEnded, RunStarted
+from tests.journal.journals import opened
 
 ENDED = RunEnded(status="completed", stop_reason="done", seconds=1.0)
 MIB = 1024 * 1024
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncGenerator[SqliteJournal]:
-    journal = SqliteJournal(path)
-    await journal.open()
-    try:
-        yield journal
-    finally:
-        await journal.close()
 
 
 @pytest.fixture
