@@ -48,6 +48,13 @@ def test_known_secrets_go_wherever_they_stand() -> None:
     assert redactor.value({LONG: [LONG, 5, None, True]}) == {HIDDEN: [HIDDEN, 5, None, True]}
 
 
+def test_of_secrets_that_hold_or_overlap_each_other_nothing_is_left_in_binary_content() -> None:
+    redactor = Redactor({"key-0123456789", "key-0123456789-more-of-it", "of-it-größe-42"})
+    found = redactor.content(b"\xff\x00key-0123456789-more-of-it-gr\xc3\xb6\xc3\x9fe-42\xfe key-0123456789")
+    assert found == b"\xff\x00[redacted]\xfe [redacted]"
+    assert redactor.content(b"\xff plain") == b"\xff plain"
+
+
 def test_secrets_that_overlap_are_masked_together_and_repeated_ones_one_by_one() -> None:
     redactor = Redactor(["abcdef123456", "123456ghijkl"])
     assert redactor.text("<abcdef123456ghijkl>") == f"<{HIDDEN}>"

@@ -248,7 +248,7 @@ class Ask:
             changes["usage"] = child.usage
         redactor = child.run.redactor
         known = child.run.recorder.knows(reply.messages)
-        if self._member.kind != "team" and (not known or reply.data is not None):
+        if self._alone and (not known or reply.data is not None):
             reply = reply_within_cap(reply, self._member)
         if reply.data is not None:
             changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
@@ -266,7 +266,7 @@ class Ask:
     def _signed(self, reply: Reply) -> Reply:
         """The reply under the name of who was asked, whatever it claims; the whole run's messages keep their own."""
         name = self._member.name
-        if self._member.kind == "team" and not self._context.path:
+        if not self._alone and not self._context.path:
             return reply
         for one in reply.messages:
             if one.name != name or one.role != "assistant":
@@ -295,7 +295,7 @@ class Ask:
 
     def _as_said_by_member(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """What a nested team says appears under the team's name; the whole run's messages keep their own."""
-        if self._member.kind != "team" or not self._context.path:
+        if self._alone or not self._context.path:
             return tuple(messages)
         return _signed_by(self._member.name, messages)
 

@@ -127,17 +127,18 @@ class RunContext:
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. Recorded already, it is handed back and nobody is called."""
-        if (self.run.closing or self.run.abandoned) and self.closed:
-            await self.run.left()
+        run = self.run
+        if (run.closing or run.abandoned) and self.closed:
+            await run.left()
         place = self.claim(key)
         ladder = self.degradation if self.weighs else None
         if ladder is not None:
             await ladder.consider(self, place)
         if self.degradation is not None:
             turn = self.degradation.told(turn)
-        redactor = self.run.redactor
+        redactor = run.redactor
         # An earlier version told the text as it was, and its digest is in the record.
-        if redactor.values and self.run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
+        if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         gate = None if getattr(member, "approve", None) is None else Gate.of(self, member, place)
         ask = Ask(self, member, turn, place, gate=gate)

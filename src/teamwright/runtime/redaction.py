@@ -23,18 +23,19 @@ CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PA
 class Redactor:
     """Knows the secret values of one run."""
 
-    __slots__ = ("_needles", "_values")
+    __slots__ = ("_needles", "values")
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {form for value in (*secrets, *environment_secrets()) for form in known_forms(value)}
-        self._values = sorted(known)
+        self.values = sorted(known)
+        """Every form of every secret."""
         self._needles: dict[str, Needle] = {}
 
     def text(self, text: str) -> str:
         """The text without secrets."""
         if not text.isascii():
             text = whole_characters(text)
-        for value in self._values:
+        for value in self.values:
             if value in text:
                 return masked(text, self.spans(text))
         return text
@@ -43,10 +44,12 @@ class Redactor:
         """The content of an artifact without secrets, also where it is binary."""
         if isinstance(content, str):
             return self.text(content)
-        for value in self._values:
-            if (written := value.encode("utf-8", "surrogatepass")) in content:
-                content = content.replace(written, HIDDEN.encode())
-        return content
+        text = content.decode("latin-1")  # one character for each byte
+        found: list[Span] = []
+        for value in self.values:
+            if (written := value.encode("utf-8", "surrogatepass").decode("latin-1")) in text:
+                found += self.needle(written).spans(text)
+        return masked(text, merged(found)).encode("latin-1") if found else content
 
     def value(self, value: JsonValue, clean: Container[str] = ()) -> JsonValue:
         """The value without secrets in any of its strings, but for those that are known to be clean."""
@@ -63,15 +66,10 @@ class Redactor:
     def spans(self, text: str) -> list[Span]:
         """Where secrets stand, in order; occurrences that overlap are one."""
         found: list[Span] = []
-        for value in self._values:
+        for value in self.values:
             if value in text:
                 found += self.needle(value).spans(text)
         return merged(found) if found else found
-
-    @property
-    def values(self) -> list[str]:
-        """Every form of every secret."""
-        return self._values
 
     def needle(self, value: str) -> Needle:
         """A secret, prepared for being searched for. Few of them ever are."""

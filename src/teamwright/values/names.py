@@ -10,6 +10,8 @@ from teamwright.errors import InvalidName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 SEPARATOR = "/"
+PLAIN_PLACE = re.compile(r"[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
+"""A place of which nothing has to be escaped."""
 
 
 def check_name(what: str, name: str) -> str:
@@ -28,7 +30,7 @@ def suggest_name(name: str) -> str:
 @lru_cache(maxsize=1024)  # most places of a run are the same few words
 def escape_place(place: str) -> str:
     """A place as it stands in a key: each of its segments percent-escaped."""
-    if NAME.fullmatch(place):
+    if PLAIN_PLACE.fullmatch(place):
         return place
     return SEPARATOR.join(quote(segment, safe="", errors="surrogatepass") or "%" for segment in place.split(SEPARATOR))
 
