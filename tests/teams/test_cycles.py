@@ -12,11 +12,12 @@ from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.build import Builder
-from teamwright.teams.cycles import MOST_FALLBACKS, MOST_NESTED, cycle_text, find_cycles
+from teamwright.teams.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.teams.load import load_team, source_of, team_from
 from teamwright.values.limits import Recovery, RetryPolicy
 from teamwright.values.specs import Source
-from tests.teams.manifest.manifests import loaded, only_problem
+from tests.growth import assert_linear_calls
+from tests.teams.manifest.manifests import loaded, only_problem, problems
 
 CYCLES = {
     "agent to agent": (
@@ -258,6 +259,24 @@ def test_cycles_are_found_once_each_and_long_ones_are_cut() -> None:
     assert found == [[1, 2, 1], [3, 3]]
     assert cycle_text(["a", "b", "a"]) == "a → b → a"
     assert "… (80 more)" in cycle_text([str(number) for number in range(100)])
+
+
+def test_all_cycles_of_a_manifest_are_told_up_to_a_bound(tmp_path: Path) -> None:  # S-01
+    teams = "".join(f"  t{i}: {{members: [t{i + 1}, t0]}}\n" for i in range(3 * MOST_CYCLES))
+    found = problems(tmp_path, f"agents: {{t{3 * MOST_CYCLES}: {{model: local}}}}\nteams:\n{teams}")
+    assert len(found) == MOST_CYCLES
+    assert all("Teams contain each other: t" in problem.message for problem in found)
+
+
+def test_finding_depths_takes_work_in_proportion_to_the_edges() -> None:  # S-01
+    def ways(size: int) -> dict[str, list[str]]:
+        line = {f"a{i}": ["hub", f"a{i + 1}"] for i in range(size)}
+        return line | {f"a{size}": [], "hub": [f"b{i}" for i in range(size)]} | {f"b{i}": [] for i in range(size)}
+
+    def work(graph: dict[str, list[str]]) -> None:
+        assert depths(graph, lambda node: (one for one in graph[node]), lambda _: 1)["a0"] > 1
+
+    assert_linear_calls(work, prepare=ways, size=150)
 
 
 def _written(folder: Path, text: str) -> Path:

@@ -8,6 +8,8 @@ from typing import TypeVar
 MOST_SHOWN = 20
 """How many names of a cycle a message lists."""
 
+MOST_CYCLES = 100
+"""How many cycles of a manifest are listed: each is a path through as much as all of it."""
 MOST_FALLBACKS = 100
 """How many agents may stand in for each other in a line."""
 MOST_NESTED = 100
@@ -47,10 +49,12 @@ def depths(starts: Iterable[K], edges: Callable[[K], Iterable[K]], weight: Calla
         stack = [start]
         while stack:
             node = stack[-1]
-            if node not in found and (missing := [one for one in edges(node) if one not in found]):
-                stack.extend(missing)
-                continue
-            found[stack.pop()] = weight(node) + max((found[one] for one in edges(node)), default=0)
+            if node not in found:
+                if missing := [one for one in edges(node) if one not in found]:
+                    stack.extend(missing)
+                    continue
+                found[node] = weight(node) + max((found[one] for one in edges(node)), default=0)
+            stack.pop()
     return found
 
 

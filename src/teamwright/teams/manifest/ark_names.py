@@ -5,6 +5,7 @@ Where names meet, a team keeps its own and the others get a longer one, with a w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -34,6 +35,8 @@ class ArkNames:
     _names: dict[Key, str] = field(default_factory=dict[Key, str])
     _namespaces: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     _taken: dict[tuple[str, str], Key] = field(default_factory=dict[tuple[str, str], Key])
+    _numbers: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """How many numbers a wanted name has been given, so that none is tried twice."""
 
     @classmethod
     def of(cls, documents: Iterable[Fields], report: Report) -> ArkNames:
@@ -82,10 +85,10 @@ class ArkNames:
         self._taken[_family(key), chosen] = key
 
     def _free(self, family: str, wanted: str) -> str:
-        number, chosen = 1, wanted[:LONGEST]
+        chosen, stem = wanted[:LONGEST], wanted[: LONGEST - 6]
         while (family, chosen) in self._taken:
-            number += 1
-            chosen = f"{wanted[: LONGEST - 6]}-{number}"
+            self._numbers[family, stem] += 1
+            chosen = f"{stem}-{self._numbers[family, stem] + 1}"
         return chosen
 
 

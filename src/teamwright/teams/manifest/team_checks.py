@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import cast, get_args
 
 from pydantic import JsonValue
@@ -23,7 +23,7 @@ from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.teams.cycles import MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.teams.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.values.specs import TERMINATE, Share
@@ -260,7 +260,7 @@ class _Checks:
         """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
         for agent in self.declared.agents.values():
             self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
-        cycles = list(find_cycles(self.asked, lambda name: self.asked[name]))
+        cycles = list(islice(find_cycles(self.asked, lambda name: self.asked[name]), MOST_CYCLES))
         for cycle, place in cycles:
             self._note_cycle(cycle, place)
         if not cycles:
