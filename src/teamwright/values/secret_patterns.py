@@ -21,7 +21,36 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 Strength = Literal["none", "weak", "field", "variable"]
 
-_SERVICES = re.compile(
+
+class LazyPattern:
+    """A regular expression that is compiled at its first search: most programs never come to most of them."""
+
+    __slots__ = ("_compiled", "_flags", "_source")
+
+    def __init__(self, source: str, flags: int = 0) -> None:
+        self._source, self._flags = source, flags
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self._source, self._flags)
+        return self._compiled
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """All matches, in order."""
+        return self._pattern.finditer(text)
+
+    def search(self, text: str, start: int = 0) -> re.Match[str] | None:
+        """The first match from a position on."""
+        return self._pattern.search(text, start)
+
+    def match(self, text: str, start: int = 0) -> re.Match[str] | None:
+        """The match at a position."""
+        return self._pattern.match(text, start)
+
+
+_SERVICES = LazyPattern(
     r"\b(?:"
     r"(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}|(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{8,}|whsec_[A-Za-z0-9+/=]{16,}"
     r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|gl[a-z]{2,6}-[A-Za-z0-9_-]{16,}"
@@ -39,30 +68,30 @@ _SERVICE_SIGNS = (
     "gsk_", "xai-", "r8_", "nvapi-", "AGE-",
 )  # fmt: skip
 """Each match of a service's pattern contains one of these. They are far quicker to look for."""
-_WEB_TOKEN = re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){1,3}", re.ASCII)
-_PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
-_PEM_LINES = re.compile(r"(?:(?:\\n|\\r|\s){0,4}[A-Za-z0-9+/=]{16,})*")
-_BEARER = re.compile(r"\bbearer[ \t]{1,4}([\w.~+/=-]{16,})", re.ASCII | re.IGNORECASE)
-_AUTHORIZATION = re.compile(
+_WEB_TOKEN = LazyPattern(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){1,3}", re.ASCII)
+_PEM_BEGIN = LazyPattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = LazyPattern(r"-----END [A-Z0-9 ]{0,60}-----")
+_PEM_LINES = LazyPattern(r"(?:(?:\\n|\\r|\s){0,4}[A-Za-z0-9+/=]{16,})*")
+_BEARER = LazyPattern(r"\bbearer[ \t]{1,4}([\w.~+/=-]{16,})", re.ASCII | re.IGNORECASE)
+_AUTHORIZATION = LazyPattern(
     r"authorization[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?"
     r"(?:(?:basic|bearer|token|apikey|digest|negotiate)[ \t]{1,4})?"
     r"(?!(?:basic|bearer|token|apikey|digest|negotiate)(?![^\s\"',;]))([^\s\"',;]{4,})",
     re.IGNORECASE,
 )
-_USER = re.compile(r"://([^\s/?#\"'<>]{1,1024})@")
-_HOOK = re.compile(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{8,})|discord(?:app)?\.com/api/webhooks/([\w/-]{8,})")
-_QUERY = re.compile(r"[?&;]([A-Za-z][\w.%\[\]-]{0,63})=(?=[^\s&;#\"'<>])", re.ASCII)
-_QUERY_VALUE = re.compile(r"[^\s&;#\"'<>]*")
+_USER = LazyPattern(r"://([^\s/?#\"'<>]{1,1024})@")
+_HOOK = LazyPattern(r"hooks\.slack\.com/services/([A-Za-z0-9/_-]{8,})|discord(?:app)?\.com/api/webhooks/([\w/-]{8,})")
+_QUERY = LazyPattern(r"[?&;]([A-Za-z][\w.%\[\]-]{0,63})=(?=[^\s&;#\"'<>])", re.ASCII)
+_QUERY_VALUE = LazyPattern(r"[^\s&;#\"'<>]*")
 _QUERY_NAMES = frozenset(("sig", "signature", "x-amz-signature", "x-goog-signature", "x-amz-credential", "sign"))
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = LazyPattern(
     r"(?<![\w?&-])-{0,2}([A-Za-z_][\w-]{1,63})[\"']?[ \t]{0,4}(=>|:=|[:=])[ \t]{0,4}[\"']?(?=[^\s\"',;]{4})", re.ASCII
 )
-_FLAG = re.compile(r"(?<![\w-])--([A-Za-z][\w-]{1,63})[ \t]{1,4}(?=[^\s\"',;-][^\s\"',;]{3})", re.ASCII)
-_ASSIGNED = re.compile(r"[^\s\"',;]*")
+_FLAG = LazyPattern(r"(?<![\w-])--([A-Za-z][\w-]{1,63})[ \t]{1,4}(?=[^\s\"',;-][^\s\"',;]{3})", re.ASCII)
+_ASSIGNED = LazyPattern(r"[^\s\"',;]*")
 _PLACEHOLDERS = ("$", "[", "<", "*", "{", "…", "%", "os.", "process.")
 _STRONG = ("token", "secret", "password", "passwd", "passphrase", "pwd", "apikey", "credential", "credentials")
-_STRONG_PAIRS = re.compile(
+_STRONG_PAIRS = LazyPattern(
     r"(?:api|access|secret|private|signing|encryption|account|db|user)[-_]?(?:key|pass)", re.IGNORECASE
 )
 _LONG_WORD = 12
@@ -277,7 +306,7 @@ _BEGIN = "-----BEGIN"
 _FRAME = re.compile(r"(-----BEGIN|-----END)")
 _LONGEST_WORD = 4096
 _BEFORE = 200
-_TO_LAST_IDEOGRAPH = re.compile(r".*[\u2e80-\U0010ffff]", re.DOTALL)
+_TO_LAST_IDEOGRAPH = LazyPattern(r".*[\u2e80-\U0010ffff]", re.DOTALL)
 
 
 def _last_end(piece: str) -> int:
