@@ -13,6 +13,7 @@ import pytest
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
 from teamwright.journal.reserve import BYTES, Reserve
+from teamwright.journal.sqlite import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from teamwright.values.events import RunEnded, RunStarted
 from tests.journal.journals import opened
