@@ -179,3 +179,5 @@ def test_a_cut_reply_names_its_cap() -> None:
     assert note_text(Event("r", 1, 0.0, "team", "a", cut)) == "the reply was cut at its output cap"
     by_size = cut.changed(warnings=("the reply of 'a' was cut at 4000000 bytes; raise  max_bytes  to get more of it",))
     assert note_text(Event("r", 1, 0.0, "team", "a", by_size)) == "the reply was cut at its size cap"
+    by_cap = cut.changed(warnings=("a: the result of the tool 't' was cut at 9 bytes; raise  max_bytes  to get more",))
+    assert note_text(Event("r", 1, 0.0, "team", "a", by_cap)) == "the reply was cut at its output cap"

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from teamwright.values.frozen import Value
-from teamwright.values.misfit import Misfit, found_text, misfits_of, told
+from teamwright.values.misfit import Misfit, found_text, misfits_of, misfits_text
 from teamwright.values.specs import AgentSpec, Name
 
 LIBRARY = (
@@ -93,8 +93,8 @@ def test_values_are_told_in_words() -> None:  # M-10
 
 
 def test_a_few_are_told_and_the_rest_is_counted() -> None:  # M-10
-    assert told([Misfit("is missing", ("a", 1)), Misfit("no")]) == "a.1: is missing; no"
-    assert told([Misfit("no")] * 5) == "no; no; no; and 2 more"
+    assert misfits_text([Misfit("is missing", ("a", 1)), Misfit("no")]) == "a.1: is missing; no"
+    assert misfits_text([Misfit("no")] * 5) == "no; no; no; and 2 more"
 
 
 JUNK: tuple[Any, ...] = (None, True, 5, -1, 1.5, "x", "", [], [1], ["x"], [[]], {}, {"x": 1}, {"x": {"y": []}}, [{}])

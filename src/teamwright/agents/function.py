@@ -26,7 +26,7 @@ from teamwright.values.events import AgentAbandoned
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import check_max_bytes, cut_warning
+from teamwright.values.reply_limits import check_max_bytes, reply_cut_warning
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.texts import error_text
 from teamwright.values.turns import Failure, Reply, Turn
@@ -136,7 +136,7 @@ class FunctionAgent:
         if returned.capped is None:
             return self._reply(said, turn, truncated=returned.truncated)
         reply = self._reply(said, turn, truncated=True)
-        return reply.changed(warnings=(*reply.warnings, cut_warning(f"the reply of {self.name!r}", returned.capped)))
+        return reply.changed(warnings=(*reply.warnings, reply_cut_warning(self.name, returned.capped)))
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
         told = turn.prompt if self._wants_text else turn

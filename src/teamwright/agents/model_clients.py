@@ -27,7 +27,8 @@ from teamwright.values.limits import Pace
 from teamwright.values.specs import ServerModel
 
 LOCAL = "local"
-_WORD = re.compile(r"HTTPClient|httpx2")
+HTTPX2 = re.compile(r"HTTPClient|httpx2")
+"""How the annotation of a provider's parameter says that it takes a client of httpx2, and not of httpx alone."""
 KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 NOT_STARTED = "http://127.0.0.1:9/v1"
@@ -126,8 +127,7 @@ def _provider_over(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]]:
     def make(name: str) -> Provider[Any]:
         made = None if name.startswith("gateway/") else infer_provider_class(name)
         taken = inspect.signature(made).parameters.get("http_client") if made else None
-        # A provider whose library needs the older client says so in its annotation.
-        if made is None or taken is None or not ({"HTTPClient", "httpx2"} & set(_WORD.findall(str(taken.annotation)))):
+        if made is None or taken is None or not HTTPX2.search(str(taken.annotation)):
             return infer_provider(name)
         return made(http_client=http)  # pyright: ignore[reportCallIssue]
 

@@ -34,6 +34,7 @@ from teamwright.errors import (
     Refused,
     ServiceError,
 )
+from teamwright.values.texts import cut
 
 UNREADABLE = "answered in a way that can't be read"
 LONGEST_REASON = 300
@@ -111,13 +112,13 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
 def _reason(error: AgentRunError) -> str:
     """What the provider said, without the rest of its answer; or what the model did wrong."""
     if isinstance(error, UnexpectedModelBehavior):
-        return _cut(_misbehaviour(error))
+        return cut(_misbehaviour(error), LONGEST_REASON)
     body: object = error.body if isinstance(error, ModelAPIError) else None
     for key in ("error", "message"):
         if isinstance(body, Mapping) and key in body:
             body = cast("Mapping[str, object]", body)[key]
     reason = body if isinstance(body, str) and body.strip() else error.message
-    return _cut(reason)
+    return cut(reason, LONGEST_REASON)
 
 
 def _misbehaviour(error: UnexpectedModelBehavior) -> str:
@@ -131,7 +132,3 @@ def _misbehaviour(error: UnexpectedModelBehavior) -> str:
             return f"it was told of its mistake and did not mend it: {retry.tool_retry.content}"
         case _:
             return "it was told of its mistake and did not mend it"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"

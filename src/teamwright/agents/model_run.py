@@ -47,7 +47,7 @@ from teamwright.agents.wrapping_up import CUT_TOKENS, cut_line, left_line
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.messages import Message
-from teamwright.values.reply_limits import REPLY_SECONDS, cut_warning
+from teamwright.values.reply_limits import REPLY_SECONDS, reply_cut_warning
 from teamwright.values.specs import TERMINATE, model_key
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import NOTHING, Usage
@@ -97,7 +97,7 @@ class RecordedModel(WrapperModel):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was cut at the size cap on the way to the answer."""
-        cut = () if self._capped is None else (cut_warning(f"the reply of {self._agent.name!r}", self._capped),)
+        cut = () if self._capped is None else (reply_cut_warning(self._agent.name, self._capped),)
         return (*self._tools.warnings, *cut)
 
     async def request(

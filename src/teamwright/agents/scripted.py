@@ -34,7 +34,7 @@ from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, To
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.patterns import PatternSearch, pattern_problem
-from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, cut_warning
+from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, reply_cut_warning
 from teamwright.values.secret_patterns import mask_value
 from teamwright.values.specs import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.transcript import quoted
@@ -360,7 +360,7 @@ class ScriptedAgent:
         messages = (Message(name=self.name, content=text),) if text or signal is None else ()
         warnings, truncated = tuple(tools.warnings), returned is not None and returned.truncated
         if returned is not None and returned.capped is not None:
-            warnings = (*warnings, cut_warning(f"the reply of {self.name!r}", returned.capped))
+            warnings = (*warnings, reply_cut_warning(self.name, returned.capped))
         reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal, warnings=warnings)
         if self._output_schema is None:
             return with_welcome_data(reply, turn.output_schema)

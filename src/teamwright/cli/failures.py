@@ -27,18 +27,15 @@ if TYPE_CHECKING:
 
     from teamwright.errors import Problem, TeamwrightError
 
-VALUES = tuple(
-    (re.compile(theirs), ours)
-    for theirs, ours in (
-        (r"Input should be a valid integer\b[^()]*", "expects a whole number "),
-        (r"Input should be a (?:valid|finite) number\b[^()]*", "expects a number "),
-        (r"Input should be a valid boolean\b[^()]*", "expects true or false "),
-        (r"Input should be greater than or equal to ", "must be at least "),
-        (r"Input should be less than or equal to ", "must be at most "),
-        (r"Input should be greater than ", "must be more than "),
-        (r"Input should be less than ", "must be less than "),
-        (r"Input should be ", "must be "),
-    )
+VALUES = (
+    (r"Input should be a valid integer\b[^()]*", "expects a whole number "),
+    (r"Input should be a (?:valid|finite) number\b[^()]*", "expects a number "),
+    (r"Input should be a valid boolean\b[^()]*", "expects true or false "),
+    (r"Input should be greater than or equal to ", "must be at least "),
+    (r"Input should be less than or equal to ", "must be at most "),
+    (r"Input should be greater than ", "must be more than "),
+    (r"Input should be less than ", "must be less than "),
+    (r"Input should be ", "must be "),
 )
 """What the parser of arguments says of values, and what we say instead."""
 
@@ -89,7 +86,7 @@ def _bad_arguments(error: typer.TyperException, as_json: bool) -> int:
 def _own_words(message: str) -> str:
     """A complaint about a value, as we put it elsewhere."""
     for theirs, ours in VALUES:
-        message = theirs.sub(ours, message)
+        message = re.sub(theirs, ours, message)
     return message
 
 

@@ -55,6 +55,7 @@ from teamwright.values.events import (
     WorkspaceWritten,
 )
 from teamwright.values.people import REJECT, Mark
+from teamwright.values.reply_limits import tells_of_cut_reply
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.texts import count_text, number_text
 from teamwright.values.visible_text import visible
@@ -297,7 +298,7 @@ def _note_of_member(event: Event) -> str | None:
         case AgentFailed(error=error, message=message):
             return "stopped before its end" if error == "cancelled" else f"failed: {message}"
         case AgentReplied(truncated=True, warnings=warnings):
-            by_size = any("max_bytes" in warning for warning in warnings)
+            by_size = any(map(tells_of_cut_reply, warnings))
             return f"the reply was cut at its {'size' if by_size else 'output'} cap"
         case AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was left behind"

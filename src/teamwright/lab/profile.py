@@ -14,7 +14,7 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.journal.home import data_folder
 from teamwright.lab.calibration import VERSION, Calibration
 from teamwright.planning.profiles import TOPOLOGIES, TopologyProfiles
-from teamwright.values.misfit import misfits_of, told
+from teamwright.values.misfit import misfits_of, misfits_text
 from teamwright.values.names import NAME, check_name
 
 DEFAULT = "default"
@@ -51,7 +51,7 @@ def read_profile(wanted: str) -> Calibration:
         data = from_json(file.read_bytes())
         found = Calibration.model_validate(data)
     except ValidationError as error:
-        raise UsageError(f"{str(file)!r} is no calibration: {told(misfits_of(error, data))}.") from error
+        raise UsageError(f"{str(file)!r} is no calibration: {misfits_text(misfits_of(error, data))}.") from error
     except ValueError as error:
         raise UsageError(f"{str(file)!r} is no calibration: it is not JSON.") from error
     except OSError as error:

@@ -18,7 +18,7 @@ from teamwright.planning.schedule import Batch, Schedule, locks_of
 from teamwright.values.bulk import collection_paused
 from teamwright.values.frozen import Value
 from teamwright.values.names import NAME, suggest_name
-from teamwright.values.ownership import MOST_PAIRS, WILD, key_problem, pairs_of
+from teamwright.values.ownership import MOST_PAIRS, WILD, count_pairs, key_problem
 from teamwright.values.plan import Plan, Step
 
 
@@ -71,13 +71,13 @@ def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
         for key in step.owns:
             if problem := key_problem(key):
                 found.append(Fault(f"the step {step.id!r} owns a key {problem}", index))
-    return found or _crowded(steps)
+    return found or _wildcard_faults(steps)
 
 
-def _crowded(steps: Sequence[Step]) -> list[Fault]:
+def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
     """Refuse wildcards that come so early in their keys that all of them would be compared with each other."""
     keys = [key for step in steps for key in step.owns]
-    if WILD.isdisjoint("".join(keys)) or (pairs := pairs_of(keys)) <= MOST_PAIRS:
+    if WILD.isdisjoint("".join(keys)) or (pairs := count_pairs(keys)) <= MOST_PAIRS:
         return []
     first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
     text = (

@@ -41,7 +41,7 @@ class Handle:
                 result = await run.drive(self._beginning)
             if run.delivery is not None:
                 self.engine.deliver(run.delivery)
-            if result is None and (cancel := run.cancel):
+            if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.close(self.run_id, cancel)
             self._result = result or await self.engine.result(self.run_id)
         except (RunIsLive, FencedOut) as error:

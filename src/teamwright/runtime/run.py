@@ -197,8 +197,8 @@ class Run:
         return self._state.recorder.last_durable > self._past.number
 
     @property
-    def cancel(self) -> Cancel | None:
-        """What somebody has sent to cancel the run while its driver was leaving: it is cancelled all the same."""
+    def pending_cancel(self) -> Cancel | None:
+        """A cancel that arrived while the driver was leaving, and that nobody has carried out yet."""
         return self._cancel_sent if self._state.closing and not self._ended else None
 
     def _publish_first(self, events: Sequence[Event]) -> None:
@@ -282,9 +282,8 @@ class Run:
         self._check_that_nothing_was_left_out(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
-        self._ended = self._over = self._state.closing = (
-            True  # also for a task that a strategy made by itself and left behind
-        )
+        self._ended = self._over = True
+        self._state.closing = True  # also for a task that a strategy made by itself and left behind
         recorder.add(
             "",
             "",

@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from teamwright.agents.protocol import Agent, Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.messages import Message
-from teamwright.values.reply_limits import MAX_BYTES, cut_text, cut_warning, fits, text_size
+from teamwright.values.reply_limits import MAX_BYTES, cut_text, fits, reply_cut_warning, text_size
 from teamwright.values.turns import Reply
 from teamwright.values.usage import NOTHING, Usage
 
@@ -48,7 +48,7 @@ def reply_within_cap(reply: Reply, member: Agent) -> Reply:
     messages = _cut(reply.messages, cap)
     if messages == reply.messages:
         return reply
-    warning = cut_warning(f"the reply of {member.name!r}", cap)
+    warning = reply_cut_warning(member.name, cap)
     return reply.changed(messages=messages, truncated=True, warnings=(*reply.warnings, warning))
 
 

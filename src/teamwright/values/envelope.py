@@ -7,7 +7,7 @@ what a model wrote too long can be cut and need not be asked for again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
@@ -82,8 +82,8 @@ class EnvelopeMessage(Message, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...], *, quote: bool = True) -> EnvelopeMessage:
-        """The envelope as it is told under a name; its texts are quoted, but for runs of before they were."""
-        content = envelope_text(envelope) if quote else _bare_text(envelope)
+        """The envelope as it is told under a name; its texts are quoted, except in runs of format 1."""
+        content = envelope_text(envelope) if quote else _unquoted_text(envelope)
         return cls(name=name, content=content, envelope=envelope, whole=whole)
 
 
@@ -175,28 +175,21 @@ def envelope_text(envelope: Envelope) -> str:
 
     So no text in it can look like another part, nor like a message of somebody else.
     """
+    return _lines(envelope, lambda text: json.dumps(folded(text), ensure_ascii=False))
+
+
+def _unquoted_text(envelope: Envelope) -> str:
+    """An envelope as members are told it in runs of format 1."""
+    return _lines(envelope, lambda text: text)
+
+
+def _lines(envelope: Envelope, written: Callable[[str], str]) -> str:
     lines = [
         f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
-        f"summary: {_in_quotes(envelope.summary)}",
-        f"artifacts: {', '.join(map(_in_quotes, envelope.artifacts))}" if envelope.artifacts else "",
-        f"needs: {', '.join(map(_in_quotes, envelope.needs))}" if envelope.needs else "",
-        f"next_action: {_in_quotes(envelope.next_action)}" if envelope.next_action != CONTINUE else "",
-    ]
-    return "\n".join(line for line in lines if line)
-
-
-def _in_quotes(text: str) -> str:
-    return json.dumps(folded(text), ensure_ascii=False)
-
-
-def _bare_text(envelope: Envelope) -> str:
-    """An envelope as members were told it in runs of format 1."""
-    lines = [
-        f"status: {envelope.status}, confidence: {envelope.confidence}, risk_level: {envelope.risk_level}",
-        f"summary: {envelope.summary}",
-        f"artifacts: {', '.join(envelope.artifacts)}" if envelope.artifacts else "",
-        f"needs: {', '.join(envelope.needs)}" if envelope.needs else "",
-        f"next_action: {envelope.next_action}" if envelope.next_action != CONTINUE else "",
+        f"summary: {written(envelope.summary)}",
+        f"artifacts: {', '.join(map(written, envelope.artifacts))}" if envelope.artifacts else "",
+        f"needs: {', '.join(map(written, envelope.needs))}" if envelope.needs else "",
+        f"next_action: {written(envelope.next_action)}" if envelope.next_action != CONTINUE else "",
     ]
     return "\n".join(line for line in lines if line)
 

@@ -163,7 +163,7 @@ def found_text(value: object, *, plain: bool = False) -> str:
             return f"a value of type {type(value).__name__!r}"
 
 
-def told(misfits: Iterable[Misfit], most: int = 3) -> str:
+def misfits_text(misfits: Iterable[Misfit], most: int = 3) -> str:
     """Some of what is wrong, as one text."""
     listed = list(misfits)
     text = "; ".join(str(one) for one in listed[:most])

@@ -109,14 +109,14 @@ def key_problem(key: str) -> str | None:
     return None
 
 
-def pairs_of(keys: Iterable[str]) -> int:
+def count_pairs(keys: Iterable[str]) -> int:
     """How many pairs of these keys `Overlaps` would compare; counted without comparing any."""
-    total, root = 0, _Crowd()
+    total, root = 0, _KeyCount()
     for key in dict.fromkeys(keys):
         here, path = root, [root]
         for part in _literal(_pattern(key)):
             total += here.keys
-            here = here.inner.setdefault(part, _Crowd())
+            here = here.inner.setdefault(part, _KeyCount())
             path.append(here)
         total += here.below
         here.keys += 1
@@ -126,12 +126,12 @@ def pairs_of(keys: Iterable[str]) -> int:
 
 
 @dataclass(slots=True)
-class _Crowd:
+class _KeyCount:
     """How many keys end at a place, and how many there or below it."""
 
     keys: int = 0
     below: int = 0
-    inner: dict[str, _Crowd] = field(default_factory=dict[str, "_Crowd"])
+    inner: dict[str, _KeyCount] = field(default_factory=dict[str, "_KeyCount"])
 
 
 @dataclass(slots=True)

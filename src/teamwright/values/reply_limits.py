@@ -13,6 +13,7 @@ IDLE_SECONDS = 60.0
 MAX_BYTES = 4_000_000
 """Bytes that one reply or tool result may have where nothing else is set."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000
+_REPLY = "the reply of "
 
 
 def check_max_bytes(name: str, max_bytes: int | None) -> int:
@@ -57,3 +58,13 @@ def cut_text(text: str, cap: int) -> str:
 def cut_warning(what: str, cap: int) -> str:
     """The warning that a text was cut."""
     return f"{what} was cut at {cap} bytes; raise  max_bytes  to get more of it"
+
+
+def reply_cut_warning(name: str, cap: int) -> str:
+    """The warning that the reply of a member was cut."""
+    return cut_warning(f"{_REPLY}{name!r}", cap)
+
+
+def tells_of_cut_reply(warning: str) -> bool:
+    """Whether a warning of a member tells that its reply was cut, and not the result of one of its tools."""
+    return warning.startswith(_REPLY) and "max_bytes" in warning
