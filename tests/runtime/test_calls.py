@@ -394,4 +394,4 @@ async def test_what_is_said_of_a_wait_is_what_is_waited(monkeypatch: pytest.Monk
     told = [failed.retry_in for failed in facts(events, AgentCallFailed)]
     assert told == slept
     assert told[0] == pytest.approx(0.1, abs=0.01)
-    assert sum(one.waited for one in facts(events, AgentCalled)) <= 0.2
+    assert sum(one.waited for one in facts(events, AgentCalled)) < 30  # and not the hour that the provider asks for

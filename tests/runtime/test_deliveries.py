@@ -15,7 +15,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Question, Team, Turn, load_team
 from teamwright.errors import UsageError
-from teamwright.runtime import deliveries
+from teamwright.runtime import deliveries, webhook
 from teamwright.values.approvals import Notify
 from teamwright.values.events import Event, RunNotified
 from tests.runtime.test_webhook import SECRET, verify
@@ -35,7 +35,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
                 if hangs:
-                    receiver.released.wait(20)
+                    receiver.released.wait(50)
                 self.send_response(next(answers, 204))
                 self.end_headers()
 
@@ -142,8 +142,9 @@ async def test_a_private_address_is_not_called_unless_that_is_allowed() -> None:
 async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
     """The result is there at once, and the run can be answered, resumed and ended meanwhile."""
     monkeypatch.setattr(deliveries, "GRACE", 0.2)
+    monkeypatch.setattr(webhook, "TIMEOUT", 50.0)
     with Receiver(hangs=True).open() as receiver:
-        with anyio.fail_after(4):
+        with anyio.fail_after(20):
             async with Engine("memory") as engine:
                 paused = await engine.run(painter(receiver.url), "go", run_id="r")
                 await receiver.called()
@@ -172,7 +173,7 @@ async def test_a_run_that_does_not_wait_any_more_is_told_of_no_further() -> None
 @pytest.mark.usefixtures("allowed")
 async def test_leaving_the_engine_ends_deliveries_in_bounded_time_and_says_so(tmp_path: Path) -> None:
     with Receiver(*[500] * 10).open() as receiver:
-        with anyio.fail_after(4):
+        with anyio.fail_after(20):
             async with Engine(tmp_path / "j.db") as engine:
                 engine._deliveries.backoff = (60.0,)
                 await engine.run(painter(receiver.url), "go", run_id="r")

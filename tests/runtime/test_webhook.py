@@ -313,7 +313,7 @@ def test_a_server_that_never_ends_is_left(kind: str, monkeypatch: pytest.MonkeyP
         response = sent(server)
         took = time.monotonic() - began
     assert response.error is not None
-    assert took < 5
+    assert took < 20  # and not until the server has sent everything
 
 
 def test_a_large_body_is_not_read() -> None:
