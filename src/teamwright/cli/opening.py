@@ -71,7 +71,7 @@ def with_run(run: str, work: Callable[[Engine, RunSummary], Awaitable[int]]) -> 
 
     async def found(engine: Engine) -> int:
         from teamwright.cli.selection import find_run
-        from teamwright.runtime.deleted import deleted_is_not_found
+        from teamwright.runtime.deleted_run import deleted_is_not_found
 
         meant = await find_run(engine.journal, run)
         async with deleted_is_not_found(engine.journal, meant.id):

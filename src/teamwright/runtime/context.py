@@ -172,8 +172,8 @@ class RunContext:
             await self.run.left()
         return await Inquiry(self, place, question).answer()
 
-    async def give_up(self, failure: Failure) -> NoReturn:
-        """End the run over this failure, as a person said: no policy of a strategy or an agent has a say in it."""
+    async def abort_over(self, failure: Failure) -> NoReturn:
+        """End the run over this failure, because a person chose to abort; policies on failures do not apply."""
         run = self.run
         if run.aborted is None:
             path = SEPARATOR.join((*self._members(), failure.member))

@@ -33,7 +33,7 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.runtime.closing import closed
-from teamwright.runtime.deleted import deleted_is_not_found
+from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.deliveries import Deliveries, Delivery
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.history import RunHistory
@@ -499,7 +499,7 @@ class Engine:
             try:
                 letters = await self.journal.letters(run_id, run.letter)
             except (JournalCorrupt, JournalTooNew) as error:  # whoever waits for it to be taken must not wait for ever
-                run.abort(error)
+                run.journal_failed(error)
                 continue
             for letter in letters:
                 run.take(letter)

@@ -66,7 +66,7 @@ class Recovering:
                     return ending.changed(optional=True)
                 case _:
                     if self._context.run.format > 1:
-                        await self._context.give_up(ending)
+                        await self._context.abort_over(ending)
                     break  # in a run of before, whose record may go on from here
         return ending
 

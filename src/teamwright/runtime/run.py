@@ -102,7 +102,7 @@ class Run:
             run_id=run_id,
             seed=0,
             past=self._past,
-            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish_first, self.abort),
+            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish_first, self.journal_failed),
             turnstile=Turnstile(self._past.due, self._stuck, self._caught_up),
             redactor=Redactor(team.secrets),
             bus=bus,
@@ -419,7 +419,7 @@ class Run:
         waits = ", ".join(map(repr, waiting)) or "nothing"
         self._state.disagree(recorded, f"that {recorded!r} came next", f"waits for {waits}")
 
-    def abort(self, error: JournalError) -> None:
+    def journal_failed(self, error: JournalError) -> None:
         """The journal can't be used for this run: stop driving it, and leave its record as it is."""
         self._state.abort(error)
 
