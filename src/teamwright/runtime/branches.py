@@ -9,8 +9,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
-from teamwright.runtime.cancellation import Cancellation
+from teamwright.runtime.cancellation import Cancellation, abandon_task
 from teamwright.runtime.stillness import look_again
+from teamwright.values.names import SEPARATOR
 
 if TYPE_CHECKING:
     from teamwright.agents.protocol import Context
@@ -77,6 +78,14 @@ class RunBranch(Generic[T]):
         if cause is not None:
             error.__cause__ = cause
 
+    def abandon(self) -> None:
+        """Cancel the work, and wait for it no longer: the scope around it was abandoned."""
+        if self.task is not None:
+            if not self.cancelled:
+                Cancellation(self.task, self.context.run.grace)
+            abandon_task(self.task)
+        self.abandoned = self.cancelled = self.context.stopping = True
+
     def stop(self, abandoned: Callable[[], None]) -> None:
         """Cancel the work until it ends or is abandoned; before it has begun, it sees that and does not begin."""
         if self.begun and self.task is not None:
@@ -100,10 +109,37 @@ class RunBranches:
         self._finished: deque[RunBranch[object]] = deque()
         self._all: list[RunBranch[object]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._stopped = self._waits_for_all = False
+        self._stopped = self._waits_for_all = self._abandoned = False
+
+    @property
+    def key(self) -> str:
+        """Inside the scope that started the branches."""
+        return self._context.path + SEPARATOR
+
+    def abandon(self) -> None:
+        """Whoever started the branches was abandoned: they end here, as far as the run is concerned."""
+        turnstile = self._context.run.turnstile
+        self._abandoned = True
+        running, self._running = self._running, {}
+        self._drop_queue()
+        for branch in running:
+            if branch.cancelled:
+                turnstile.unwound()
+            self._context.lane.inside -= 1
+            self._at_work(-1)
+            branch.abandon()
+            turnstile.close_lane(branch.context.lane)
+        if self._wake is not None:
+            self._context.lane.waits = False
+            self._at_work(1)
+            if not self._wake.done():
+                self._wake.set_result(None)
+        self._look_again()
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
         """Start a branch, or queue it until there is room."""
+        if self._abandoned:
+            raise asyncio.CancelledError("abandoned")
         lane = self._context.run.turnstile.open_lane(self._context.lane)
         branch = RunBranch(name, self._context.branch(name, lane), work)
         self._all.append(cast("RunBranch[object]", branch))
@@ -127,10 +163,7 @@ class RunBranches:
         """Stop every branch that has not finished; none of them is handed out any more."""
         self._stopped = self._stopped or bool(self._running)
         turnstile = self._context.run.turnstile
-        while self._queue:
-            branch = self._queue.popleft()
-            branch.cancelled = True
-            turnstile.close_lane(branch.context.lane)
+        self._drop_queue()
         for branch in self._running:
             if branch.cancelled:
                 continue
@@ -138,13 +171,25 @@ class RunBranches:
             turnstile.unwind(branch.context.lane)
             branch.stop(partial(self._abandon, branch))
 
+    def _drop_queue(self) -> None:
+        while self._queue:
+            branch = self._queue.popleft()
+            branch.cancelled = True
+            self._context.run.turnstile.close_lane(branch.context.lane)
+
     def _abandon(self, branch: RunBranch[object]) -> None:
         """Go on without a branch that does not end."""
+        if branch.abandoned:  # with a scope around it
+            return
         branch.abandoned = True
         branch.context.run.abandon(branch.context.path)
         self._end(branch)
 
     async def __aenter__(self) -> Self:
+        run = self._context.run
+        if run.abandoned and self._context.closed:
+            await run.left()
+        run.parts[self] = None
         return self
 
     async def __aexit__(
@@ -153,6 +198,7 @@ class RunBranches:
         if error is not None:
             self.cancel()
         interruption = await self._all_ended()
+        self._context.run.parts.pop(self, None)
         if interruption is not None:
             raise interruption
         if error is not None:
@@ -223,6 +269,8 @@ class RunBranches:
 
     async def _rejoin(self) -> None:
         """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
+        if self._abandoned:
+            await self._context.run.left()
         if self._stopped:
             self._stopped = False
             await self._context.run.turnstile.rejoin(self._context.lane)
@@ -238,8 +286,9 @@ class RunBranches:
         try:
             await self._wake
         finally:
-            self._context.lane.waits = False
-            self._look_again()
             self._wake = None
-            self._at_work(1)
-            self._context.run.turnstile.unpark(self._context.lane)
+            if not self._abandoned:
+                self._context.lane.waits = False
+                self._look_again()
+                self._at_work(1)
+                self._context.run.turnstile.unpark(self._context.lane)

@@ -46,6 +46,7 @@ class Cancellation:
         loop = asyncio.get_running_loop()
         left = self._until - loop.time()
         if left <= 0:
+            self._task.cancel()  # once more, so that it does not go on waiting for something of the run
             abandon_task(self._task)
             if self._abandon is not None:
                 self._abandon()

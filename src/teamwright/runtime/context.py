@@ -230,7 +230,7 @@ class RunContext:
             async with self._in_time(child, name, limits):
                 yield child
         finally:
-            self.run.ownership.give_back(child, held)
+            held.give_back()
 
     @asynccontextmanager
     async def _in_time(self, child: RunContext, name: str, limits: Limits | None) -> AsyncGenerator[None]:

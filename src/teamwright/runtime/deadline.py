@@ -26,8 +26,8 @@ class Deadline:
     """
 
     __slots__ = (
-        "_around", "_cancel", "_cancellation", "_context", "_key", "_left", "_requests", "_seconds", "_since",
-        "_stopped_at", "_timer", "_unwinding", "expired",
+        "_abandoned", "_around", "_cancel", "_cancellation", "_context", "_key", "_left", "_requests", "_seconds",
+        "_since", "_stopped_at", "_timer", "_unwinding", "expired",
     )  # fmt: skip
 
     def __init__(
@@ -48,7 +48,7 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
         self._left = 0.0
         self._stopped_at: float | None = None
-        self._unwinding = False
+        self._unwinding = self._abandoned = False
         self._around, context.deadline = context.deadline, self
 
     @property
@@ -58,8 +58,19 @@ class Deadline:
         own = max(0.0, own)
         return own if self._around is None else min(own, self._around.remaining)
 
+    @property
+    def key(self) -> str:
+        """The scope whose time is limited."""
+        return self._key
+
+    def abandon(self) -> None:
+        """The scope around was abandoned: its time does not matter any more, and nobody waits for it to stop."""
+        self._end()
+        self._abandoned = True
+
     def __enter__(self) -> Self:
         run = self._context.run
+        run.parts[self] = None
         if self._context.path in run.past.expired:
             run.turnstile.expect(self._key, self._stop)
         else:
@@ -72,16 +83,21 @@ class Deadline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self._let_go()
-        if self._unwinding:
-            self._context.run.turnstile.unwound()
-        else:
-            self._context.run.turnstile.withdraw(self._key)
+        if not self._abandoned:
+            self._context.run.parts.pop(self, None)
+            self._end()
         if self._cancellation is None:
             return False
         self._cancellation.withdraw()
         self.expired = isinstance(error, asyncio.CancelledError) and not self._stopped_otherwise
         return self.expired
+
+    def _end(self) -> None:
+        self._let_go()
+        if self._unwinding:
+            self._context.run.turnstile.unwound()
+        else:
+            self._context.run.turnstile.withdraw(self._key)
 
     @property
     def _stopped_otherwise(self) -> bool:

@@ -39,12 +39,30 @@ class Waiter(NamedTuple):
     ready: asyncio.Future[None]
 
 
-class Held(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
     """The keys of one scope while it lasts: where its claim stands, and what those inside may do."""
 
+    ownership: Ownership
+    context: RunContext
     around: Holding
     claim: Claim
     inside: Holding
+
+    @property
+    def key(self) -> str:
+        """The owning scope."""
+        return self.context.path
+
+    def give_back(self) -> None:
+        """The scope has ended; one that was abandoned has nothing left to give back."""
+        if self in self.context.run.parts:
+            del self.context.run.parts[self]
+            self.abandon()
+
+    def abandon(self) -> None:
+        """The scope around was abandoned, so others may have the keys."""
+        self.ownership.give_back(self)
 
 
 class Ownership:
@@ -78,11 +96,13 @@ class Ownership:
         if keys:
             self._owners[claims, context.lane] = self._turnstile.opened
         inside = Holding(around.owned.narrowed(keys), Claims() if keys else claims)
-        return Held(around, claim, inside)
+        held = Held(self, context, around, claim, inside)
+        context.run.parts[held] = None
+        return held
 
-    def give_back(self, context: RunContext, held: Held) -> None:
-        """The scope has ended."""
-        self._owners.pop((held.around.claims, context.lane), None)
+    def give_back(self, held: Held) -> None:
+        """Let others have the keys of a scope."""
+        self._owners.pop((held.around.claims, held.context.lane), None)
         self._leave(held.around.claims, held.claim)
 
     def _check(self, context: RunContext, keys: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
@@ -46,6 +46,19 @@ class Waiting(NamedTuple):
     answer: asyncio.Future[Answer]
 
 
+class Part(Protocol):
+    """Something open inside a scope that others may have to wait for: branches, a time limit, keys."""
+
+    @property
+    def key(self) -> str:
+        """Where it is; it begins with the path of the scope and a separator."""
+        ...
+
+    def abandon(self) -> None:
+        """Let others go on without it; what its own code does later changes nothing."""
+        ...
+
+
 @dataclass(slots=True)
 class RunState:
     """One run under one driver."""
@@ -83,6 +96,8 @@ class RunState:
     """The calls that have left, by key."""
     turns: dict[str, Ask] = field(default_factory=dict[str, "Ask"])
     """The turns that members are taking, by key, in the order in which they began."""
+    parts: dict[Part, None] = field(default_factory=dict["Part", None])
+    """What is open, in the order in which it was opened."""
     abandoned: list[str] = field(default_factory=list[str])
     """Scopes whose members did not end when they were stopped; what they still do does not reach the run."""
     has_abandoned: asyncio.Event = field(default_factory=asyncio.Event)
@@ -136,6 +151,9 @@ class RunState:
             self.calls_out.pop(key).abandon()
         for key in reversed([key for key in self.turns if key.startswith(start)]):
             self.turns.pop(key).abandon()
+        for part in reversed([part for part in self.parts if part.key.startswith(start)]):
+            del self.parts[part]
+            part.abandon()
 
     def is_abandoned(self, path: str) -> bool:
         """Whether a scope, or one around it, was abandoned."""

@@ -1,0 +1,147 @@
+"""What a member holds of a run is free once the member is abandoned, and nothing that it still does reaches the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+import pytest
+from pydantic import JsonValue
+
+from teamwright.agents.function import FunctionAgent
+from teamwright.agents.protocol import Agent, Context
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.cancellation import has_abandoned_tasks
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
+from teamwright.values.events import Event
+from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.people import Question
+from teamwright.values.results import RunResult
+from teamwright.values.turns import Turn
+from tests.laws.orchestra import RUN_ID, TASK, log_of
+
+GRACE = 0.4
+NEVER = RetryPolicy(attempts=0)
+
+
+class Hanging:
+    """A member that swallows every cancellation until it is released, whatever it waits for."""
+
+    def __init__(self) -> None:
+        self.released = False
+        self.waits = 0
+
+    async def hang(self, wait: Callable[[], Awaitable[object]]) -> str:
+        while not self.released:
+            with suppress(asyncio.CancelledError):
+                await wait()
+        return "late"
+
+    async def plain(self, turn: Turn) -> str:
+        return await self.hang(self._sleep)
+
+    async def in_branches(self, turn: Turn, ctx: Context) -> str:
+        async with ctx.branches(2) as branches:
+            for name in ("x", "y"):
+                branches.start(name, self._branch)
+            return await self.hang(self._sleep)
+
+    async def waiting_for_branches(self, turn: Turn, ctx: Context) -> str:
+        async with ctx.branches(2) as branches:
+            for name in ("x", "y"):
+                branches.start(name, self._branch)
+        return "late"
+
+    async def in_a_scope(self, turn: Turn, ctx: Context) -> str:
+        async with ctx.scope("part", Limits(seconds=0.3)):
+            return await self.hang(self._sleep)
+
+    async def in_a_longer_scope(self, turn: Turn, ctx: Context) -> str:
+        async with ctx.scope("part", Limits(seconds=0.6)):
+            return await self.hang(self._sleep)
+
+    async def asking(self, turn: Turn, ctx: Context) -> str:
+        async def ask() -> None:
+            self.waits += 1
+            await ctx.ask_person(Question(text="Well?"), key=f"q-{self.waits}")
+
+        return await self.hang(ask)
+
+    async def sleeping(self, turn: Turn, ctx: Context) -> str:
+        return await self.hang(lambda: ctx.clock.sleep(1.0))
+
+    async def _branch(self, ctx: Context) -> str:
+        return await self.hang(self._sleep)
+
+    async def _sleep(self) -> None:
+        await asyncio.sleep(0.01)
+
+
+HOLDERS = (
+    "plain", "in_branches", "waiting_for_branches", "in_a_scope", "in_a_longer_scope", "asking", "sleeping",
+)  # fmt: skip
+
+
+def function(name: str, respond: Callable[..., Awaitable[str]]) -> FunctionAgent:
+    return FunctionAgent(name, respond, retry=NEVER)
+
+
+async def slow(turn: Turn) -> str:
+    await asyncio.sleep(1.2)  # longer than any wait of the abandoned member
+    return "done"
+
+
+async def person(turn: Turn, ctx: Context) -> str:
+    return (await ctx.ask_person(Question(text="Ship it?"), key="ship")).text
+
+
+async def failing(turn: Turn) -> str:
+    await asyncio.sleep(0.05)
+    raise ValueError("no")
+
+
+async def run_to_its_end(team: Team, hanging: Hanging) -> tuple[RunResult, list[Event]]:
+    journal = MemoryJournal()
+    with anyio.fail_after(8):
+        async with Engine(journal, grace=GRACE) as engine:
+            result = await engine.run(team, TASK, run_id=RUN_ID)
+    hanging.released = True
+    with anyio.fail_after(5):
+        while has_abandoned_tasks():  # noqa: ASYNC110 - nobody waits for them, so nobody is told
+            await asyncio.sleep(0.01)
+    return result, log_of(journal)
+
+
+def check_silence(log: list[Event], scope: str) -> None:
+    """Nothing inside an abandoned scope is recorded after the event that says so, but how it ended."""
+    kinds = [event.kind for event in log if event.scope.startswith(scope)]
+    assert not set(kinds[kinds.index("agent.abandoned") + 1 :]) - {"agent.failed"}, kinds
+
+
+@pytest.mark.parametrize("how", HOLDERS)
+async def test_a_run_with_an_abandoned_member_waits_for_people_and_nobody_else(how: str) -> None:  # D-01
+    hanging = Hanging()
+    hung = function("h", getattr(hanging, how))
+    hung.limits, hung.optional = Limits(seconds=0.1), True
+    team = Team("t", members=[hung, function("slow", slow), function("person", person)])
+    result, log = await run_to_its_end(team, hanging)
+    assert result.status == "paused"
+    check_silence(log, "t/step-1")
+
+
+@pytest.mark.parametrize("how", HOLDERS)
+async def test_keys_that_an_abandoned_member_owned_are_free(how: str) -> None:  # D-01
+    hanging = Hanging()
+    steps: list[JsonValue] = [{"id": "h", "owns": ["k"]}, {"id": "bad"}]
+    members: list[Agent] = [function("h", getattr(hanging, how)), function("bad", failing)]
+    first = Team("first", members=members, strategy="dag", options={"steps": steps, "cancel_others": True})
+    first.optional = True
+    owner: list[JsonValue] = [{"id": "slow", "owns": ["k"]}]
+    second = Team("second", members=[function("slow", slow)], strategy="dag", options={"steps": owner})
+    result, log = await run_to_its_end(Team("t", members=[first, second]), hanging)
+    assert result.status == "degraded"
+    assert result.output == "done"
+    check_silence(log, "t/step-1/h")
