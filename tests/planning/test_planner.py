@@ -126,6 +126,18 @@ def test_wildcards_that_would_all_be_compared_are_refused_at_once() -> None:  # 
     assert_linear_calls(refused, prepare=lambda size: owning(size, "*{}/**"), size=1000)
 
 
+@pytest.mark.parametrize("form", ["**/*a/" * 31 + "z{}", "*/" * 63 + "z{}", "*a" * 480 + "{}"])
+def test_long_keys_that_would_all_be_compared_are_refused_at_once(form: str) -> None:  # S-01
+    assert_linear_calls(refused, prepare=lambda size: owning(size, form), size=400)
+    text = refused(owning(400, form))
+    assert "the steps own 400 keys with wildcards so early that" in text
+    assert "a pair of long keys counts as several" in text
+
+
+def test_long_keys_that_are_few_are_planned() -> None:
+    assert len(make_schedule(owning(15, "**/*a/" * 31 + "z{}")).order) == 15
+
+
 def test_wildcards_behind_folders_of_their_own_are_planned_in_linear_time() -> None:  # S-01
     assert_linear_calls(make_schedule, prepare=lambda size: owning(size, "src/m{}/**"), size=500)
     assert len(make_schedule(owning(3000, "src/m{}/**")).order) == 3000

@@ -82,7 +82,8 @@ def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
     first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
     text = (
         f"the steps own {len(keys)} keys with wildcards so early that {pairs} pairs would have to be compared, and"
-        f" {MOST_PAIRS} are possible; write the folder before the wildcard, as 'src/api/**'"
+        f" {MOST_PAIRS} are possible (a pair of long keys counts as several); write the folder before the wildcard, as"
+        " 'src/api/**'"
     )
     return [Fault(text, first)]
 

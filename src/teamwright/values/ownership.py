@@ -16,6 +16,10 @@ MOST_PARTS = 64
 LONGEST_KEY = 1000
 MOST_PAIRS = 100_000
 """How many pairs of keys are compared at most, to see whether they overlap."""
+USUAL_WORK = 100
+"""The work of comparing two keys that still counts as one pair: the product of their weights."""
+CHARACTERS_PER_PART = 16
+"""How many characters of a key weigh as much as one of its parts."""
 WILD = frozenset("*?[")
 MOST_SHOWN = 8
 
@@ -110,27 +114,38 @@ def key_problem(key: str) -> str | None:
 
 
 def count_pairs(keys: Iterable[str]) -> int:
-    """How many pairs of these keys `Overlaps` would compare; counted without comparing any."""
-    total, root = 0, _KeyCount()
+    """Count the pairs of these keys that `Overlaps` would compare, without comparing any.
+
+    Comparing two keys takes time in proportion to the product of their lengths, so pairs of long keys count as several.
+    """
+    pairs, work, root = 0, 0, _KeyCount()
     for key in dict.fromkeys(keys):
+        pattern = _pattern(key)
+        weight = len(pattern) + len(key) // CHARACTERS_PER_PART
         here, path = root, [root]
-        for part in _literal(_pattern(key)):
-            total += here.keys
+        for part in _literal(pattern):
+            pairs += here.keys
+            work += weight * here.weight
             here = here.inner.setdefault(part, _KeyCount())
             path.append(here)
-        total += here.below
+        pairs += here.below
+        work += weight * here.weight_below
         here.keys += 1
+        here.weight += weight
         for one in path:
             one.below += 1
-    return total
+            one.weight_below += weight
+    return max(pairs, work // USUAL_WORK)
 
 
 @dataclass(slots=True)
 class _KeyCount:
-    """How many keys end at a place, and how many there or below it."""
+    """How many keys end at a place, how many there or below it, and what each of these groups weighs."""
 
     keys: int = 0
     below: int = 0
+    weight: int = 0
+    weight_below: int = 0
     inner: dict[str, _KeyCount] = field(default_factory=dict[str, "_KeyCount"])
 
 
