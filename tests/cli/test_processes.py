@@ -48,6 +48,17 @@ def events_of(run: str) -> list[str]:
     return [event["kind"] for event in json.loads(done.stdout)["events"]] if done.returncode == 0 else []
 
 
+def start_sleeping(folder: Path, code: str) -> subprocess.Popen[str]:
+    """Start a run of a function whose module is this code, and wait until it says that it is asleep."""
+    team = write_team(folder / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(code)
+    process = start("run", team, "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "asleep" not in process.stderr.readline():
+        pass
+    return process
+
+
 @pytest.fixture
 def slow(tmp_path: Path) -> Path:
     return write_team(tmp_path / "slow", TEAM, SLOW)
@@ -71,15 +82,11 @@ def test_a_signal_interrupts_a_run_which_can_then_be_resumed(slow: Path, number:
 
 
 def test_a_function_that_can_not_be_stopped_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
-    (team / "sleeping.py").write_text(
+    process = start_sleeping(
+        tmp_path,
         "import sys, time\ndef sleep(task: str) -> str:\n"
-        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n",
     )
-    process = start("run", team, "Go", "--run-id", "one")
-    assert process.stderr is not None
-    while "asleep" not in process.stderr.readline():
-        pass
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -90,15 +97,11 @@ def test_a_function_that_can_not_be_stopped_does_not_hold_up_the_end(tmp_path: P
 def test_an_async_function_that_blocks_the_event_loop_does_not_hold_up_the_end(  # D-01
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
-    (team / "sleeping.py").write_text(
+    process = start_sleeping(
+        tmp_path,
         "import sys, time\nasync def sleep(task: str) -> str:\n"
-        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n",
     )
-    process = start("run", team, "Go", "--run-id", "one")
-    assert process.stderr is not None
-    while "asleep" not in process.stderr.readline():
-        pass
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -110,18 +113,14 @@ def test_an_async_function_that_blocks_the_event_loop_does_not_hold_up_the_end( 
 def test_an_async_function_that_swallows_cancellation_does_not_hold_up_the_end(  # D-01
     tmp_path: Path, inside: str
 ) -> None:
-    team = write_team(tmp_path / "stuck", "agents: {sleeper: {function: 'sleeping:sleep'}}")
-    (team / "sleeping.py").write_text(
+    process = start_sleeping(
+        tmp_path,
         "import asyncio, sys\nasync def swallow() -> str:\n"
         "    print('asleep', file=sys.stderr, flush=True)\n"
         "    while True:\n        try:\n            await asyncio.sleep(60)\n"
         "        except asyncio.CancelledError:\n            pass\n"
-        f"async def sleep(task: str) -> str:\n    await {inside}\n    return task\n"
+        f"async def sleep(task: str) -> str:\n    await {inside}\n    return task\n",
     )
-    process = start("run", team, "Go", "--run-id", "one")
-    assert process.stderr is not None
-    while "asleep" not in process.stderr.readline():
-        pass
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -14,6 +14,7 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.planning.graph import Graph, Node
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.dag import DagOptions
+from teamwright.strategies.planned import template_flaws
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.events import Event, StepSkipped
@@ -21,6 +22,7 @@ from teamwright.values.messages import Message
 from teamwright.values.plan import Step
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Reply
+from tests.growth import assert_linear_count
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 TROUBLE = "the crane is stuck"
@@ -420,3 +422,15 @@ async def test_a_dag_resumes_and_forks_without_asking_again(tmp_path: Path) -> N
         fork = await engine.fork(result.run_id, team=team)
     assert fork.messages == result.messages
     assert cast.asked == ["survey", "mend", "report"]
+
+
+def test_what_is_told_of_steps_that_are_not_needed_grows_with_the_plan() -> None:  # S-01
+    def told(size: int) -> int:
+        asked = "".join(f"{{{{ outputs.a{number} }}}}" for number in range(size))
+        needs = tuple(f"b{number}" for number in range(size))
+        names = (*needs, *(f"a{number}" for number in range(size)))
+        flaws = list(template_flaws([*(Step(id=name) for name in names), Step(id="last", needs=needs, task=asked)]))
+        assert len(flaws) == size
+        return sum(len(flaw.text) for flaw in flaws)
+
+    assert_linear_count(told)

@@ -19,6 +19,8 @@ from teamwright.strategies.templates import Template
 from teamwright.values.plan import Step
 
 STEPS = "steps"
+MOST_SHOWN = 10
+"""How many needs of a step a message lists."""
 BY_STEP = ("outputs", "data", "failed")
 """Of what templates and conditions know, the parts that are looked into by the id of a step."""
 
@@ -73,7 +75,9 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
 def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
     """Why a step can't ask about a key: it sees the outputs of the steps it needs, and of no others."""
     if is_step:
-        hint = f"add it: needs: [{', '.join((*step.needs, key))}]" if key != step.id else "it has no output yet"
+        hint = "it has no output yet" if key == step.id else "add it"
+        if key != step.id and len(step.needs) < MOST_SHOWN:
+            hint = f"add it: needs: [{', '.join((*step.needs, key))}]"
         return f"the step {step.id!r} asks about {key!r}, which is not among its needs; {hint}"
     hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
     return f"the step {step.id!r} asks about {key!r}, which is no step that it needs{hint}"

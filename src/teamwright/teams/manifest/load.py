@@ -107,7 +107,7 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_repl
     for file, in_folder in files:
         before = len(report.problems)
         documents = read_file(file, report)
-        _forgive_others(documents, report, before)
+        _downgrade_foreign_problems(documents, report, before)
         for document in documents:
             root = _root(document, report, in_folder=in_folder)
             if root is None:
@@ -127,7 +127,7 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_repl
     return declared
 
 
-def _forgive_others(documents: Sequence[Node], report: Report, before: int) -> None:
+def _downgrade_foreign_problems(documents: Sequence[Node], report: Report, before: int) -> None:
     """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
     found = report.problems[before:]
     if not found:
@@ -162,9 +162,10 @@ def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
     try:
         return Manifest.model_validate(data)
     except ValidationError as error:
+        owners = {(f"{one.kind}s", one.name): one for one in declared}
         for one in misfits_of(error, data):
             section, name = (*map(str, one.at[:2]), "", "")[:2]
-            owner = next((each for each in declared if f"{each.kind}s" == section and each.name == name), None)
+            owner = owners.get((section, name))
             place = place_at(owner.node, one.at[2:]) if owner else Place("")
             report.problem(place, str(one))
         return None
