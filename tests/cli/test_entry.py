@@ -1,12 +1,16 @@
-"""Whoever stops the program while it loads is shown no traceback."""
+"""Whoever stops the program while it loads is shown no traceback, and warnings of libraries are shown to nobody."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.agents.raw_server import DONE, STREAM, RawServer, says
 
 PROGRAM = "import sys; sys.path.insert(0, {folder!r}); from teamwright.cli.entry import main; sys.exit(main())"
 
@@ -44,3 +48,28 @@ def test_the_program_begins_at_its_entry() -> None:
         check=True,
     )
     assert done.stdout.startswith("teamwright ")
+
+
+def run_on(body: bytes, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a team whose model server answers with this body."""
+    manifest = folder / "team.json.yaml"
+    with RawServer(body) as server:
+        agent = {"model": {"url": server.url, "name": "raw"}}
+        manifest.write_text(json.dumps({"agents": {"a": agent}, "teams": {"t": {"members": ["a"]}}}))
+        return subprocess.run(
+            [sys.executable, "-m", "teamwright.cli.entry", "run", str(manifest), "Go.", "--quiet"],
+            env={**os.environ, "TEAMWRIGHT_HOME": str(folder / "home"), **environment},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+
+
+def test_what_a_library_warns_of_is_not_shown(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 10**30, "completion_tokens": -5, "total_tokens": 10**30}
+    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "raw", "choices": [], "usage": usage}
+    body = STREAM + says("Hello.", "stop") + b"data: " + json.dumps(chunk).encode() + b"\n\n" + DONE
+    done = run_on(body, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello.\n", "")
+    assert "Warning" in run_on(body, tmp_path, TEAMWRIGHT_DEBUG="1").stderr, "the server no longer provokes a warning"
