@@ -1,6 +1,6 @@
 """Where the program begins: whoever stops it while it still loads gets no traceback. Nothing heavy is imported here.
 
-Warnings that libraries raise are hidden, since a server's reply can provoke them; those of the user's own code are shown.
+Warnings of libraries are hidden, since a server's reply can provoke them; those of the user's own code are shown.
 """
 
 from __future__ import annotations
