@@ -11,6 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from teamwright.errors import nearest
+from teamwright.values.texts import name_text
 
 MOST_SUGGESTIONS = 20
 """How many unknown needs get a suggestion: each looks at all ids, and a file with more mistakes has one cause."""
@@ -77,7 +78,7 @@ def faults(nodes: Sequence[Node]) -> list[Fault]:
         if not node.id:
             found.append(Fault(f"step {index + 1} has no id", index))
         elif first.setdefault(node.id, index) != index:
-            found.append(Fault(f"two steps are called {node.id!r}; give one of them another id", index))
+            found.append(Fault(f"two steps are called {name_text(node.id)}; give one of them another id", index))
     found += _bad_needs(nodes, first)
     return found + [Fault(_circle(cycle), first[cycle[0]]) for cycle in cycles(Graph.of(nodes)) if len(cycle) > 1]
 
@@ -86,15 +87,16 @@ def _bad_needs(nodes: Sequence[Node], known: Mapping[str, int]) -> Iterator[Faul
     suggestions = 0
     for index, node in enumerate(nodes):
         seen: set[str] = set()
+        step = name_text(node.id)
         for place, need in enumerate(node.needs):
             if need == node.id:
-                yield Fault(f"the step {node.id!r} needs itself", index, place)
+                yield Fault(f"the step {step} needs itself", index, place)
             elif need not in known:
                 suggestions += 1
                 hint = f"; {nearest(need, known)}" if suggestions <= MOST_SUGGESTIONS else ""
-                yield Fault(f"the step {node.id!r} needs {need!r}, which is no step{hint}", index, place)
+                yield Fault(f"the step {step} needs {name_text(need)}, which is no step{hint}", index, place)
             elif need in seen:
-                yield Fault(f"the step {node.id!r} needs {need!r} twice", index, place)
+                yield Fault(f"the step {step} needs {name_text(need)} twice", index, place)
             seen.add(need)
 
 

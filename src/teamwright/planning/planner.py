@@ -20,6 +20,7 @@ from teamwright.values.frozen import Value
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.ownership import MOST_PAIRS, WILD, count_pairs, key_problem
 from teamwright.values.plan import Plan, Step
+from teamwright.values.texts import name_text
 
 
 class PlannerSettings(Value):
@@ -70,7 +71,7 @@ def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
             found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))
         for key in step.owns:
             if problem := key_problem(key):
-                found.append(Fault(f"the step {step.id!r} owns a key {problem}", index))
+                found.append(Fault(f"the step {name_text(step.id)} owns a key {problem}", index))
     return found or _wildcard_faults(steps)
 
 

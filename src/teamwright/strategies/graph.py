@@ -17,6 +17,7 @@ from teamwright.strategies.stopping import out_of_turns
 from teamwright.values.events import TeamRouted
 from teamwright.values.frozen import Value
 from teamwright.values.results import Outcome
+from teamwright.values.texts import name_text
 from teamwright.values.turns import Failure
 
 
@@ -49,9 +50,10 @@ class Graph:
         if not members:
             return found
         reached, cycle = _explored(members[0].name, edges)
+        first = name_text(members[0].name)
         found += [
             Flaw(
-                f"no edge leads to {member.name!r}; the team begins with {members[0].name!r}, its first member",
+                f"no edge leads to {name_text(member.name)}; the team begins with {first}, its first member",
                 is_warning=options.allow_unreachable,
             )
             for member in members

@@ -17,6 +17,7 @@ from teamwright.strategies.parts import FailurePolicy
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
 from teamwright.strategies.templates import Template
 from teamwright.values.plan import Step
+from teamwright.values.texts import name_text
 
 STEPS = "steps"
 MOST_SHOWN = 10
@@ -78,6 +79,6 @@ def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str
         hint = "it has no output yet" if key == step.id else "add it"
         if key != step.id and len(step.needs) < MOST_SHOWN:
             hint = f"add it: needs: [{', '.join((*step.needs, key))}]"
-        return f"the step {step.id!r} asks about {key!r}, which is not among its needs; {hint}"
+        return f"the step {name_text(step.id)} asks about {name_text(key)}, which is not among its needs; {hint}"
     hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
-    return f"the step {step.id!r} asks about {key!r}, which is no step that it needs{hint}"
+    return f"the step {name_text(step.id)} asks about {name_text(key)}, which is no step that it needs{hint}"

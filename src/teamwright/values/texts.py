@@ -5,6 +5,7 @@ NOTHING = "–"
 """Where a table has no value."""
 
 
+LONGEST_NAME = 100
 LONGEST_ERROR = 4000
 """How much of an error's text is recorded, since it stands in the ending of everything that it ends. It is cut when no
 secret is left in it: half of one would not be found."""
@@ -14,6 +15,11 @@ def cut(text: str, most: int) -> str:
     """A text that is no longer than so many characters, of which the last is an ellipsis where it was cut."""
     # No blank is trimmed before the ellipsis: a text of blanks would come out shorter than it may be.
     return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+
+
+def name_text(name: str) -> str:
+    """A name as a message quotes it. One that is too long to be a name is cut, since many messages may repeat it."""
+    return repr(cut(name, LONGEST_NAME))
 
 
 def error_text(error: BaseException) -> str:

@@ -10,7 +10,8 @@ import pytest
 from teamwright.errors import UsageError
 from teamwright.teams.build import Builder
 from teamwright.teams.manifest import load
-from tests.growth import assert_linear_calls
+from tests.growth import assert_linear_calls, assert_linear_count
+from tests.teams.manifest.manifests import problems
 
 
 def agents(count: int) -> str:
@@ -71,6 +72,43 @@ MANIFESTS: dict[str, Callable[[int], str]] = {
     "ARK namespaces": lambda n: "".join(ark("Agent", "a", "{prompt: x}", f"n{i}") for i in range(n)),
     "other software": lambda n: "---\napiVersion: v1\nkind: ConfigMap\ndata: {a: 1, a: 2}\n" * n + "---\n" + agents(1),
 }
+
+
+def long(count: int) -> str:
+    return "k" * (10 * count)
+
+
+MISTAKES: dict[str, Callable[[int], str]] = {
+    "secrets under a long key": lambda n: (
+        f"agents: {{a: {{model: local, output_schema: {{properties: {{? {long(n)} : {{description: '"
+        + "".join(f"${{K{i}_KEY}}" for i in range(n))
+        + "'}}}}}\n"
+    ),
+    "needs of a step with a long id": lambda n: team(
+        1, f"strategy: dag, dag: {{steps: [{{id: {long(n)}, agent: a0, needs: [{names(n, 'z')}]}}]}}"
+    ),
+    "questions of a step with a long id": lambda n: team(
+        1,
+        f"strategy: dag, dag: {{steps: [{{id: {long(n)}, agent: a0, task: '"
+        + "".join(f"{{{{ outputs.z{i} }}}}" for i in range(n))
+        + "'}]}",
+    ),
+    "a graph that begins with a long name": lambda n: team(
+        n, "strategy: graph, graph: {edges: [{from: a0, to: a1}]}"
+    ).replace("members: [", f"members: [{long(n)}, "),
+    "members of a long team": lambda n: agents(1) + f"teams: {{? {long(n)} : {{members: [{names(n, 'z')}]}}}}\n",
+    "teams that lead back": lambda n: "teams:\n" + "".join(f"  t{i}: {{members: [t{i + 1}, t0]}}\n" for i in range(n)),
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_what_is_told_grows_with_the_manifest(tmp_path: Path, kind: str) -> None:  # S-01
+    def characters(size: int) -> int:
+        found = problems(tmp_path, MISTAKES[kind](size))
+        assert len(found) > 50
+        return sum(len(problem.message) + len(problem.suggestion) for problem in found)
+
+    assert_linear_count(characters, size=100)
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)

@@ -12,10 +12,13 @@ from teamwright.documents.report import Report
 from teamwright.teams.manifest.declared import Declaration, Declared
 from teamwright.values.secret_patterns import secret_spans
 from teamwright.values.secrets import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
+from teamwright.values.texts import cut
 
 FOR_SECRETS = frozenset(("api_key", "url"))
 SCHEMAS = frozenset(("input_schema", "output_schema"))
 ON_COMMAND_LINES = frozenset(("command", "args"))
+LONGEST_KEY = 64
+"""Characters of a field's name that a message shows."""
 
 Path = tuple[str, ...]
 
@@ -43,13 +46,18 @@ def may_hold_secret(path: Path) -> bool:
 
 
 def _check_references(owner: Declaration, path: Path, text: Scalar, report: Report) -> None:
-    for found in REFERENCE.finditer(str(text.value)):
-        if found[1] and is_secret_name(found[1]):
+    for name in dict.fromkeys(found[1] for found in REFERENCE.finditer(str(text.value))):
+        if name and is_secret_name(name):
             report.problem(
                 text.place,
-                f"{owner.words}: {'.'.join(path) or 'it'} may not read {found[1]!r}, which is a secret by its name",
+                f"{owner.words}: {_shown(path)} may not read {name!r}, which is a secret by its name",
                 "secrets go into api_key, headers, env, url and webhook; if it is none, give the variable another name",
             )
+
+
+def _shown(path: Path) -> str:
+    """The fields of a path, cut: a stranger's keys may be long, and many messages name the same one."""
+    return ".".join(cut(key, LONGEST_KEY) for key in path) or "it"
 
 
 def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], report: Report) -> None:
@@ -65,7 +73,7 @@ def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], r
         if spans and spans[0][0] < end:
             report.problem(
                 text.place,
-                f"{owner.words}: {'.'.join(path)} holds a secret, and everybody on the machine can read a command line",
+                f"{owner.words}: {_shown(path)} holds a secret, and everybody on the machine can read a command line",
                 "put it under env, and let the server read it from there",
             )
         at = end + 1
