@@ -17,7 +17,7 @@ from tests.growth import assert_linear
         "GITHUB_TOKEN", "API_TOKENS", "CLIENT_SECRET", "GOOGLE_APPLICATION_CREDENTIALS", "BASIC_AUTH", "OAUTH_CODE",
         "AUTHORIZATION", "SESSION_COOKIE", "DATABASE_URL", "REDIS_URL", "MONGO_URI", "SENTRY_DSN", "dbPassword",
         "my_apikey", "authToken", "X-Auth-Token", "x-api-key", "AWS_ACCESS_KEY_ID", "SLACK_WEBHOOK", "KEY",
-        "PASSPHRASE",
+        "PASSPHRASE", "GH_PAT", "AZURE_DEVOPS_EXT_PAT", "SMTP_CREDS",
     ],
 )  # fmt: skip
 def test_names_of_secrets(name: str) -> None:
@@ -28,7 +28,8 @@ def test_names_of_secrets(name: str) -> None:
     "name",
     [
         "MODEL", "HOST", "SITE_URL", "KEYBOARD", "MONKEY", "AUTHOR", "GIT_AUTHOR_NAME", "MAX_TOKENS", "total_tokens",
-        "TOKENIZERS_PARALLELISM", "PASSENGERS", "COMPASS", "BYPASS", "PWD", "OLDPWD", "PUBLIC_KEY", "HOME", "LANG", "",
+        "TOKENIZERS_PARALLELISM", "PASSENGERS", "COMPASS", "BYPASS", "PATH", "PATTERN", "PWD", "OLDPWD", "PUBLIC_KEY",
+        "HOME", "LANG", "",
     ],
 )  # fmt: skip
 def test_names_of_settings(name: str) -> None:

@@ -32,7 +32,7 @@ _SECRET_WORDS = frozenset(
     (
         "key", "keys", "apikey", "token", "secret", "secrets", "pass", "passwd", "password", "passwords", "passphrase",
         "passcode", "pwd", "credential", "credentials", "auth", "oauth", "authorization", "authentication", "bearer",
-        "cookie", "cookies", "jwt", "dsn", "dbpass", "pgpass", "webhook",
+        "cookie", "cookies", "creds", "jwt", "dsn", "dbpass", "pat", "pgpass", "webhook",
     )
 )  # fmt: skip
 _SECRET_ENDINGS = ("apikey", "accesskey", "secretkey", "privatekey", "token", "secret", "password", "passwd")
