@@ -351,7 +351,7 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
         "teams: {t: {members: [a, b, c]}}\n"
         "tools: {pages: {files: {root: ../pages}}}\n"
     )
-    team = load_team(tmp_path / "team.yaml")
+    team = load_team(tmp_path / "team.yaml", allow_roots=[tmp_path.parent / "pages"])
     roots = [cast("ScriptedAgent", member)._toolbox._files for member in team.members]
     assert roots == [
         FilesTool(root=str(tmp_path / "site")),

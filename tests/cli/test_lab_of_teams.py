@@ -80,7 +80,7 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
     assert call("lab", "evaluate", "--profile", "default", "--json").json != call("lab", "evaluate", "--json").json
     file = tmp_path / "own.json"
     told = call("lab", "calibrate", "r0", "--as", "star_team", "--out", file, "--json").json
-    assert list(told) == ["calibration", "gaps", "left_out"]
+    assert list(told) == ["calibration", "gaps", "left_out", "notes"]
     assert told["calibration"]["runs"] == ["r0"]
     simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topologies", "", "--json").json
     # Scripted models answer at once, and so do members who learnt from them.

@@ -68,8 +68,8 @@ async def test_a_newer_database_is_refused_in_words_and_left_alone(tmp_path: Pat
     "change",
     [
         "UPDATE events SET version = 99 WHERE kind = 'agent.replied'",
-        "UPDATE events SET kind = 'agent.dreamt' WHERE kind = 'agent.replied'",
-        """UPDATE events SET data = '{"mood":"new"}' WHERE kind = 'agent.replied'""",
+        "UPDATE events SET version = 99, kind = 'agent.dreamt' WHERE kind = 'agent.replied'",
+        """UPDATE events SET version = 99, data = '{"mood":"new"}' WHERE kind = 'agent.replied'""",
     ],
 )
 async def test_a_newer_record_is_refused_in_words(change: str, tmp_path: Path) -> None:

@@ -26,13 +26,17 @@ ROLES = frozenset(("user", "system", "assistant", "human", "developer"))
 
 _BLANKS = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
+_INVISIBLE = (
+    "".join(map(chr, (*range(0x2000, 0x2010), *range(0x2060, 0x2065))))
+    + " \t\u00a0\u1680\u202f\u205f\u3000\u00ad\ufeff"
+)
 _HASHES, _COLONS = "#\uff03", ":\uff1a"
 # Every repetition is bounded or ends at the end of its line, so that a search takes linear time.
 _LOOKALIKE = re.compile(
     rf"(?:^|(?<=[{LINE_BREAKS}]))"
     rf"([{_UNSEEN}]{{0,16}}+(?:[{_BLANKS}][{_UNSEEN}]{{0,16}}+){{0,3}}+)"
     rf"(?=\\*+([{_HASHES}]{{1,6}}+)([^{LINE_BREAKS}{_COLONS}]{{0,{MOST_NAME}}}+)[{_COLONS}]"
-    rf"([{_BLANKS}{_UNSEEN}]*+(?:\Z|[{LINE_BREAKS}]))?)"
+    rf"([^{LINE_BREAKS}]*+))"
 )
 
 
@@ -52,10 +56,11 @@ def quoted(text: str, speakers: Collection[str] = ()) -> str:
     known = ROLES.union(map(str.casefold, speakers))
 
     def quote(found: re.Match[str]) -> str:
-        indent, hashes, name, bare = found.groups()
+        indent, hashes, name, rest = found.groups()
+        bare = not (rest := rest.strip(_INVISIBLE)) or rest[-1] in _COLONS
         words = name.strip().strip("*_`").casefold().split()
         spoken = bool(words) and (words[0] == "tool" or (len(words) == 1 and words[0] in known))
-        return f"{indent}\\" if spoken or (len(hashes) == 1 and bare is not None) else indent
+        return f"{indent}\\" if spoken or (len(hashes) == 1 and bare) else indent
 
     return _LOOKALIKE.sub(quote, text)
 
