@@ -48,7 +48,14 @@ def test_a_closed_stdin_holds_no_task(team: Path) -> None:
     assert "There is no task" in done.stderr
 
 
+def test_a_run_that_ends_before_it_can_be_interrupted_fails_for_its_lost_events(team: Path) -> None:
+    done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
+    assert done.returncode in {1, 130}
+    assert "No space left on device" in done.stderr
+
+
 def test_events_that_can_not_be_written_interrupt_the_run(team: Path) -> None:
+    (team / "replies.yaml").write_text("rules: [{agent: writer, delay: 30, reply: First.}]")
     done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
     assert done.returncode == 130
     assert done.stderr.splitlines() == [

@@ -84,7 +84,10 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
                     await _show(engine.follow(handle.run_id, after), asker or view, stopper)
                 if stopper.asked and not handle.drives:  # somebody else does, and goes on
                     return await engine.result(handle.run_id)
-                return await handle.result()
+                ended = await handle.result()
+                if stopper.lost is not None and ended.status != "interrupted":
+                    raise LostOutput(f"{stopper.lost} The run is kept: teamwright runs show {ended.run_id}")
+                return ended
     finally:
         view.close()
 
@@ -97,7 +100,9 @@ async def _show(items: AsyncGenerator[Event | Delta], view: Asker | View, stoppe
         except ClosedOutput:
             stopper.stop()
         except LostOutput as error:
-            say(f"teamwright: {error}")
+            if stopper.lost is None:
+                say(f"teamwright: {error}")
+            stopper.lost = error
             stopper.stop()
 
 
@@ -146,6 +151,8 @@ class Stopper:
     view: View
     grace: float
     asked: bool = False
+    lost: LostOutput | None = None
+    """Why the events of the run could not be written."""
     following: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _watchdog: threading.Timer | None = None
 
