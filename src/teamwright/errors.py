@@ -291,8 +291,9 @@ class MemberFailed(AgentError):
         messages: tuple[object, ...] | None = None,
         data: object = None,
         member: str = "",
+        warnings: tuple[str, ...] = (),
     ) -> None:
-        self.kind, self.member = kind, member
+        self.kind, self.member, self.warnings = kind, member, warnings
         self.messages, self.data = messages, data
         super().__init__(message)
 

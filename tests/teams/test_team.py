@@ -232,6 +232,35 @@ async def test_a_nested_team_at_its_limit_keeps_the_warning_of_a_refused_write()
     assert "changed 'shared' while 'a' was at work" in warning
 
 
+@pytest.mark.parametrize("how", ["fails", "reaches its limit", "is out of budget"])
+@pytest.mark.parametrize("strategy", ["sequential", "dag", "reactive"])
+async def test_a_team_that_does_not_end_well_keeps_its_warnings(how: str, strategy: str) -> None:  # M-01
+    members = [troubled("w", optional=True), troubled("x") if how == "fails" else Counting().agent("x")]
+    bound: dict[str, Any] = {"strategy": "round_robin", "max_turns": 1, "on_max_turns": "fail"}
+    limits = Limits(calls=1) if how == "is out of budget" else None
+    inner = Team("inner", members=members, limits=limits, optional=True, **(bound if how.startswith("reaches") else {}))
+    options: dict[str, Any] = {
+        "dag": {"steps": [{"id": "inner"}, {"id": "last"}]},
+        "reactive": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in ("inner", "last")]},
+    }
+    outer = Team("outer", members=[inner, Counting().agent("last")], strategy=strategy, options=options.get(strategy))
+    result = await run_in_memory(outer)
+    assert result.status == "degraded"
+    told = [text for text in result.warnings if "'w' failed and was skipped (refused: no)" in text]
+    assert len(told) == 1
+    assert "inner: " in told[0]
+
+
+async def test_a_run_that_fails_keeps_the_warnings_of_its_teams_also_on_a_replay() -> None:  # M-01
+    journal = MemoryJournal()
+    inner = Team("inner", members=[troubled("w", optional=True), troubled("x")])
+    async with Engine(journal) as engine:
+        result = await engine.run(Team("outer", members=[inner]), "go", run_id="r")
+        assert result.status == "failed"
+        assert [text for text in result.warnings if text == "outer: inner: 'w' failed and was skipped (refused: no)"]
+        assert (await engine.result("r")).warnings == result.warnings
+
+
 @pytest.mark.parametrize("strategy", ["round_robin", "reactive"])
 async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strategy: str) -> None:  # M-01
     rows: list[JsonValue] = [

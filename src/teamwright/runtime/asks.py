@@ -291,7 +291,8 @@ class Ask:
         member = self._member.name
         if isinstance(error, MemberFailed) and error.member and child.run.format > 1:
             member = f"{member}{SEPARATOR}{error.member}"
-        return Failure(member=member, error=kind, message=message, messages=said, data=data)
+        warnings = tuple(map(child.run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
+        return Failure(member=member, error=kind, message=message, messages=said, data=data, warnings=warnings)
 
     def _as_said_by_member(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """What a nested team says appears under the team's name; the whole run's messages keep their own."""
@@ -321,6 +322,7 @@ class Ask:
                 data=None if ending.data is None else recorder.keep(ending.data),
                 tally=child.tally(),
                 path="" if ending.member == self._member.name else ending.member,
+                warnings=ending.warnings,
             )
         return AgentReplied(
             messages=recorder.keep_messages(ending.messages),

@@ -74,4 +74,4 @@ def judge(reply: Reply | Failure, usage: Usage) -> Ending:
         return Ending(status, reason, reply.messages, usage, reply.text, reply.data, reply.warnings)
     status, reason = STOPPED.get(reply.error, ("failed", "error"))
     output = reply.messages[-1].content if reply.messages else None
-    return Ending(status, reason, reply.messages, usage, output, reply.data, (reply.message,), reply)
+    return Ending(status, reason, reply.messages, usage, output, reply.data, (reply.message, *reply.warnings), reply)

@@ -556,6 +556,7 @@ class Past:
                     message=failed.message,
                     messages=self.messages(failed.messages, know),
                     data=self.value(failed.data) if failed.data else None,
+                    warnings=failed.warnings,
                 )
             case None:
                 raise AssertionError("only an ask that has ended has a reply")

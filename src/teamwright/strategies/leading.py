@@ -124,8 +124,7 @@ class Lead:
 
     def miss(self, failure: Failure) -> None:
         """Take in that somebody could not say what others were to hear."""
-        if failure.skipped not in self.warnings:
-            self.warnings.append(failure.skipped)
+        self.warnings += (text for text in failure.skipped if text not in self.warnings)
         self.short_of_budget = self.short_of_budget or failure.error == BUDGET
 
     async def finish(self, flow: Flow, ctx: Context) -> Outcome:

@@ -110,10 +110,11 @@ class Parts:
         if fatal or (need_one and failed and not self.replies):
             names = fatal or [*broken, *unpaid]
             return talk.failed(self._unpaid(unpaid, count) if names == unpaid else self._failure(names))
-        talk.warnings += [f"{name}: {self.failures[name].skipped}" for name in broken]
+        talk.warnings += [f"{name}: {text}" for name in broken for text in self.failures[name].skipped]
         if unpaid:
             talk.short_of_budget = True
-            talk.warnings.append(self._unpaid(unpaid, count).message)
+            short = self._unpaid(unpaid, count)
+            talk.warnings += (short.message, *short.warnings)
         return None if self._last is None else talk.ended("terminated")
 
     def _failure(self, names: list[str]) -> Failure:
@@ -122,7 +123,7 @@ class Parts:
         where = names[0]
         if others:
             where += f"; {len(others)} more failed: {_listed(others)}"
-        return first.changed(message=f"{first.message} ({where})", optional=False)
+        return first.changed(message=f"{first.message} ({where})", optional=False, warnings=self._warnings(names))
 
     def _unpaid(self, names: list[str], count: int) -> Failure:
         """That the budget did not pay for these parts, and why not for the first of them."""
@@ -130,7 +131,11 @@ class Parts:
         if len(names) == count == 1:
             return first.changed(optional=False)
         text = f"{len(names)} of {count} parts were not afforded ({_listed(names)}): {first.message}"
-        return Failure(member="", error=BUDGET, message=text, messages=first.messages)
+        return Failure(member="", error=BUDGET, message=text, messages=first.messages, warnings=self._warnings(names))
+
+    def _warnings(self, names: Iterable[str]) -> tuple[str, ...]:
+        """What the teams among these parts warned of before they failed."""
+        return tuple(text for name in names for text in self.failures[name].warnings)
 
 
 def _listed(names: list[str]) -> str:

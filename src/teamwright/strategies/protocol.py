@@ -189,7 +189,7 @@ class Talk:
         if isinstance(reply, Failure):
             if not reply.optional:
                 return self.failed(reply)
-            self.warnings.append(reply.skipped)
+            self.warnings += reply.skipped
             return None
         self.add(reply)
         return self.ended("terminated") if reply.signal == "terminate" else None

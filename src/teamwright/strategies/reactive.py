@@ -179,7 +179,7 @@ class Network:
         if await self._emit(work.event.follower(f"{work.place}-error", ERROR, failure.asked, data)):
             return
         if failure.optional or self._options.on_failure != "fail":
-            self.talk.warnings.append(failure.skipped)
+            self.talk.warnings += failure.skipped
         else:
             self._ended = failure
 

@@ -171,7 +171,7 @@ class Chair:
 
     def _read(self, reply: Reply | Failure, candidates: Sequence[str], number: int, agent: str) -> TeamSelected:
         if isinstance(reply, Failure):
-            self.talk.warnings.append(reply.skipped)
+            self.talk.warnings += reply.skipped
             return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
         read = read_selection(reply, candidates, self._names)
         if isinstance(read, Chosen):

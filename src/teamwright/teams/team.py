@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from pydantic import JsonValue
@@ -142,17 +142,22 @@ class Team:
         if failure := outcome.failure:
             said = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message
             messages = (*outcome.messages, *failure.messages)
-            raise MemberFailed(failure.error, said, messages, outcome.data, failure.member)
+            warnings = self._own((*outcome.warnings, *failure.warnings))
+            raise MemberFailed(failure.error, said, messages, outcome.data, failure.member, warnings)
         reply = Reply(
             messages=outcome.messages,
             data=outcome.data,
             stop_reason=outcome.stop_reason,
-            warnings=tuple(f"{self.name}: {text}" for text in outcome.warnings),
+            warnings=self._own(outcome.warnings),
             handoff=handover,
         )
         if self.output_schema is None:
             return with_welcome_data(reply, turn.output_schema)
         return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
+
+    def _own(self, warnings: Iterable[str]) -> tuple[str, ...]:
+        """Warnings with the team's name before them."""
+        return tuple(f"{self.name}: {text}" for text in warnings)
 
     def everyone(self) -> Iterator[Agent]:
         """This team, its members and helpers, those who stand in for them, and theirs; each of them once."""

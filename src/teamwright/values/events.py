@@ -391,6 +391,7 @@ class AgentFailed(Record, frozen=True):
     data: Body | None = None
     tally: Tally | None = None
     path: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class AgentAbandoned(Record, frozen=True):

@@ -93,7 +93,7 @@ class Failure(Record, frozen=True):
     """Why a member gave no answer. Its text is for people and records, never for another member.
 
     `member` names who failed. Where that was somebody inside the member that was asked, it is the path from there:
-    `inner/writer`.
+    `inner/writer`. `warnings` are those of a team that failed, about what happened before.
     """
 
     member: str
@@ -102,11 +102,12 @@ class Failure(Record, frozen=True):
     messages: tuple[Message, ...] = ()
     data: JsonValue = None
     optional: bool = False
+    warnings: tuple[str, ...] = ()
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields but the data, which stands in the result."""
-        return {name: value for name, value in super().to_json().items() if name != "data"}
+        """All fields but the data and the warnings, which stand in the result."""
+        return {name: value for name, value in super().to_json().items() if name not in {"data", "warnings"}}
 
     @property
     def asked(self) -> str:
@@ -114,9 +115,9 @@ class Failure(Record, frozen=True):
         return self.member.partition(SEPARATOR)[0]
 
     @property
-    def skipped(self) -> str:
-        """A warning that the team goes on without this member's answer."""
-        return f"{self.asked!r} failed and was skipped ({self.error}: {self.message})"
+    def skipped(self) -> tuple[str, ...]:
+        """Warnings that the team goes on without this member's answer, and of what happened inside it."""
+        return f"{self.asked!r} failed and was skipped ({self.error}: {self.message})", *self.warnings
 
 
 class Reply(Record, frozen=True):
