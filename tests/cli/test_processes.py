@@ -109,6 +109,32 @@ def test_an_async_function_that_blocks_the_event_loop_does_not_hold_up_the_end( 
     assert events_of("one")[0] == "run.started"
 
 
+def blocking_team(folder: Path) -> Path:
+    team = write_team(folder, "agents: {sleeper: {function: 'sleeping:sleep'}}")
+    (team / "sleeping.py").write_text(
+        "import sys, time\nasync def sleep(task: str) -> str:\n"
+        "    print('asleep', file=sys.stderr, flush=True)\n    time.sleep(60)\n    return task\n"
+    )
+    return team
+
+
+def test_a_time_limit_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> None:  # D-01
+    done = finish("run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one", "--max-seconds", "1", timeout=40)
+    assert done.returncode == 130
+    assert "did not stop and was abandoned" in done.stderr
+
+
+def test_a_cancel_ends_a_process_whose_event_loop_is_blocked(tmp_path: Path) -> None:  # D-01
+    process = start("run", blocking_team(tmp_path / "stuck"), "Go", "--run-id", "one")
+    assert process.stderr is not None
+    while "asleep" not in process.stderr.readline():
+        pass
+    assert finish("runs", "cancel", "one", timeout=40).returncode == 0
+    process.communicate(timeout=5)
+    assert process.returncode == 130
+    assert events_of("one")[-1] == "run.ended"
+
+
 @pytest.mark.parametrize("inside", ["swallow()", "asyncio.gather(swallow(), swallow())"])
 def test_an_async_function_that_swallows_cancellation_does_not_hold_up_the_end(  # D-01
     tmp_path: Path, inside: str

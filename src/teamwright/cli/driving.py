@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from teamwright.cli.failures import FAILED, INTERRUPTED
+from teamwright.cli.loop_watchdog import MARGIN, LoopWatchdog
 from teamwright.cli.output import ClosedOutput, LostOutput, result, result_json, results, say
 from teamwright.cli.views import EventLines, View, live_view
 from teamwright.cli.wording import (
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 LONGEST_DRAFT = 12
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
-WATCHDOG_MARGIN = 2.0
-"""Seconds beyond the grace time after which a process that was told to stop ends, whatever its members do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
     after = past[-1].number if past else 0
     stopper = Stopper(handle, view, engine.grace)
     try:
-        with stopper.listening():
+        with stopper.listening(), LoopWatchdog(handle, engine.grace, stopper.give_up):
             async with _asking(asker):
                 with stopper.following:
                     await _show(engine.follow(handle.run_id, after), asker or view, stopper)
@@ -190,11 +189,12 @@ class Stopper:
             self._exit()
         self.asked = True
         loop.call_soon_threadsafe(self.stop)
-        self._watchdog = threading.Timer(self.grace + WATCHDOG_MARGIN, self._give_up)
+        self._watchdog = threading.Timer(self.grace + MARGIN, self.give_up)
         self._watchdog.daemon = True
         self._watchdog.start()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """End the process, although the run has not stopped; from a thread of its own."""
         run_id = self.handle.run_id
         say(f"a member did not stop and was abandoned — resume with: teamwright runs resume {run_id}")
         self._exit()

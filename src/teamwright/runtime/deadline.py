@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -57,6 +58,11 @@ class Deadline:
         own = self._left if self._timer is None else self._timer.when() - asyncio.get_running_loop().time()
         own = max(0.0, own)
         return own if self._around is None else min(own, self._around.remaining)
+
+    def is_overdue(self, seconds: float) -> bool:
+        """Whether the time was over so long ago and the event loop has not come to it; from any thread."""
+        timer = self._timer
+        return timer is not None and time.monotonic() - timer.when() > seconds
 
     @property
     def key(self) -> str:

@@ -77,6 +77,15 @@ class Handle:
         if not self._attended:
             self.leave()
 
+    def is_past_deadline(self, seconds: float) -> bool:
+        """Whether a time limit was over so long ago and nothing has come of it; may be called from any thread."""
+        return self._run is not None and self._run.is_past_deadline(seconds)
+
+    @property
+    def last_letter(self) -> int:
+        """The last thing that was sent to the run and that its driver has taken in."""
+        return self._run.letter if self._run is not None else 0
+
     def interrupt(self) -> None:
         """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
         if self._run is not None:

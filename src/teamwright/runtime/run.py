@@ -18,6 +18,7 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.journal.protocol import Journal, Letter
 from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.context import RunContext
+from teamwright.runtime.deadline import Deadline
 from teamwright.runtime.deliveries import Delivery
 from teamwright.runtime.endings import Ending, aborted_over, judge
 from teamwright.runtime.limiter import Limiters
@@ -320,6 +321,10 @@ class Run:
             self._over = True
             self._state.recorder.add("", "", RunInterrupted())
             await self.flush()
+
+    def is_past_deadline(self, seconds: float) -> bool:
+        """Whether a time limit was over so long ago and the event loop has not come to it."""
+        return any(isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self._state.parts))
 
     def interrupt(self) -> None:
         """Stop driving; the run can be resumed."""
