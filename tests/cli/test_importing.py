@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.agents.code_loading import UnloadedFunction, code_not_loaded, loads_code
 from teamwright.agents.function import FunctionAgent
+from teamwright.agents.import_guard import UnloadedFunction, code_not_loaded, loads_code
 from teamwright.agents.python_tools import PythonTool, load_function
 from teamwright.cli.main import main
 from teamwright.errors import UsageError

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from teamwright.agents.code_loading import UnloadedFunction, loads_code
+from teamwright.agents.import_guard import UnloadedFunction, loads_code
 from teamwright.agents.threads import in_thread, to_the_end
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.names import check_name

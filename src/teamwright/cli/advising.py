@@ -69,7 +69,7 @@ def advise(
 
 def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
     """The team of a manifest as it is written, without its code."""
-    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.agents.import_guard import code_not_loaded
     from teamwright.cli.importing import tell_code
     from teamwright.lab.plays import declared_team
     from teamwright.teams.load import read_manifest, source_of

@@ -104,7 +104,7 @@ def _checked(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Pat
 
 def _checked_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
     """The same, as far as it can be told without importing anything."""
-    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.agents.import_guard import code_not_loaded
 
     with code_not_loaded():
         return _read(paths, model, allow_roots)

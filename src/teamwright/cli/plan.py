@@ -78,7 +78,7 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 
 
 def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
-    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.agents.import_guard import code_not_loaded
     from teamwright.cli.importing import tell_code
     from teamwright.errors import UsageError
     from teamwright.planning.planner import PlannerSettings

@@ -37,7 +37,7 @@ def draw(
     json: bool,
 ) -> int:
     """Draw the team of these files."""
-    from teamwright.agents.code_loading import code_not_loaded
+    from teamwright.agents.import_guard import code_not_loaded
     from teamwright.cli.drawing import drawn
     from teamwright.cli.importing import tell_code
     from teamwright.cli.mermaid import mermaid as chart

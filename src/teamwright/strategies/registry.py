@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from teamwright.agents.code_loading import loads_code
+from teamwright.agents.import_guard import loads_code
 from teamwright.agents.protocol import Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
