@@ -35,6 +35,37 @@ def test_a_caller_who_ignores_ctrl_c_is_heeded(tmp_path: Path) -> None:
     assert done.returncode == 7
 
 
+VANISHING = """
+import signal, sys
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+class Hook:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            Finalized()
+sys.meta_path.insert(0, Hook())
+sys.argv[1:] = {arguments!r}
+from teamwright.cli.entry import main
+sys.exit(main())
+"""
+"""Python prints and forgets what is raised in a finalizer, so an interrupt that is raised there vanishes."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    "module", ["teamwright.cli.driving", "anyio", "teamwright.runtime.engine", "teamwright.agents.function"]
+)
+def test_ctrl_c_is_never_lost_before_a_run_is_driven(module: str, tmp_path: Path) -> None:
+    worked = tmp_path / "worked"
+    (tmp_path / "own.py").write_text(f"def work(task):\n    open({str(worked)!r}, 'w').close()\n    return 'done'\n")
+    manifest = tmp_path / "team.yaml"
+    manifest.write_text("agents: {a: {function: 'own:work'}}\nteams: {t: {members: [a]}}\n")
+    program = VANISHING.format(module=module, arguments=["run", str(manifest), "Go."])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout, worked.exists()) == (130, "", False), done.stderr
+
+
 def test_the_program_begins_at_its_entry() -> None:
     import tomllib
 

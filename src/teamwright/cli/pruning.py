@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import JsonValue
 
+from teamwright.cli.interrupts import interrupts_raise
 from teamwright.cli.listing import check_statuses
 from teamwright.cli.wording import size_text
 from teamwright.errors import UsageError
@@ -88,4 +89,5 @@ def _started(run: RunSummary) -> float:
 def _ask(count: int) -> None:
     if not sys.stdin.isatty():
         raise UsageError(f"{count_text(count, 'run')} would be deleted; add --yes to do it, or --dry-run to see which.")
-    typer.confirm(f"Delete {count_text(count, 'run')} for good?", abort=True, err=True)
+    with interrupts_raise():
+        typer.confirm(f"Delete {count_text(count, 'run')} for good?", abort=True, err=True)

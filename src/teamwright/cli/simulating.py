@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teamwright.cli.interrupts import interrupts_raise
 from teamwright.cli.opening import with_journal
 from teamwright.cli.options import (
     AllowRoot,
@@ -75,17 +76,18 @@ def simulate(
     from teamwright.lab.simulation import simulate as simulated
 
     check_out(out)
-    report = simulated(
-        read_team(manifest, team, more, allow_root or ()),
-        read_task(task, None) or "",
-        runs=runs,
-        seed=seed,
-        topologies=[name for name in topologies.split(",") if name.strip()],
-        learnt=_learnt(learn_from, profile),
-        limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
-        jobs=jobs,
-        progress=None if quiet else Counter("runs simulated"),
-    )
+    with interrupts_raise():
+        report = simulated(
+            read_team(manifest, team, more, allow_root or ()),
+            read_task(task, None) or "",
+            runs=runs,
+            seed=seed,
+            topologies=[name for name in topologies.split(",") if name.strip()],
+            learnt=_learnt(learn_from, profile),
+            limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
+            jobs=jobs,
+            progress=None if quiet else Counter("runs simulated"),
+        )
     if json:
         result_json(report.to_json(), out)
     else:
