@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, Envelope, load_team
+from teamwright import Engine, load_team
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Envelope
 from teamwright.values.events import AgentReplied, StepHeldUp, TeamEscalated
 from teamwright.values.people import Answer
 

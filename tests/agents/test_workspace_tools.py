@@ -9,10 +9,11 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Context, Engine, FunctionAgent, ModelAgent, Outcome, RunResult, ScriptedAgent, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.agents.scripted import Rule, ToolRule
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Context, Engine, Event, FunctionAgent, Question, Turn
+from teamwright import Context, Engine, Event, FunctionAgent, Turn
 from teamwright.cli.answering import Given, Open
 from teamwright.errors import UsageError
+from teamwright.people import Question
 from tests.cli.conftest import Call, write_team
 
 TEAM = """\

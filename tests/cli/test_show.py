@@ -9,11 +9,12 @@ import pytest
 from pydantic import JsonValue
 from rich.cells import cell_len
 
-from teamwright import FunctionAgent, Limits, Outcome, Team, load_team
-from teamwright.cli.drawing import drawn
+from teamwright import FunctionAgent, Limits, Team, load_team
+from teamwright.cli.drawing import draw_team, drawn
 from teamwright.cli.main import main
 from teamwright.cli.mermaid import mermaid
 from teamwright.cli.picture import picture_of
+from teamwright.strategies import Outcome
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import OWN
 from teamwright.strategies.sketch import Arrow, Node, Sketch
@@ -88,10 +89,10 @@ def test_conditions_and_ways_back_are_listed(call: Call) -> None:
 
 
 def test_what_is_side_by_side_stands_together() -> None:
-    text = drawn(picture_of(load_team(EXAMPLES / "transformation")))
+    text = draw_team(load_team(EXAMPLES / "transformation"))
     assert "  ┌ ● code-analyzer" in text
     assert "  └ ● security-scanner" in text
-    assert "  ⇅ delegates to\n  ┌ ● security" in drawn(picture_of(load_team(EXAMPLES / "code_review")))
+    assert "  ⇅ delegates to\n  ┌ ● security" in draw_team(load_team(EXAMPLES / "code_review"))
 
 
 def test_a_team_within_a_team_is_drawn_inside_it_and_once() -> None:
@@ -128,7 +129,7 @@ def test_a_team_of_fifty_stays_readable(strategy: str) -> None:
         "wide", members=members, helpers=helpers if options else (), max_turns=turns, options=options,
         strategy=named if strategy == "undrawn" else strategy,
     )  # fmt: skip
-    text = drawn(picture_of(team))
+    text = draw_team(team)
     lines = text.splitlines()
     assert len(lines) <= 55
     assert max(map(cell_len, lines)) <= 80

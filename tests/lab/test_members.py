@@ -10,19 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright import (
-    Context,
-    Engine,
-    FunctionAgent,
-    Limits,
-    ModelAgent,
-    Outcome,
-    Reply,
-    Task,
-    Team,
-    Turn,
-    load_team,
-)
+from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, Reply, Team, Turn, load_team
 from teamwright.agents.schema import check
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.answers import MadeUp, filled
@@ -38,6 +26,7 @@ from teamwright.lab.members import (
 )
 from teamwright.lab.virtual_time import run_virtually, virtual_now
 from teamwright.runtime.kpis import turns_of
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.decisions import Delegate, Synthesize, decision_schema, read_decision
 from teamwright.strategies.fan_out import WANTED as CHUNKS
 from teamwright.strategies.protocol import Members

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from teamwright import Context, Message, Outcome, Task, Team, Turn, load_team
+from teamwright import Context, Message, Team, Turn, load_team
 from teamwright.agents.protocol import Agent
 from teamwright.lab.members import SimulatedAgent
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.values.simulation import Behaviour, Simulation
 from teamwright.values.specs import AgentSpec

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 from msgspec.structs import replace
 
-from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.values.events import Event, RunStarted
 from teamwright.values.turns import Failure

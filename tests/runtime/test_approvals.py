@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted import Rule
 from teamwright.errors import NonDeterminism, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.approvals import Approve
 from teamwright.values.events import AgentAsked, AgentFailed, Event, PersonAnswered, PersonAsked, RunPaused

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import DuplicateKey
 from teamwright.journal.rows import to_text
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, RunEnded
 from teamwright.values.texts import LONGEST_ERROR

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from teamwright import Context, Engine, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, Limits, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import DuplicateKey
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.turns import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says

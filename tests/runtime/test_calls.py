@@ -8,11 +8,12 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.handle import Handle
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import AgentCalled, AgentCallFailed, BudgetExceeded, BudgetRefused, Delta, Event
 from teamwright.values.limits import RetryPolicy

@@ -8,11 +8,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, ScriptedAgent, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Reply, ScriptedAgent, Team, Turn
 from teamwright.agents.scripted import Rule
 from teamwright.errors import InvalidName, NotResumable, RunNotFound, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import AgentCalled, RunCheckpoint
 from teamwright.values.people import Cancel, Intervention, Mark, Pause, Question

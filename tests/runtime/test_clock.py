@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from teamwright import Context, Engine, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, Team, Turn
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.clock import ScopeClock
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 

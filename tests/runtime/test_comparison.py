@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Outcome, Reply, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.runtime.comparison import Comparison, compare
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Written, says

@@ -5,10 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Reply, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import AgentTimeout
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.people import Question
 from teamwright.values.turns import Failure

@@ -13,8 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Question, Team, Turn, load_team
+from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import UsageError
+from teamwright.people import Question
 from teamwright.runtime import deliveries, webhook
 from teamwright.values.approvals import Notify
 from teamwright.values.events import Event, RunNotified

@@ -8,13 +8,14 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.agents.scripted import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.history import RunHistory
 from teamwright.runtime.kpis import read_kpis
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import AgentCalled
 from teamwright.values.people import Question

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from teamwright import Context, Engine, FunctionAgent, Outcome, Reply, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.envelope import Handover
 from teamwright.values.events import (

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Question, Team, Turn, load_team
+from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import Refused
+from teamwright.people import Question
 from teamwright.runtime.notifying import LONGEST_DRAFT, answer_command
 from teamwright.values.approvals import Approve, Notify, approval
 from teamwright.values.events import RunNotified, RunPaused

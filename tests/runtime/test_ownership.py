@@ -8,10 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Question, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.journal.memory import MemoryJournal
+from teamwright.people import Question
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event, StepHeldUp
 from tests.runtime.teams import Written, cut_and_resume, says

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, Task, Team, Turn, load_team
+from teamwright import Context, Engine, FunctionAgent, Message, Reply, Team, Turn, load_team
 from teamwright.errors import AgentError
 from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, whole_characters
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Custom, Delta
 from teamwright.values.people import Answer, Question

@@ -9,9 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Message, Team, Turn
 from teamwright.errors import NotResumable, RunIsLive, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.load import load_team
 from teamwright.values.events import RUN_FORMAT, Custom, Event, RunStarted

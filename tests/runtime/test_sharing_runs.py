@@ -8,8 +8,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunIsLive, UsageError
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from tests.runtime.teams import Counting, Written, says
 

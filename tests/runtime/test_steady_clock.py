@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.summaries import Standing
 from teamwright.runtime.kpis import kpis_of
 from teamwright.runtime.steady_clock import remaining_wait, steady_clock
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import (
     AgentAsked,

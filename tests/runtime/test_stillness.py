@@ -5,10 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Limits, Outcome, Question, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
+from teamwright.people import Question
 from teamwright.runtime.stillness import Lane, look_again
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.approvals import Approve
 from teamwright.values.events import ScopeWaited

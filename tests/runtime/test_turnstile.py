@@ -7,11 +7,12 @@ import asyncio
 import anyio
 import pytest
 
-from teamwright import Context, Engine, Outcome, Task, Team, Turn
+from teamwright import Context, Engine, Team, Turn
 from teamwright.errors import NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.stillness import Lane
 from teamwright.runtime.turnstile import Turnstile
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 

@@ -7,10 +7,11 @@ import random
 import anyio
 import pytest
 
-from teamwright import Context, Engine, FunctionAgent, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentError, ArtifactNotFound, StaleWrite
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event, RunLogged, RunMeasured, WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.turns import Failure

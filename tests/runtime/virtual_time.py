@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from teamwright import Context, Engine, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Context, Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent, Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.virtual_time import VirtualLoop
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event
 from teamwright.values.limits import Limits, Pace, RetryPolicy

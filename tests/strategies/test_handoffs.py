@@ -8,11 +8,11 @@ import pytest
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-import teamwright as tw
-from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Talk, Team, Turn
+from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Reply, Team, Turn
 from teamwright.agents.scripted import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Envelope, HandoffPolicy, Members, Outcome, Talk, Task
 from teamwright.strategies.handoffs import briefly, policy_of
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
@@ -36,7 +36,7 @@ BY_AUTHOR = f"""{LONG}
 ```handoff
 {json.dumps({"status": "done", "confidence": 80, "risk_level": "medium", "summary": SUMMARY, "needs": ["a crane"]})}
 ```"""
-CHECK = tw.HandoffPolicy()
+CHECK = HandoffPolicy()
 
 
 def lite(cast: Cast, names: str, answer: object = BY_AUTHOR, **more: object) -> Team:
@@ -59,7 +59,7 @@ async def test_the_next_member_is_told_what_the_author_handed_over() -> None:  #
 
 
 async def test_a_function_reads_envelopes_and_opens_their_pointers() -> None:  # Z-01, Z-03
-    seen: list[tw.Envelope] = []
+    seen: list[Envelope] = []
 
     async def reader(turn: Turn, ctx: Context) -> str:
         seen.extend(turn.envelopes)
@@ -304,7 +304,7 @@ OPENER = [
 async def test_a_pointer_opens_by_a_tool_unless_an_allowlist_forbids_it(
     tools: tuple[str, ...] | None, said: str
 ) -> None:  # Z-03
-    async def narrow(task: tw.Task, members: tw.Members, ctx: Context) -> tw.Outcome:
+    async def narrow(task: Task, members: Members, ctx: Context) -> Outcome:
         talk = Talk(task)
         for number, member in enumerate(members, start=1):
             turn = talk.turn(number)

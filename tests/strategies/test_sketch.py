@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from teamwright import FunctionAgent, Outcome, Team, load_team
+from teamwright import FunctionAgent, Team, load_team
+from teamwright.strategies import Outcome
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import OWN, find_strategy
 from teamwright.strategies.sketch import Arrow, Node, Sketch, Sketches, in_line, places, sketch_of, when

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from teamwright import Engine, FunctionAgent, Limits, Message, Outcome, Reply, RunResult, Task, Team, Turn
+from teamwright import Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
 from teamwright.values.events import AgentFailed, TeamEnded, TeamStarted

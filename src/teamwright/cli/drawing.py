@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len, set_cell_size
 
 from teamwright.cli.output import clean
-from teamwright.cli.picture import Link, Picture, Portrait
+from teamwright.cli.picture import Link, Picture, Portrait, picture_of
 from teamwright.strategies.sketch import Node
+from teamwright.teams.team import Team
 
 WIDTH = 80
 NARROWEST = 30
@@ -21,6 +22,11 @@ MOST_LINES = 12
 MOST_NAMES = 120
 WIDEST_NAME = 24
 MEMBER, HELPER, TEAM, NOBODY = "●", "○", "■", "◆"
+
+
+def draw_team(team: Team) -> str:
+    """Draw a team as `teamwright show` does."""
+    return drawn(picture_of(team))
 
 
 def drawn(picture: Picture) -> str:

@@ -1,1 +1,30 @@
-"""The append-only record of runs."""
+"""Where runs are recorded: the contract of a journal, and the journals that come with the package.
+
+Names load on first use, so that importing the package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.journal.memory import MemoryJournal
+    from teamwright.journal.protocol import Batch, Journal, Letter
+    from teamwright.journal.sqlite import SqliteJournal
+
+__all__ = [
+    "Batch",
+    "Journal",
+    "Letter",
+    "MemoryJournal",
+    "SqliteJournal",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.journal.memory": "MemoryJournal",
+        "teamwright.journal.protocol": "Batch Journal Letter",
+        "teamwright.journal.sqlite": "SqliteJournal",
+    },
+)

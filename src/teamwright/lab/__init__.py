@@ -3,8 +3,9 @@
 Names load on first use, so that importing the package costs next to nothing.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.lab.advice import Advice, advise
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from teamwright.lab.profile import read_profile
     from teamwright.lab.report import Report, Row, evaluate
     from teamwright.lab.simulation import SimulationReport, simulate
+    from teamwright.lab.virtual_time import run_virtually
 
 __all__ = [
     "Advice",
@@ -30,32 +32,22 @@ __all__ = [
     "evaluate",
     "observe",
     "read_profile",
+    "run_virtually",
     "simulate",
     "sweep",
 ]
 
-_HOMES = {
-    "Advice": "advice",
-    "Calibration": "calibration",
-    "Comparison": "comparison",
-    "Report": "report",
-    "Row": "report",
-    "SimulationReport": "simulation",
-    "Sweep": "matrix",
-    "advise": "advice",
-    "calibrate": "calibration",
-    "compare": "comparison",
-    "evaluate": "report",
-    "observe": "observations",
-    "read_profile": "profile",
-    "simulate": "simulation",
-    "sweep": "matrix",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.lab.advice": "Advice advise",
+        "teamwright.lab.calibration": "Calibration calibrate",
+        "teamwright.lab.comparison": "Comparison compare",
+        "teamwright.lab.matrix": "Sweep sweep",
+        "teamwright.lab.observations": "observe",
+        "teamwright.lab.profile": "read_profile",
+        "teamwright.lab.report": "Report Row evaluate",
+        "teamwright.lab.simulation": "SimulationReport simulate",
+        "teamwright.lab.virtual_time": "run_virtually",
+    },
+)

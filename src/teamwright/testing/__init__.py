@@ -1,1 +1,42 @@
-"""What third parties test their parts with: conformance suites, and a model server on loopback."""
+"""What third parties test their parts with: conformance suites, and a model server on loopback.
+
+Names load on first use, so that importing the package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.testing.chat import CallTools, ChatMessage, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
+    from teamwright.testing.facts import a_fact_of_each_kind
+    from teamwright.testing.journal import JournalConformance
+    from teamwright.testing.model_server import ModelServer
+    from teamwright.testing.strategy import StrategyConformance, check_strategy
+
+__all__ = [
+    "CallTools",
+    "ChatMessage",
+    "ChatRequest",
+    "Drop",
+    "Fail",
+    "JournalConformance",
+    "ModelServer",
+    "Say",
+    "SayJson",
+    "StrategyConformance",
+    "ToolCall",
+    "a_fact_of_each_kind",
+    "check_strategy",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.testing.chat": "CallTools ChatMessage ChatRequest Drop Fail Say SayJson ToolCall",
+        "teamwright.testing.facts": "a_fact_of_each_kind",
+        "teamwright.testing.journal": "JournalConformance",
+        "teamwright.testing.model_server": "ModelServer",
+        "teamwright.testing.strategy": "StrategyConformance check_strategy",
+    },
+)

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from teamwright import Agent, Context, Failure, Outcome, Reply, Talk, Task, Turn
+from teamwright import Agent, Context, Failure, Reply, Turn
+from teamwright.strategies import Outcome, Talk, Task
 from teamwright.strategies.protocol import Members, Settings
 
 

@@ -1,0 +1,50 @@
+"""Plans and their schedules: what is done before a run to order its steps and to choose how its team works.
+
+Names load on first use, so that importing the module costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.planning.diagnostics import diagnose
+    from teamwright.planning.handoffs import batch_handoffs, handoff_tokens
+    from teamwright.planning.orchestrate import Bundle, orchestrate
+    from teamwright.planning.planner import PlannerSettings, make_schedule
+    from teamwright.planning.schedule import Schedule, validate_schedule
+    from teamwright.planning.topology import EvaluationSettings, TopologyReport, evaluate
+    from teamwright.teams.auto import auto_team
+    from teamwright.values.plan import Plan, Step
+
+__all__ = [
+    "Bundle",
+    "EvaluationSettings",
+    "Plan",
+    "PlannerSettings",
+    "Schedule",
+    "Step",
+    "TopologyReport",
+    "auto_team",
+    "batch_handoffs",
+    "diagnose",
+    "evaluate",
+    "handoff_tokens",
+    "make_schedule",
+    "orchestrate",
+    "validate_schedule",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.planning.diagnostics": "diagnose",
+        "teamwright.planning.handoffs": "batch_handoffs handoff_tokens",
+        "teamwright.planning.orchestrate": "Bundle orchestrate",
+        "teamwright.planning.planner": "PlannerSettings make_schedule",
+        "teamwright.planning.schedule": "Schedule validate_schedule",
+        "teamwright.planning.topology": "EvaluationSettings TopologyReport evaluate",
+        "teamwright.teams.auto": "auto_team",
+        "teamwright.values.plan": "Plan Step",
+    },
+)

@@ -1,0 +1,124 @@
+"""The facades: each name that users import has one home, loads on first use and costs nothing before."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import teamwright
+from tools import tree
+
+FACADES = (
+    "teamwright",
+    "teamwright.agents",
+    "teamwright.cli",
+    "teamwright.events",
+    "teamwright.history",
+    "teamwright.journal",
+    "teamwright.lab",
+    "teamwright.people",
+    "teamwright.plans",
+    "teamwright.strategies",
+    "teamwright.testing",
+)
+HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
+DEPRECATED = ("Envelope", "HandoffPolicy", "Members", "Outcome", "Question", "Talk", "Task")
+
+
+def imported_by(code: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has after running the code."""
+    shown = f"{code}\nimport sys; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def declared(facade: ModuleType) -> tuple[set[str], set[str]]:
+    """The names that a type checker sees in a facade, and those that load on first use."""
+    assert facade.__file__ is not None
+    seen: set[str] = set()
+    lazy: set[str] = set()
+    for node in ast.walk(ast.parse(Path(facade.__file__).read_text(encoding="utf-8"))):
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
+                froms = [one for one in body if isinstance(one, ast.ImportFrom)]
+                seen |= {f"{one.module}:{alias.name}" for one in froms for alias in one.names}
+            case ast.Call(func=ast.Name(id="lazy_names"), args=[_, ast.Dict(keys=keys, values=values)]):
+                for key, value in zip(keys, values, strict=True):
+                    assert isinstance(key, ast.Constant)
+                    assert isinstance(value, ast.Constant)
+                    lazy |= {f"{key.value}:{name}" for name in str(value.value).split()}
+            case _:
+                continue
+    return seen, lazy
+
+
+@pytest.mark.parametrize("name", FACADES)
+def test_a_facade_offers_what_it_declares(name: str) -> None:
+    facade = import_module(name)
+    seen, lazy = declared(facade)
+    assert seen == lazy
+    names = [one.partition(":")[2] for one in lazy]
+    assert sorted(names) == facade.__all__
+    for one in facade.__all__:
+        assert getattr(facade, one) is not None
+        assert one in dir(facade)
+
+
+@pytest.mark.parametrize("name", FACADES)
+def test_importing_a_facade_imports_nothing_heavy(name: str) -> None:
+    assert imported_by(f"import {name}").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", FACADES)
+def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'Nonsense'"):
+        _ = import_module(name).Nonsense
+
+
+def test_the_root_has_few_names() -> None:
+    assert len(teamwright.__all__) <= tree.MAX_ROOT_NAMES == 25
+
+
+@pytest.mark.parametrize("name", DEPRECATED)
+def test_a_name_that_has_left_the_root_works_for_one_version_with_a_warning(name: str) -> None:
+    with pytest.warns(
+        DeprecationWarning, match=rf"teamwright\.{name} has moved: import it from teamwright\.\w+"
+    ) as seen:
+        value = getattr(teamwright, name)
+    assert seen[0].filename == __file__
+    home = str(seen[0].message).rpartition(" ")[2]
+    assert value is getattr(import_module(home), name)
+
+
+def test_names_of_the_root_come_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in teamwright.__all__:
+            getattr(teamwright, name)
+
+
+def test_using_the_engine_imports_no_model_library_terminal_or_yaml() -> None:
+    found = imported_by("from teamwright import Engine, Team, FunctionAgent, ModelAgent, ScriptedAgent, load_team")
+    assert found.isdisjoint({"pydantic_ai", "yaml", "typer", "rich", "jsonschema", "mcp", "xllamacpp"})
+
+
+def test_an_evaluation_needs_neither_numpy_nor_the_engine() -> None:
+    found = imported_by("from teamwright.lab import evaluate\nevaluate().svg()")
+    assert found.isdisjoint({"numpy", "resvg_py", "anyio", "sqlite3", "pydantic_ai", "typer", "rich"})
+
+
+def test_no_module_hides_a_name_of_its_facade() -> None:
+    for name in FACADES:
+        facade = import_module(name)
+        assert facade.__file__ is not None
+        beside = (
+            {path.stem for path in Path(facade.__file__).parent.iterdir()} if hasattr(facade, "__path__") else set()
+        )
+        assert beside.isdisjoint(facade.__all__), name
