@@ -12,9 +12,11 @@ from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.recovering import PIECE, SUMMARISE, in_pieces
 from teamwright.teams.load import load_team
-from teamwright.values.events import AgentCallFailed, AgentRecovered, Event, RunPaused
+from teamwright.values.events import AgentCallFailed, AgentRecovered, AgentReplied, Event, RunPaused
 from teamwright.values.limits import Recovery, RetryPolicy
 from teamwright.values.messages import Message
+from tests.histories.earlier.standing_in import standing_in
+from tests.histories.history import RUN_ID, History, comparable
 from tests.runtime.teams import cut_and_resume
 
 AT_ONCE = RetryPolicy(attempts=1, backoff=0)
@@ -237,3 +239,38 @@ async def test_an_optional_member_stays_optional_when_its_fallback_fails_too() -
     member = stage.fails("a", Refused("no"), optional=True, fallback=stage.fails("b", Refused("nor I")))
     result, _, _ = await run(Team("t", members=[member, stage.says("c")]))
     assert (result.status, [message.name for message in result.messages]) == ("degraded", ["c"])
+
+
+STANDING_IN = History.load("earlier/standing_in")
+DECIDED = next(event.number for event in STANDING_IN.events if isinstance(event.fact, AgentRecovered))
+
+
+@pytest.mark.parametrize("number", range(DECIDED, len(STANDING_IN.events)))
+async def test_a_run_in_which_a_team_stood_in_for_its_own_member_goes_on_as_it_is_recorded(number: int) -> None:
+    called: list[str] = []
+    recorded = [event.fact for event in STANDING_IN.events[:number]]
+    async with Engine(STANDING_IN.journal(number)) as engine:
+        result = await engine.resume(RUN_ID, team=standing_in(0, called))
+    assert comparable(result) == STANDING_IN.result
+    assert len(called) == 4 - len([fact for fact in recorded if _is_reply_of_member(fact)])
+
+
+def _is_reply_of_member(fact: object) -> bool:
+    return isinstance(fact, AgentReplied) and len(fact.messages) == 1
+
+
+async def test_a_run_in_which_a_team_stood_in_for_its_own_member_can_be_forked() -> None:
+    called: list[str] = []
+    async with Engine(STANDING_IN.journal(len(STANDING_IN.events))) as engine:
+        result = await engine.fork(RUN_ID, at=STANDING_IN.events[-6].number, team=standing_in(0, called))
+    assert (result.status, result.output, called) == ("completed", "last has an opinion", ["last"])
+
+
+@pytest.mark.parametrize("number", range(1, DECIDED))
+async def test_a_team_stands_in_for_its_own_member_only_where_that_is_recorded(number: int) -> None:
+    refused = any(isinstance(event.fact, AgentCallFailed) for event in STANDING_IN.events[:number])
+    async with Engine(STANDING_IN.journal(number)) as engine:
+        result = await engine.resume(RUN_ID, team=standing_in(0 if refused else 1, []))
+    assert result.status == "failed"
+    assert result.failure is not None
+    assert result.failure.error == "refused"

@@ -55,7 +55,7 @@ class Recovering:
         ending: Reply | Failure = failure
         if failure.error == "context_length" and self._too_long == "summarise":
             ending = await self._with_less(failure)
-        if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback):
+        if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback(ending)):
             await self._note(ending, "fell_back", other.name)
             ending = await self._again(other)
         while isinstance(ending, Failure) and self.may_help(ending) and getattr(self._member, "critical", False):
@@ -75,17 +75,19 @@ class Recovering:
         own: TooLong | None = getattr(self._member, "too_long", None)
         return own or self._policy.too_long
 
-    @property
-    def _fallback(self) -> Agent | None:
+    def _fallback(self, failure: Failure) -> Agent | None:
         """The member's own fallback, else the team's, unless that is the member itself.
 
-        A team that stands in can't stand in for its own members: they would be asked again without end.
+        A team never stands in for its own members, which would be asked again without end. An earlier version let it,
+        so a replay follows the record where it says that the team did.
         """
         own: Agent | None = getattr(self._member, "fallback", None)
-        other = own or self._context.fallback
+        other, context = own or self._context.fallback, self._context
         if other is None or other is self._member:
             return None
-        return None if other.kind == "team" and self._context.is_within(other.name) else other
+        if other.kind != "team" or not context.is_within(other.name):
+            return other
+        return other if (context.path, failure.error, other.name) in context.run.past.recovered else None
 
     async def _again(self, member: Agent) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
