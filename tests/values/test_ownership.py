@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.values.ownership import Overlaps, Owned, covers, overlap, within
+from tests.growth import assert_linear_calls
 
 PARTS = st.sampled_from(["a", "b", "ab", "a.py", "*", "a*", "*.py", "?", "**", "[ab]"])
 NAMES = st.sampled_from(["a", "b", "ab", "a.py", "b.py", "c"])
@@ -106,3 +107,26 @@ def test_a_refusal_says_what_is_owned_and_what_to_do() -> None:
     text = Owned().narrowed(("src", "docs/*.md")).refusal("tests/a.py")
     assert text.startswith("'tests/a.py' is not this step's to write; this step owns 'src', 'docs/*.md': write there")
     assert "say in your answer" in text
+
+
+@given(st.lists(st.lists(KEYS, max_size=6), max_size=3), st.lists(KEYS, max_size=6), PATHS)
+def test_the_index_of_what_is_owned_finds_what_comparing_with_each_key_finds(
+    levels: list[list[str]], keys: list[str], path: str
+) -> None:
+    owned = Owned(tuple(map(tuple, levels)))
+    assert owned.may_write(path) is all(any(covers(key, path) for key in level) for level in levels)
+    owning = [level for level in levels if level]
+    beyond = [key for key in keys if not all(any(within(key, outer) for outer in level) for level in owning)]
+    assert owned.beyond(keys) == beyond
+
+
+@pytest.mark.parametrize("form", ["src/m{}.py", "src/m{}/**", "./src//m{}/*.py"])
+def test_what_lies_within_many_keys_is_found_in_linear_time(form: str) -> None:  # S-01
+    def narrow_each(keys: tuple[str, ...]) -> None:
+        outer = Owned().narrowed(keys)
+        for key in keys:
+            assert not outer.beyond((key,))
+            inner = outer.narrowed((key,))
+            assert inner.may_write(key.replace("*", "x"))
+
+    assert_linear_calls(narrow_each, prepare=lambda size: tuple(form.format(number) for number in range(size)))

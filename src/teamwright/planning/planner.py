@@ -18,7 +18,7 @@ from teamwright.planning.schedule import Batch, Schedule, locks_of
 from teamwright.values.bulk import collection_paused
 from teamwright.values.frozen import Value
 from teamwright.values.names import NAME, suggest_name
-from teamwright.values.ownership import MOST_PAIRS, WILD, count_pairs, key_problem
+from teamwright.values.ownership import WILD, key_problem, wildcards_problem
 from teamwright.values.plan import Plan, Step
 from teamwright.values.texts import name_text
 
@@ -77,16 +77,11 @@ def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
 
 def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
     """Refuse wildcards that come so early in their keys that all of them would be compared with each other."""
-    keys = [key for step in steps for key in step.owns]
-    if WILD.isdisjoint("".join(keys)) or (pairs := count_pairs(keys)) <= MOST_PAIRS:
+    problem = wildcards_problem([key for step in steps for key in step.owns])
+    if problem is None:
         return []
     first = next(index for index, step in enumerate(steps) if any(not WILD.isdisjoint(key) for key in step.owns))
-    text = (
-        f"the steps own {len(keys)} keys with wildcards so early that {pairs} pairs would have to be compared, and"
-        f" {MOST_PAIRS} are possible (a pair of long keys counts as several); write the folder before the wildcard, as"
-        " 'src/api/**'"
-    )
-    return [Fault(text, first)]
+    return [Fault(f"the steps {problem}", first)]
 
 
 def _is_sound(steps: Sequence[Step], graph: Graph) -> bool:

@@ -15,7 +15,7 @@ from teamwright.planning.claims import Claim, Claims
 from teamwright.runtime.stillness import Lane, look_again
 from teamwright.runtime.turnstile import Turnstile
 from teamwright.values.events import StepHeldUp
-from teamwright.values.ownership import Owned
+from teamwright.values.ownership import Owned, keys_text
 
 if TYPE_CHECKING:
     from teamwright.runtime.context import RunContext
@@ -111,15 +111,15 @@ class Ownership:
         if not keys:
             return
         if context.in_agent:
-            raise NotOwned(f"The agent at {path!r} can't own {', '.join(keys)!r} itself; its step does, with  owns")
+            raise NotOwned(f"The agent at {path!r} can't own {keys_text(keys)} itself; its step does, with  owns")
         if beyond := holding.owned.beyond(keys):
             raise NotOwned(
-                f"{path!r} would own {', '.join(map(repr, beyond))}, and what is around it owns only"
-                f" {', '.join(map(repr, holding.owned.keys or ()))}: let the outer step own it too"
+                f"{path!r} would own {keys_text(beyond)}, and what is around it owns only"
+                f" {keys_text(holding.owned.keys or ())}: let the outer step own it too"
             )
         if not context.agent_scope and self._is_inside_an_owner(holding.claims, context.lane):
             raise NotOwned(
-                f"{path!r} would own {', '.join(map(repr, keys))} while the work around it owns something, of which its"
+                f"{path!r} would own {keys_text(keys)} while the work around it owns something, of which its"
                 " context knows nothing: open it from the context of that owning scope"
             )
 

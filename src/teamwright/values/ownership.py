@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from teamwright.values.sorted_texts import SortedTexts
+
 DEEP = "**"
 MOST_PARTS = 64
 LONGEST_KEY = 1000
 MOST_PAIRS = 100_000
-"""How many pairs of keys are compared at most, to see whether they overlap."""
+"""How many pairs of keys are compared at most, of a plan and of all teams of a run, to see whether they overlap."""
 USUAL_WORK = 100
 """The work of comparing two keys that still counts as one pair: the product of their weights."""
 CHARACTERS_PER_PART = 16
@@ -31,6 +33,11 @@ class Owned:
     """What may be written within a scope: what every owning scope around it owns; where none does, everything."""
 
     levels: tuple[tuple[str, ...], ...] = ()
+    _index: tuple[_Level, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self._index) < len(self.levels):
+            object.__setattr__(self, "_index", tuple(map(_Level, self.levels)))
 
     @property
     def keys(self) -> tuple[str, ...] | None:
@@ -39,23 +46,46 @@ class Owned:
 
     def may_write(self, path: str) -> bool:
         """Whether a path lies within these keys."""
-        return all(any(covers(key, path) for key in keys) for keys in self.levels)
+        parts = _parts(path)
+        return all(level.hold(parts, _matches) for level in self._index)
 
     def refusal(self, path: str) -> str:
         """Why a path may not be written, in words that whoever wanted to can act on."""
         keys = self.keys or ()
-        shown = ", ".join(map(repr, keys[:MOST_SHOWN])) + (" …" if len(keys) > MOST_SHOWN else "")
-        own = f"this step owns {shown}: write there, or" if keys else "this step owns no path:"
+        own = f"this step owns {keys_text(keys)}: write there, or" if keys else "this step owns no path:"
         return f"{path!r} is not this step's to write; {own} say in your answer what {path!r} needs."
 
     def narrowed(self, keys: tuple[str, ...]) -> Owned:
         """What is owned within a scope that owns these keys; one that owned none stands in nobody's way."""
-        return Owned((*(level for level in self.levels if level), keys))
+        owning = [level for level in self._index if level.keys]
+        return Owned((*(level.keys for level in owning), keys), (*owning, _Level(keys)))
 
     def beyond(self, keys: Sequence[str]) -> list[str]:
         """Those of the keys that do not lie within what is owned here."""
-        levels = [level for level in self.levels if level]
-        return [key for key in keys if not all(any(within(key, outer) for outer in level) for level in levels)]
+        owning = [level for level in self._index if level.keys]
+        return [key for key in keys if not all(level.hold(_parts(key), _takes_in) for level in owning)]
+
+
+class _Level:
+    """The keys of one scope, found by what they begin with; scopes within it share the index."""
+
+    __slots__ = ("_lengths", "_starts", "keys")
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        self._starts: dict[str, list[Parts]] | None = None
+        self._lengths: tuple[int, ...] = ()
+
+    def hold(self, parts: Parts, fits: Callable[[str, str], bool]) -> bool:
+        """Whether one of the keys takes in all of a path or of another key."""
+        if self._starts is None:
+            self._starts = {}
+            for pattern in dict.fromkeys(map(_pattern, self.keys)):
+                self._starts.setdefault(_start(pattern), []).append(pattern)
+            self._lengths = tuple(dict.fromkeys(map(len, self._starts)))
+        text = "".join([f"{part}/" for part in parts])
+        near = (self._starts.get(text[:length], ()) for length in self._lengths)
+        return any(_holds(pattern, parts, fits) for patterns in near for pattern in patterns)
 
 
 def covers(key: str, path: str) -> bool:
@@ -74,12 +104,14 @@ def overlap(one: str, other: str) -> bool:
 
 
 class Overlaps:
-    """Which of the keys seen so far overlap, found by the parts before their first wildcard."""
+    """Which of the keys seen so far overlap, found by what they begin with."""
 
-    __slots__ = ("_near", "_root")
+    __slots__ = ("_keys", "_lengths", "_near", "_starts")
 
     def __init__(self) -> None:
-        self._root = _Place()
+        self._keys: dict[str, list[str]] = {}
+        self._lengths: dict[int, None] = {}
+        self._starts = SortedTexts()
         self._near: dict[str, list[str]] = {}
 
     def of(self, key: str) -> Sequence[str]:
@@ -88,18 +120,24 @@ class Overlaps:
 
     def add(self, key: str) -> Sequence[str]:
         """See a key for the first time."""
-        place = self._root
-        near = list[str]()
-        for part in _literal(_pattern(key)):
-            near += place.keys
-            place = place.inner.setdefault(part, _Place())
-        near += place.below()
-        near = [other for other in near if overlap(key, other)]
+        start = _start(_pattern(key))
+        near = [other for other in self._candidates(start) if overlap(key, other)]
         for other in near:
             self._near[other].append(key)
-        place.keys.append(key)
+        if start not in self._keys:
+            self._starts.add(start)
+            self._lengths[len(start)] = None
+        self._keys.setdefault(start, []).append(key)
         self._near[key] = [key, *near]
         return self._near[key]
+
+    def _candidates(self, start: str) -> Iterator[str]:
+        """The keys that begin with this, or with a part of it."""
+        for length in self._lengths:
+            if length < len(start):
+                yield from self._keys.get(start[:length], ())
+        for longer in self._starts.beginning_with(start):
+            yield from self._keys[longer]
 
 
 def key_problem(key: str) -> str | None:
@@ -113,56 +151,41 @@ def key_problem(key: str) -> str | None:
     return None
 
 
+def keys_text(keys: Sequence[str]) -> str:
+    """The first of these keys, for a message."""
+    return ", ".join(map(repr, keys[:MOST_SHOWN])) + (" …" if len(keys) > MOST_SHOWN else "")
+
+
+def wildcards_problem(keys: Sequence[str]) -> str | None:
+    """Refuse wildcards that come so early that all keys would be compared, in words that follow who owns them."""
+    if WILD.isdisjoint("".join(keys)) or (pairs := count_pairs(keys)) <= MOST_PAIRS:
+        return None
+    return (
+        f"own {len(keys)} keys with wildcards so early that {pairs} pairs would have to be compared, and {MOST_PAIRS}"
+        " are possible (a pair of long keys counts as several); write the folder before the wildcard, as 'src/api/**'"
+    )
+
+
 def count_pairs(keys: Iterable[str]) -> int:
     """Count the pairs of these keys that `Overlaps` would compare, without comparing any.
 
     Comparing two keys takes time in proportion to the product of their lengths, so pairs of long keys count as several.
     """
-    pairs, work, root = 0, 0, _KeyCount()
-    for key in dict.fromkeys(keys):
-        pattern = _pattern(key)
-        weight = len(pattern) + len(key) // CHARACTERS_PER_PART
-        here, path = root, [root]
-        for part in _literal(pattern):
-            pairs += here.keys
-            work += weight * here.weight
-            here = here.inner.setdefault(part, _KeyCount())
-            path.append(here)
-        pairs += here.below
-        work += weight * here.weight_below
-        here.keys += 1
-        here.weight += weight
-        for one in path:
-            one.below += 1
-            one.weight_below += weight
+    pairs = work = weight_around = 0
+    around: list[tuple[str, int]] = []
+    for start, weight in sorted(map(_start_and_weight, dict.fromkeys(keys))):
+        while around and not start.startswith(around[-1][0]):
+            weight_around -= around.pop()[1]
+        pairs += len(around)
+        work += weight * weight_around
+        around.append((start, weight))
+        weight_around += weight
     return max(pairs, work // USUAL_WORK)
 
 
-@dataclass(slots=True)
-class _KeyCount:
-    """How many keys end at a place, how many there or below it, and what each of these groups weighs."""
-
-    keys: int = 0
-    below: int = 0
-    weight: int = 0
-    weight_below: int = 0
-    inner: dict[str, _KeyCount] = field(default_factory=dict[str, "_KeyCount"])
-
-
-@dataclass(slots=True)
-class _Place:
-    """A folder of keys: those that end here, or go on from here with a wildcard."""
-
-    keys: list[str] = field(default_factory=list[str])
-    inner: dict[str, _Place] = field(default_factory=dict[str, "_Place"])
-
-    def below(self) -> Iterator[str]:
-        """All keys from here on."""
-        left: list[_Place] = [self]
-        while left:
-            place = left.pop()
-            yield from place.keys
-            left.extend(place.inner.values())
+def _start_and_weight(key: str) -> tuple[str, int]:
+    pattern = _pattern(key)
+    return _start(pattern), len(pattern) + len(key) // CHARACTERS_PER_PART
 
 
 def _parts(key: str) -> Parts:
@@ -180,11 +203,17 @@ def _is_wild(part: str) -> bool:
     return not WILD.isdisjoint(part)
 
 
-def _literal(pattern: Parts) -> Iterator[str]:
+def _start(pattern: Parts) -> str:
+    """What every path that fits a pattern begins with, with a slash after each part.
+
+    Two keys overlap only where one's start begins with the other's.
+    """
+    start = ""
     for part in pattern:
         if _is_wild(part):
-            return
-        yield part
+            return start + _ends(part)[0]
+        start += part + "/"
+    return start
 
 
 def _holds(outer: Parts, inner: Parts, fits: Callable[[str, str], bool]) -> bool:
@@ -209,6 +238,8 @@ def _takes_in(part: str, inner: str) -> bool:
 
 def _meet(one: Parts, other: Parts) -> bool:
     """Whether some path fits both patterns, part by part from the end."""
+    if one and other and DEEP not in (one[0], other[0]) and not _parts_meet(one[0], other[0]):
+        return False  # as most of those that are compared at all
     row = [True] * (len(other) + 1)
     for place in range(len(other) - 1, -1, -1):
         row[place] = other[place] == DEEP and row[place + 1]
