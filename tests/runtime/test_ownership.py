@@ -10,12 +10,14 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
-from teamwright.errors import AgentTimeout, NotOwned
+from teamwright.errors import AgentTimeout, ManifestError, NotOwned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
+from teamwright.strategies.dag import DagOptions
 from teamwright.strategies.protocol import Members
 from teamwright.values.events import Event, StepHeldUp
+from teamwright.values.plan import Step
 from tests.runtime.teams import Written, cut_and_resume, says
 
 Work = Callable[[Context], Awaitable[None]]
@@ -360,3 +362,45 @@ async def many(size: int) -> int:
 
 async def test_a_release_does_not_look_at_all_who_wait() -> None:  # Z-05
     assert await many(800) < 4.5 * await many(200)
+
+
+def dags(count: int, key: str = "*{}/**") -> Team:
+    """Dags side by side, each with 100 steps that own a key of their own."""
+    agent = FunctionAgent("a", lambda turn: "done")
+    inner = list[Team]()
+    for number in range(count):
+        steps = tuple(Step(id=f"s{n}", agent="a", owns=(key.format(f"{number}x{n}"),)) for n in range(100))
+        inner.append(Team(f"t{number}", members=[agent], strategy="dag", options=DagOptions(steps=steps)))
+    outer = DagOptions(steps=tuple(Step(id=team.name) for team in inner))
+    return Team("root", members=inner, strategy="dag", options=outer)
+
+
+async def test_wildcards_of_all_teams_of_a_run_are_bounded() -> None:  # S-01
+    with pytest.raises(ManifestError, match="the steps of all teams in 'root' own 800 keys with wildcards so early"):
+        await run(dags(8))
+    result, _ = await run(dags(8, "src/{}/**"))
+    assert result.status == "completed"
+
+
+async def test_a_run_that_began_before_the_bound_goes_on() -> None:
+    """A bound that a run was begun without must not stop it: only what begins is held to it."""
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(dags(8, "src/{}/**"), "go", run_id="r")
+    result, _ = await cut_and_resume(dags(8), 2, journal)
+    assert result.status == "completed"
+
+
+async def test_what_a_step_may_not_own_is_told_in_bounded_words() -> None:
+    inner = Team("inner", members=[FunctionAgent("a", lambda turn: "done")], strategy=side_by_side())
+
+    async def go(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.scope("outer", owns=[f"src/{n}" for n in range(1000)]) as outer:
+            with pytest.raises(NotOwned) as caught:
+                async with outer.scope("inner", owns=[f"docs/{n}" for n in range(1000)]):
+                    pass
+        return says(str(caught.value))
+
+    result, _ = await run(Team("t", members=[inner], strategy=Written(go)))
+    assert "would own 'docs/0', 'docs/1'" in str(result.output)
+    assert len(str(result.output)) < 500

@@ -161,6 +161,7 @@ class Engine:
         made = require_team(team)
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
+            made.check_keys()
         run = self._run(identity, made)
         handle = self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
         try:

@@ -44,6 +44,14 @@ def turn_per_step(strategy: Strategy, settings: Settings, _members: Members) -> 
     return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
 
 
+def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
+    """The keys that the steps of a team own; none where its strategy works through no plan."""
+    model = options_of(strategy)
+    if model is None or not issubclass(model, StepOptions):
+        return []
+    return [key for step in settings.read(model).steps for key in step.owns]
+
+
 def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
     """What keeps steps from being a plan, each at its place."""
     for one in plan_faults(steps):

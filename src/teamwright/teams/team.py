@@ -13,6 +13,7 @@ from teamwright.agents.standing import check_standing
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.handoffs import run_handing_over
 from teamwright.strategies.options import flaws
+from teamwright.strategies.planned import owned_keys
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.cycles import MOST_NESTED, cycle_text, find_cycles
@@ -22,6 +23,7 @@ from teamwright.values.events import TeamEnded, TeamStarted
 from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.names import check_name
+from teamwright.values.ownership import wildcards_problem
 from teamwright.values.posture import Degradation
 from teamwright.values.secrets import HIDDEN
 from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
@@ -120,6 +122,13 @@ class Team:
             names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
+
+    def check_keys(self) -> None:
+        """Refuse keys of all teams in here that a run could compare only in time that grows with their square."""
+        teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
+        keys = [key for team in teams for key in owned_keys(team.strategy, team.settings)]
+        if problem := wildcards_problem(keys):
+            raise ManifestError([Problem(f"the steps of all teams in {self.name!r} {problem}")])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the strategy bring the task to an outcome."""

@@ -11,7 +11,8 @@ from teamwright.errors import UsageError
 from teamwright.teams.build import Builder
 from teamwright.teams.manifest import load
 from tests.growth import assert_linear_calls, assert_linear_count
-from tests.teams.manifest.manifests import problems
+from tests.teams.manifest.manifests import loaded as load_text
+from tests.teams.manifest.manifests import only_problem, problems
 
 
 def agents(count: int) -> str:
@@ -126,3 +127,34 @@ def test_loading_grows_with_the_manifest(tmp_path: Path, kind: str) -> None:  # 
             pass
 
     assert_linear_calls(work, prepare=MANIFESTS[kind], size=150)
+
+
+def owning_teams(count: int, key: str, *, steps: int = 100) -> str:
+    """Dags side by side, each with so many steps that own a key of their own."""
+    text = agents(1) + f"teams:\n  root: {{strategy: dag, members: [{names(count, 't')}], dag: {{steps: ["
+    text += ", ".join(f"{{id: t{n}}}" for n in range(count)) + "]}}\n"
+    for number in range(count):
+        owned = (f"{{id: s{n}, agent: a0, owns: ['{key.format(f'{number}x{n}')}']}}" for n in range(steps))
+        text += f"  t{number}: {{strategy: dag, members: [a0], dag: {{steps: [{', '.join(owned)}]}}}}\n"
+    return text
+
+
+def test_wildcards_of_all_teams_together_are_bounded(tmp_path: Path) -> None:  # S-01
+    assert len(load_text(tmp_path, owning_teams(4, "*{}/**")).manifest.teams) == 5
+    problem = only_problem(tmp_path, owning_teams(8, "*{}/**"))
+    assert problem.message.startswith(
+        "the steps of all teams together own 800 keys with wildcards so early that 319600 pairs would have to be"
+    )
+    assert (problem.line, "write the folder before the wildcard" in problem.message) == (5, True)
+    assert_linear_calls(lambda text: problems(tmp_path, text), prepare=lambda n: owning_teams(n, "*{}/**"), size=20)
+
+
+def test_a_team_that_owns_too_many_wildcards_is_told_once(tmp_path: Path) -> None:
+    problem = only_problem(tmp_path, owning_teams(1, "*{}/**", steps=500))
+    assert problem.message.startswith("team 't0': the steps own 500 keys with wildcards")
+
+
+def test_wildcards_behind_folders_of_their_own_load_in_any_number_of_teams(tmp_path: Path) -> None:  # S-01
+    assert len(load_text(tmp_path, owning_teams(30, "src/{}/**")).manifest.teams) == 31
+    assert len(load_text(tmp_path, owning_teams(30, "tests/test_{}_*.py")).manifest.teams) == 31
+    assert len(load_text(tmp_path, owning_teams(30, "**/*.py")).manifest.teams) == 31

@@ -21,11 +21,13 @@ from teamwright.documents.report import COMPARISONS, Report
 from teamwright.documents.shape import Shape
 from teamwright.errors import UsageError, a
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
+from teamwright.strategies.planned import owned_keys
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.teams.manifest.blocks import OPTIONS, strategy_of
 from teamwright.teams.manifest.declared import Declaration, Declared
+from teamwright.values.ownership import WILD, wildcards_problem
 from teamwright.values.specs import TERMINATE, Share
 from teamwright.values.turns import Reply, Turn
 
@@ -55,6 +57,7 @@ def check_teams(declared: Declared, report: Report) -> None:
     for team in declared.every("team"):
         checks.check(team)
     checks.check_cycles()
+    checks.check_keys()
 
 
 def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: Report) -> None:
@@ -77,6 +80,8 @@ class _Checks:
     stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
     fallbacks: dict[tuple[str, str], Place] = field(default_factory=dict[tuple[str, str], Place])
+    keys: list[str] = field(default_factory=list[str])
+    owners: list[Declaration] = field(default_factory=list[Declaration])
 
     def check(self, team: Declaration) -> None:
         """Check one team."""
@@ -106,7 +111,9 @@ class _Checks:
         ]
         usable = as_far_as_it_fits(strategy, values, wrong)
         if members and not team.settled and usable is not None:
-            self._check_flaws(team, strategy, self._settings(team.fields, strategy, usable), named)
+            settings = self._settings(team.fields, strategy, usable)
+            self._check_flaws(team, strategy, settings, named)
+            self._take_keys(team, owned_keys(strategy, settings))
 
     def _strategy(self, team: Declaration) -> Strategy | None:
         name = strategy_of(team.fields)
@@ -255,6 +262,19 @@ class _Checks:
         name = written.get("model") if isinstance(written, Fields) else written
         scripted = isinstance(name, Scalar) and str(name.value).startswith("scripted:")
         return "scripted" if scripted else "model"
+
+    def _take_keys(self, team: Declaration, keys: list[str]) -> None:
+        """Remember the keys of a team, unless they alone are too many, of which its strategy has told."""
+        if wildcards_problem(keys) is None:
+            self.keys += keys
+            if not WILD.isdisjoint("".join(keys)):
+                self.owners.append(team)
+
+    def check_keys(self) -> None:
+        """Refuse keys that are few enough in each team, but not in a run of all of them."""
+        if problem := wildcards_problem(self.keys):
+            place = self.owners[0].fields.key_place("strategy")
+            self.report.problem(place, f"the steps of all teams together {problem}")
 
     def check_cycles(self) -> None:
         """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
