@@ -16,10 +16,10 @@ from pydantic import JsonValue
 
 from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.agents.protocol import Agent
-from teamwright.agents.scripted import Script, ScriptedAgent
+from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.specs import ServerModel, Share
+from teamwright.values.manifest import ServerModel, Share
 
 LENGTHS = (200, 1_000, 3_000, 10_000)
 TASK = "Is the harbour ready for the winter?"

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from bench.workload import WrongAnswer
-from teamwright.planning.diagnostics import diagnose
-from teamwright.planning.planner import PlannerSettings, make_schedule
-from teamwright.planning.schedule import validate_schedule
+from teamwright.planning.schedule.diagnostics import diagnose
+from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
+from teamwright.planning.schedule.schedule import validate_schedule
 from teamwright.values.plan import Plan, Step
 
 WIDTH, WIDE = 8, 100

@@ -4,11 +4,14 @@ import asyncio
 import inspect
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from teamwright.strategies import registry
 
 # A red build has to be red again on the next machine, so only the thorough profile draws at random.
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
@@ -54,3 +57,17 @@ def no_task_left_behind(request: pytest.FixtureRequest) -> None:
     written = function.hypothesis.inner_test if hasattr(function, "hypothesis") else function
     if inspect.iscoroutinefunction(written):
         request.getfixturevalue("tasks_end")
+
+
+@pytest.fixture
+def third_parties(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other packages have registered a strategy with options, one that takes anything, and one that is broken."""
+    points = [
+        EntryPoint("relay-race", "tests.strategies.third_party:Relay", registry.GROUP),
+        EntryPoint("anything", "tests.strategies.third_party:Anything", registry.GROUP),
+        EntryPoint("broken", "tests.nowhere:Gone", registry.GROUP),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in points if one.group == group])
+    registry._points.cache_clear()
+    yield
+    registry._points.cache_clear()

@@ -9,10 +9,10 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope
-from teamwright.values.events import AgentReplied, StepHeldUp, TeamEscalated
+from teamwright.values.events.event import AgentReplied, StepHeldUp, TeamEscalated
 from teamwright.values.people import Answer
+from tests.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]
 TRANSFORMATION = [
     "code-analyzer", "dependency-analyzer", "security-scanner", "transformation-planner", "code-generator",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.paths import ROOT
 from tools import sbom
 
-ROOT = Path(__file__).parent.parent
 HOST = re.compile(r"https?://|[a-z0-9-]+\.(?:com|org|io|net|dev)\b", re.IGNORECASE)
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.agents.function import FunctionAgent
-    from teamwright.agents.model import ModelAgent
+    from teamwright.agents.functions.agent import FunctionAgent
+    from teamwright.agents.model.agent import ModelAgent
     from teamwright.agents.protocol import Agent, Context
-    from teamwright.agents.scripted import Rule, ScriptedAgent
+    from teamwright.agents.scripted.agent import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine, run_sync
     from teamwright.strategies.protocol import Strategy
     from teamwright.teams.load import load_team
     from teamwright.teams.team import Team
     from teamwright.values.approvals import Approve
-    from teamwright.values.events import Event
+    from teamwright.values.events.event import Event
     from teamwright.values.limits import Limits, RetryPolicy
     from teamwright.values.messages import Message
     from teamwright.values.people import Answer
@@ -58,17 +58,17 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.function": "FunctionAgent",
-        "teamwright.agents.model": "ModelAgent",
+        "teamwright.agents.functions.agent": "FunctionAgent",
+        "teamwright.agents.model.agent": "ModelAgent",
         "teamwright.agents.protocol": "Agent Context",
-        "teamwright.agents.scripted": "Rule ScriptedAgent",
+        "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",
         "teamwright.runtime.engine": "Engine run_sync",
         "teamwright.strategies.protocol": "Strategy",
         "teamwright.teams.load": "load_team",
         "teamwright.teams.team": "Team",
         "teamwright.values.approvals": "Approve",
-        "teamwright.values.events": "Event",
+        "teamwright.values.events.event": "Event",
         "teamwright.values.limits": "Limits RetryPolicy",
         "teamwright.values.messages": "Message",
         "teamwright.values.people": "Answer",

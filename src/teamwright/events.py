@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.values.budgets import (
+    from teamwright.values.events.budget import (
         BudgetDegraded,
         BudgetEased,
         BudgetExceeded,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         BudgetThrottled,
         BudgetUnpriced,
     )
-    from teamwright.values.events import (
+    from teamwright.values.events.event import (
         AgentAbandoned,
         AgentAsked,
         AgentCalled,
@@ -137,11 +137,11 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.values.budgets": """
+        "teamwright.values.events.budget": """
             BudgetDegraded BudgetEased BudgetExceeded BudgetOpened BudgetRefused BudgetThrottled
             BudgetUnpriced
         """,
-        "teamwright.values.events": """
+        "teamwright.values.events.event": """
             AgentAbandoned AgentAsked AgentCallFailed AgentCalled AgentFailed AgentRecovered AgentReplied
             AgentReturned Custom Delta Event Fact MessageRef Origin PersonAnswered PersonAsked RunAborted
             RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured RunNotified RunPaused

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.planning.diagnostics import diagnose
-    from teamwright.planning.handoffs import batch_handoffs, handoff_tokens
-    from teamwright.planning.orchestrate import Bundle, orchestrate
-    from teamwright.planning.planner import PlannerSettings, make_schedule
-    from teamwright.planning.schedule import Schedule, validate_schedule
-    from teamwright.planning.topology import EvaluationSettings, TopologyReport, evaluate
-    from teamwright.teams.auto import auto_team
+    from teamwright.planning.bundle import Bundle, orchestrate
+    from teamwright.planning.schedule.diagnostics import diagnose
+    from teamwright.planning.schedule.handoffs import batch_handoffs, handoff_tokens
+    from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
+    from teamwright.planning.schedule.schedule import Schedule, validate_schedule
+    from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate
+    from teamwright.teams.auto_topology import auto_team
     from teamwright.values.plan import Plan, Step
 
 __all__ = [
@@ -38,13 +38,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.planning.diagnostics": "diagnose",
-        "teamwright.planning.handoffs": "batch_handoffs handoff_tokens",
-        "teamwright.planning.orchestrate": "Bundle orchestrate",
-        "teamwright.planning.planner": "PlannerSettings make_schedule",
-        "teamwright.planning.schedule": "Schedule validate_schedule",
-        "teamwright.planning.topology": "EvaluationSettings TopologyReport evaluate",
-        "teamwright.teams.auto": "auto_team",
+        "teamwright.planning.schedule.diagnostics": "diagnose",
+        "teamwright.planning.schedule.handoffs": "batch_handoffs handoff_tokens",
+        "teamwright.planning.bundle": "Bundle orchestrate",
+        "teamwright.planning.schedule.planner": "PlannerSettings make_schedule",
+        "teamwright.planning.schedule.schedule": "Schedule validate_schedule",
+        "teamwright.planning.topology.model": "EvaluationSettings TopologyReport evaluate",
+        "teamwright.teams.auto_topology": "auto_team",
         "teamwright.values.plan": "Plan Step",
     },
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.errors import AgentError
-from teamwright.values.ownership import Owned
+from teamwright.values.owned_paths import Owned
 
 
 @dataclass

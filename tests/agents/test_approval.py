@@ -12,17 +12,17 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, RunResult, ScriptedAgent, Team, Turn
 from teamwright.agents.approval import decided
 from teamwright.agents.protocol import Agent
-from teamwright.agents.scripted import Rule, ToolRule
-from teamwright.agents.tools import Toolbox
+from teamwright.agents.scripted.agent import Rule, ToolRule
+from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import AgentError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve, approval
-from teamwright.values.events import Event, PersonAnswered, PersonAsked
+from teamwright.values.events.event import Event, PersonAnswered, PersonAsked
+from teamwright.values.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question
-from teamwright.values.specs import McpSpec, McpTool, ServerModel
 from tests.runtime.teams import cut, until_asked
 
 ALL = Approve(tools=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.messages import History, Message
-from teamwright.values.texts import ELLIPSIS
+from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 

@@ -10,7 +10,7 @@ import pytest
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.money import Rate, dollars
 from teamwright.values.limits import Price
-from teamwright.values.specs import AnyModel, NamedModel, ServerModel
+from teamwright.values.manifest import AnyModel, NamedModel, ServerModel
 from teamwright.values.usage import Usage
 
 USED = Usage(requests=1, input_tokens=1000, output_tokens=200, cached_tokens=400)
@@ -70,7 +70,7 @@ def test_without_reported_usage_there_is_no_cost() -> None:
 def test_prices_are_loaded_when_they_are_needed_and_reach_for_no_network() -> None:
     code = (
         "import socket, sys\n"
-        "import teamwright.agents.model, teamwright.runtime.engine, teamwright.agents.prices as prices\n"
+        "import teamwright.agents.model.agent, teamwright.runtime.engine, teamwright.agents.prices as prices\n"
         "assert 'genai_prices' not in sys.modules\n"
         "def refuse(*about): raise AssertionError('no network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"

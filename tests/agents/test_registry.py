@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Context
 from teamwright.agents.registry import AgentRegistry
 from teamwright.errors import DuplicateName, InvalidName, UnknownName

@@ -6,7 +6,7 @@ import os
 
 from teamwright import Context, Message, Reply, Turn
 from teamwright.errors import AgentError
-from teamwright.values.events import Custom, RunLogged
+from teamwright.values.events.event import Custom, RunLogged
 from teamwright.values.people import Question
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.journal.migrations import MIGRATIONS
+from teamwright.journal.sqlite.migrations import MIGRATIONS
 from tests.cli.conftest import Call
 
 

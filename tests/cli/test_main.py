@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.cli import manifests
+from teamwright.cli import validate
 from tests.cli.conftest import Call
 
 HEAVY = ("pydantic_ai", "rich", "yaml", "sqlite3", "asyncio", "pydantic", "anyio", "jsonschema")
@@ -69,7 +69,7 @@ def broken(*_: object) -> None:
 
 
 def test_an_unexpected_error_is_one_line_that_names_the_switch(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "check_out", broken)
+    monkeypatch.setattr(validate, "check_out", broken)
     done = call("schema")
     assert done.code == 1
     assert done.err.count("\n") == 1
@@ -78,7 +78,7 @@ def test_an_unexpected_error_is_one_line_that_names_the_switch(call: Call, monke
 
 
 def test_the_switch_shows_the_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "check_out", broken)
+    monkeypatch.setattr(validate, "check_out", broken)
     monkeypatch.setenv("TEAMWRIGHT_DEBUG", "1")
     done = call("schema")
     assert done.code == 1

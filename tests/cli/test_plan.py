@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from teamwright.planning.planner import PlannerSettings, make_schedule
-from teamwright.teams.manifest.task_file import read_plan
+from teamwright.manifests.task_file import read_plan
+from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from tests.cli.conftest import Call
+from tests.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 TASKS = EXAMPLES / "plan" / "tasks.yaml"
 PARTS = ["order", "batches", "budgets", "total_tokens", "diagnostics", "handoffs", "handoff_tokens"]
 

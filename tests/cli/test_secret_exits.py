@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.values.secrets import is_maskable, known_forms
+from teamwright.values.secrets.classification import is_maskable, known_forms
 from tests.cli.conftest import Call
-from tests.values.test_secret_patterns import IN_PLACE, KEYS
+from tests.values.secrets.test_patterns import IN_PLACE, KEYS
 
 TEAM = """\
 models:

@@ -10,17 +10,17 @@ from pydantic import JsonValue
 from rich.cells import cell_len
 
 from teamwright import FunctionAgent, Limits, Team, load_team
-from teamwright.cli.drawing import draw_team, drawn
 from teamwright.cli.main import main
-from teamwright.cli.mermaid import mermaid
-from teamwright.cli.picture import picture_of
+from teamwright.cli.text.mermaid import mermaid
+from teamwright.cli.text.team_diagram import draw_team, drawn
+from teamwright.cli.text.team_picture import picture_of
 from teamwright.strategies import Outcome
+from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import OWN
-from teamwright.strategies.sketch import Arrow, Node, Sketch
 from tests.cli.conftest import Call
+from tests.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 ID = r"[ngt]\d+(?:_\d+)?"
 TEXT = r'"(?:[^"#&<>`|]|#(?:\d+|quot|amp|lt|gt);|<br/>)*"'
 NODES = rf"{ID}(?: & {ID})*"

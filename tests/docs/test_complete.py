@@ -8,13 +8,13 @@ import pytest
 import typer
 
 import teamwright
-from teamwright.agents.scripted import Rule
+from teamwright.agents.scripted.agent import Rule
 from teamwright.cli.main import app
 from teamwright.strategies.registry import OWN
-from teamwright.values.frozen import Record
 from teamwright.values.limits import Pace
+from teamwright.values.manifest import AgentSpec, ServerModel, TeamSpec
+from teamwright.values.models import Record
 from teamwright.values.results import RunResult, RunSummary
-from teamwright.values.specs import AgentSpec, ServerModel, TeamSpec
 from teamwright.values.usage import Usage
 from tests.docs.pages import ROOT
 

@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from teamwright.cli.main import app
-from teamwright.lab.cells import COLUMNS
-from teamwright.lab.report import Choice, Rankings, Row, RowGates, Scored
-from teamwright.planning.profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
+from teamwright.lab.evaluation.report import Choice, Rankings, Row, RowGates, Scored
+from teamwright.lab.parameter_sweep.cells import COLUMNS
+from teamwright.planning.topology.profiles import BUDGETS, DEGRADATIONS, PROTOCOLS, TOPOLOGIES, WORKLOADS
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.paths import ROOT
+
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 THREATS = {

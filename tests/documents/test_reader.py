@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from teamwright.documents import reader
 from teamwright.documents.nodes import Fields, plain
+from teamwright.documents.problems import Report
 from teamwright.documents.reader import MAX_BYTES, read_file
-from teamwright.documents.report import Report
 
 
 def read(folder: Path, text: str | bytes) -> tuple[list[JsonValue], list[str]]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
-from teamwright.cli.failures import guarded
 from teamwright.cli.main import app
+from teamwright.cli.terminal.errors import guarded
 from tests.fuzz.case import Violation
 from tests.fuzz.targets.protocol import check_size, check_words
 

@@ -17,8 +17,8 @@ from tests.fuzz.campaign import replay, run_campaign
 from tests.fuzz.case import Finding, Outcome, Violation, load
 from tests.fuzz.targets.protocol import Target
 from tests.fuzz.targets.registry import TARGETS
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SEED = 20260801
 SECONDS = 30.0
 WEIGHTS = sum(target.weight for target in TARGETS)

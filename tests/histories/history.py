@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from teamwright.journal.decoder import decode_events
+from teamwright.journal.encoder import to_text
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.journal.rows import to_text
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.results import RunResult
 
 FOLDER = Path(__file__).parent

@@ -8,7 +8,7 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.teams.team import Team

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 
 
 @asynccontextmanager

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from teamwright.errors import JournalUnavailable
-from teamwright.journal.locks import LOCKS, DriverLocks
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
 from teamwright.testing.journal import body, commit, events
 from teamwright.values.messages import digest
 from tests.journal.journals import opened

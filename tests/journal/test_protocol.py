@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.journal.sqlite import SqliteJournal
-from teamwright.testing.facts import a_fact_of_each_kind
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit_all
-from teamwright.values.events import Event, Fact
+from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.values.events.event import Event, Fact
 
 JOURNALS: dict[str, Callable[[Path], Journal]] = {
     "memory": lambda _: MemoryJournal(),

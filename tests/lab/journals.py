@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.planning.profiles import Topology, TopologyProfile
-from teamwright.planning.topology import Evaluation, EvaluationSettings, evaluate_topology
-from teamwright.values.events import (
+from teamwright.planning.topology.model import Evaluation, EvaluationSettings, evaluate_topology
+from teamwright.planning.topology.profiles import Topology, TopologyProfile
+from teamwright.values.events.event import (
     AgentAsked,
     AgentFailed,
     AgentReplied,
@@ -23,8 +23,8 @@ from teamwright.values.events import (
     TeamStarted,
     TeamTold,
 )
+from teamwright.values.manifest import Manifest, Source, TeamSpec
 from teamwright.values.messages import digest
-from teamwright.values.specs import Manifest, Source, TeamSpec
 from teamwright.values.turns import Purpose
 from teamwright.values.usage import Usage
 

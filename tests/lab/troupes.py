@@ -8,11 +8,11 @@ from pathlib import Path
 
 from teamwright import Context, Message, Team, Turn, load_team
 from teamwright.agents.protocol import Agent
-from teamwright.lab.members import SimulatedAgent
+from teamwright.lab.simulation.agents import SimulatedAgent
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
+from teamwright.values.manifest import AgentSpec
 from teamwright.values.simulation import Behaviour, Simulation
-from teamwright.values.specs import AgentSpec
 from teamwright.values.turns import Failure, Reply
 
 PLAN = """\

@@ -15,9 +15,9 @@ from typing import Any, cast
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
-from teamwright.agents.tools import Toolbox
+from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team

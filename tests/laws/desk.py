@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, cast
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
 from teamwright.values.approvals import Approve
-from teamwright.values.frozen import JsonValue
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
+from teamwright.values.models import JsonValue
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage

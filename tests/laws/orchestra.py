@@ -12,14 +12,14 @@ from typing import Any
 import anyio
 from hypothesis import strategies as st
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.messages import digest
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Turn

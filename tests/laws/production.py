@@ -8,10 +8,10 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from teamwright.errors import AgentError, UsageError
+from teamwright.history.past import Past
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
-from teamwright.runtime.replay import Past
-from teamwright.values.events import (
+from teamwright.values.events.event import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,

@@ -17,7 +17,7 @@ from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Conversation, Message
-from teamwright.values.ownership import overlap
+from teamwright.values.owned_paths import overlap
 from teamwright.values.people import Question
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Turn

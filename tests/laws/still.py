@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
-from teamwright.journal.reading import read_events
-from teamwright.journal.sqlite import SqliteJournal
-from teamwright.values.events import Event
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.journal.sqlite.queries import read_events
+from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
 
 T = TypeVar("T")

@@ -19,9 +19,16 @@ from teamwright.errors import RateLimited
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned, BudgetThrottled, Event
+from teamwright.values.events.event import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReturned,
+    BudgetThrottled,
+    Event,
+)
 from teamwright.values.limits import Pace, RetryPolicy
-from teamwright.values.specs import ServerModel
+from teamwright.values.manifest import ServerModel
 from teamwright.values.usage import Usage
 from tests.laws.orchestra import RUN_ID, TASK, cut, log_of
 from tests.laws.program import program_team

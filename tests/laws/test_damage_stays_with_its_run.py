@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from teamwright.cli.failures import guarded
 from teamwright.cli.main import app
-from teamwright.journal.rows import NUMBERS
+from teamwright.cli.terminal.errors import guarded
+from teamwright.journal.encoder import NUMBERS
 from tests.journal.tampering import Tampering, loosened, tamperings
 
 MANIFEST = """\

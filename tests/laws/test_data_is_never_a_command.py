@@ -15,16 +15,16 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
-from teamwright.agents.model_messages import told
+from teamwright.agents.model.messages import told
 from teamwright.agents.protocol import Attempt, Context, Returned
-from teamwright.agents.scripted import Rule, ScriptedAgent
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.values.events import AgentAsked, AgentCalled, AgentReplied, AgentReturned, Event
+from teamwright.values.events.event import AgentAsked, AgentCalled, AgentReplied, AgentReturned, Event
 from teamwright.values.messages import digest
-from teamwright.values.transcript import header_name
+from teamwright.values.text.transcript import header_name
 from tests.histories.teams import TASK, TEAMS
-from tests.values.test_transcript import HOSTILE, headers
+from tests.values.text.test_transcript import HOSTILE, headers
 
 COMMAND: JsonValue = {
     "$reply": {

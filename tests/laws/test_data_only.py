@@ -12,7 +12,7 @@ import pytest
 
 import teamwright
 from teamwright.errors import JournalTooNew
-from teamwright.journal.migrations import MIGRATIONS, Execute, migrate
+from teamwright.journal.sqlite.migrations import MIGRATIONS, Execute, migrate
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from tests.laws.orchestra import RUN_ID, TASK, Score, player

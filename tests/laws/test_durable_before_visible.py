@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events import Delta, Event
+from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits import Limits
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn

@@ -16,8 +16,8 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.function import FunctionAgent
-from teamwright.agents.model import ModelAgent, import_models
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.model.agent import ModelAgent, import_models
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.cancellation import has_abandoned_tasks
@@ -25,9 +25,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import AgentAbandoned
+from teamwright.values.events.event import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.specs import ServerModel
+from teamwright.values.manifest import ServerModel
 from teamwright.values.turns import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 from tests.laws.program import program_team
@@ -118,7 +118,7 @@ PROGRAMS = ("scope_deadline", "branches_in_a_scope", "first_wins")
 
 @pytest.fixture(autouse=True)
 def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.agents.threads.GRACE", 0.1)
+    monkeypatch.setattr("teamwright.agents.functions.threads.GRACE", 0.1)
 
 
 async def has_begun(stage: Stage, count: int = 1) -> None:
@@ -294,7 +294,7 @@ async def test_a_resume_that_is_stopped_while_models_are_being_built_records_no_
         members = [ModelAgent(f"h{number}", model=model, retry=NEVER) for number in range(3)]
         for start in (True, False):
             with monkeypatch.context() as patched:
-                patched.setattr("teamwright.agents.model.import_models", interrupted_import)
+                patched.setattr("teamwright.agents.model.agent.import_models", interrupted_import)
                 async with Engine(journal, grace=GRACE) as engine:
                     building.clear()
                     handle = await (

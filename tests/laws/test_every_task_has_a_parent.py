@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Letter
@@ -28,13 +28,14 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned, Delta, Event
+from teamwright.values.events.event import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned, Delta, Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Turn
 from tests.laws.crash.callers import caller
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
 from tests.laws.program import program_team
+from tests.paths import ROOT
 
 NEVER = RetryPolicy(attempts=0)
 ENDINGS = ("agent.replied", "agent.failed")
@@ -199,7 +200,7 @@ async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
 async def test_a_function_that_cannot_be_stopped_gets_a_grace_time_and_is_then_left_behind_visibly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("teamwright.agents.threads.GRACE", 0.05)
+    monkeypatch.setattr("teamwright.agents.functions.threads.GRACE", 0.05)
     release = threading.Event()
 
     def stubborn(turn: Turn) -> str:
@@ -270,7 +271,7 @@ def test_a_function_in_a_process_of_its_own_ends_with_its_driver(tmp_path: Path)
         "if __name__ == '__main__':\n    anyio.run(main)\n"
     )
     (tmp_path / "driver.py").write_text(program)
-    root = str(Path(__file__).parents[2])
+    root = str(ROOT)
     driver = subprocess.Popen([sys.executable, tmp_path / "driver.py"], env={**os.environ, "PYTHONPATH": root})
 
     async def main() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.journal.encoder import to_text
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.rows import to_text
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.specs import Share
+from teamwright.values.manifest import Share
 from teamwright.values.turns import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 

@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
+from teamwright.history.budget_levels import Levels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.levels import Levels
 from teamwright.teams.team import Team
-from teamwright.values.events import (
+from teamwright.values.events.event import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,

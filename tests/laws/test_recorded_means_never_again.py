@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from tests.laws.orchestra import Piece, Score, before_the_end, cut, log_of, pieces, play, returned, said
 
 DELAYS = st.lists(st.integers(0, 25), min_size=1, max_size=8)

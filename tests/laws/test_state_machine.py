@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from teamwright.errors import AgentError
-from teamwright.values.events import (
+from teamwright.values.events.event import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,

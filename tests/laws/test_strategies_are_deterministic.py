@@ -9,8 +9,8 @@ import pytest
 from teamwright.agents.protocol import Agent, Attempt, Context, Returned
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Members, Talk, Task
-from teamwright.strategies.sequential import Sequential
 from teamwright.teams.team import Team
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure

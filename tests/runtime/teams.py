@@ -13,7 +13,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.values.events import Event, RunStarted
+from teamwright.values.events.event import Event, RunStarted
 from teamwright.values.turns import Failure
 
 

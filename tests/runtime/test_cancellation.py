@@ -10,13 +10,13 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent, Context
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.people import Question
 from teamwright.values.results import RunResult

@@ -17,8 +17,8 @@ from teamwright import Engine, FunctionAgent, Team
 from teamwright.errors import RunNotFound
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
-from teamwright.journal.sqlite import SqliteJournal
-from teamwright.values.events import Body, Event
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.values.events.event import Body, Event
 
 SAID = ["a spoke", "b spoke", "c spoke"]
 
@@ -127,7 +127,7 @@ async def test_forks_and_prunes_of_two_processes_never_look_like_damage(tmp_path
     program = textwrap.dedent("""
         import random, sys, time, anyio
         from teamwright.errors import RunIsLive
-        from teamwright.journal.sqlite import SqliteJournal
+        from teamwright.journal.sqlite.journal import SqliteJournal
 
         async def main():
             journal = SqliteJournal(sys.argv[1])

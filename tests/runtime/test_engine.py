@@ -12,8 +12,8 @@ from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Letter
-from teamwright.journal.sqlite import SqliteJournal
-from teamwright.values.events import Delta
+from teamwright.journal.sqlite.journal import SqliteJournal
+from teamwright.values.events.event import Delta
 from teamwright.values.people import Cancel, Pause
 from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
 
@@ -249,7 +249,7 @@ async def test_a_limit_on_calls_stops_cleanly_with_a_partial_result() -> None:
 
 
 async def test_following_shows_deltas_and_every_event_once() -> None:
-    from teamwright.agents.scripted import Rule, ScriptedAgent
+    from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 
     team = Team("t", members=[ScriptedAgent("s", [Rule(reply="hello there")])])
     async with Engine("memory") as engine:

@@ -12,7 +12,7 @@ from teamwright.errors import FencedOut, JournalError, JournalUnavailable
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.recorder import Recorder
-from teamwright.values.events import Custom, Event
+from teamwright.values.events.event import Custom, Event
 from teamwright.values.messages import Message
 
 

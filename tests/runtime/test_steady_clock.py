@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
 from teamwright.agents.protocol import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
+from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.summaries import Standing
-from teamwright.runtime.kpis import kpis_of
+from teamwright.journal.run_status import Standing
 from teamwright.runtime.steady_clock import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events import (
+from teamwright.values.events.event import (
     AgentAsked,
     AgentReplied,
     Event,

@@ -13,10 +13,10 @@ import anyio
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent, Attempt, Effect, Returned
 from teamwright.journal.memory import MemoryJournal
-from teamwright.lab.virtual_time import VirtualLoop
+from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Written, says

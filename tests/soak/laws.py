@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.values.events import AgentCalled, AgentCallFailed, AgentReturned, Event, RunStarted
+from teamwright.values.events.event import AgentCalled, AgentCallFailed, AgentReturned, Event, RunStarted
 from teamwright.values.messages import digest
 from teamwright.values.results import FINAL, RunResult
 from tests.soak.server import CountingServer

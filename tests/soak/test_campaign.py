@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from teamwright.strategies.registry import OWN
+from tests.paths import ROOT
 from tests.soak.teams import TEAMS
 
-ROOT = Path(__file__).parents[2]
 SECONDS = 15.0
 SAMPLES = (("fan_out", "nested", "approvals"), ("dag", "models", "sequential"))
 

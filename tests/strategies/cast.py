@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.messages import Message
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Turn

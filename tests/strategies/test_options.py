@@ -7,10 +7,10 @@ from pydantic import Field, JsonValue
 
 from teamwright import FunctionAgent
 from teamwright.strategies.options import as_far_as_it_fits, flaws, misfits, names_in, rename
+from teamwright.strategies.plan.single import Single
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import find_strategy
-from teamwright.strategies.single import Single
-from teamwright.values.frozen import Value
+from teamwright.values.models import Value
 
 MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b")])
 

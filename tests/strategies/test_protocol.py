@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from teamwright.strategies.protocol import Settings, Talk, Task
+from teamwright.values.manifest import Share
 from teamwright.values.messages import History, Message
-from teamwright.values.specs import Share
 from teamwright.values.turns import Failure, Reply
 
 HISTORY = History.of([Message(name="user", content="before", role="user")])

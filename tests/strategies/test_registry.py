@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import UnknownName, UsageError
 from teamwright.runtime.engine import Engine
 from teamwright.strategies import registry

@@ -10,7 +10,7 @@ from teamwright import Engine, load_team
 from teamwright.errors import ManifestError
 from teamwright.teams.load import read_manifest, source_of, source_under, source_with, team_from
 from teamwright.values.limits import Limits
-from teamwright.values.specs import Source
+from teamwright.values.manifest import Source
 
 MANIFEST = """
 agents:

@@ -14,8 +14,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
-from teamwright.values.events import AgentFailed, TeamEnded, TeamStarted
-from teamwright.values.specs import JsonSchema
+from teamwright.values.events.event import AgentFailed, TeamEnded, TeamStarted
+from teamwright.values.manifest import JsonSchema
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Counting, Written, cut_and_resume, says

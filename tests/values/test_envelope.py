@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from teamwright.values.envelope import Envelope, HandoffPolicy, envelope_schema
-from teamwright.values.texts import ELLIPSIS
+from teamwright.values.text.display import ELLIPSIS
+from tests.paths import EXAMPLES
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "plan" / "envelope.json"
+EXAMPLE = EXAMPLES / "plan" / "envelope.json"
 FIELDS = [
     "run_id", "task_id", "sender", "recipient", "status", "confidence", "risk_level", "summary", "artifacts", "needs",
     "next_action",

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import cast, get_args
 
-from teamwright.values.events import SCHEMA_VERSION, Fact
+from teamwright.values.events.event import SCHEMA_VERSION, Fact
 
 FILE = Path(__file__).parent / "event_schema.json"
 

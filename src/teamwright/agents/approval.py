@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.protocol import Agent
-from teamwright.agents.schema import Schema, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import Schema, with_data, with_welcome_data
 from teamwright.errors import AgentError
 from teamwright.values.messages import Message
 from teamwright.values.people import APPROVE, EDIT, Answer, Question

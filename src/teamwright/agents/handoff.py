@@ -22,8 +22,8 @@ from teamwright.values.envelope import (
     envelope_tokens,
     percentage,
 )
-from teamwright.values.json_scan import JsonScan
-from teamwright.values.specs import JsonSchema
+from teamwright.values.manifest import JsonSchema
+from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns import Reply, Turn
 
 KEY = "handoff"

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Decimal
 
 from teamwright.budget.money import PICODOLLARS, Rate
 from teamwright.values.limits import Price
-from teamwright.values.specs import AnyModel, NamedModel, ServerModel
+from teamwright.values.manifest import AnyModel, NamedModel, ServerModel
 from teamwright.values.usage import Usage
 
 MILLION = 1_000_000

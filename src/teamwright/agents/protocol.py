@@ -13,16 +13,16 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from teamwright.budget.money import Rate
-from teamwright.values.events import EffectKind, Fact, ValueForm
+from teamwright.values.artifacts import Artifact, Held
+from teamwright.values.degradation import Posture
+from teamwright.values.events.event import EffectKind, Fact, ValueForm
 from teamwright.values.limits import Limits, Pace, RetryPolicy
 from teamwright.values.messages import digest
-from teamwright.values.ownership import Owned
+from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
-from teamwright.values.posture import Posture
 from teamwright.values.reply_limits import MAX_BYTES
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import NOTHING, Usage
-from teamwright.values.workspace import Artifact, Held
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from teamwright.cli.output import Json, Out, check_out, result, result_json
+from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,8 +116,8 @@ def _version(package: str) -> str:
 
 
 def _data() -> Iterator[Finding]:
-    from teamwright.cli.wording import size_text
-    from teamwright.journal.home import data_folder, default_journal
+    from teamwright.cli.text.events import size_text
+    from teamwright.journal.location import data_folder, default_journal
 
     folder = data_folder()
     nearest = next(one for one in (folder, *folder.parents) if one.exists())
@@ -146,11 +146,11 @@ def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that is not there yet is fine."""
     import anyio
 
-    from teamwright.cli.wording import size_text
+    from teamwright.cli.text.events import size_text
     from teamwright.errors import JournalError
-    from teamwright.journal.migrations import MIGRATIONS
-    from teamwright.journal.sqlite import SqliteJournal
-    from teamwright.values.texts import count_text
+    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.sqlite.migrations import MIGRATIONS
+    from teamwright.values.text.display import count_text
 
     if not path.exists():
         return Finding("journal", True, f"{path} (is made at the first run)", needed=True)
@@ -173,7 +173,7 @@ def _journal(path: Path) -> Finding:
 
 
 def _weights() -> Finding:
-    from teamwright.agents.local import INSTALL, find_weights
+    from teamwright.agents.model.local import INSTALL, find_weights
     from teamwright.errors import UsageError
 
     try:
@@ -191,7 +191,7 @@ def _keys() -> Finding:
 
 def _unmasked() -> Iterator[Finding]:
     """Variables that are secrets by their name and that nobody can mask; names only."""
-    from teamwright.values.secrets import SHORTEST, is_maskable, is_secret_name
+    from teamwright.values.secrets.classification import SHORTEST, is_maskable, is_secret_name
 
     found = sorted(name for name, value in os.environ.items() if value.strip() and is_secret_name(name))
     plain = [name for name in found if not is_maskable(os.environ[name].strip())]

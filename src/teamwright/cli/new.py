@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from teamwright.cli.output import Json, Out, check_out, result, result_json
+from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
 
 TEAM = """\
 # A team of two. It runs offline with the replies in replies.yaml; see README.md for real models.

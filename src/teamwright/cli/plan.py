@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.options import TeamName, With
-from teamwright.cli.output import Json, Out, check_out, result, result_json, say
+from teamwright.cli.terminal.options import TeamName, With
+from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json, say
 
 if TYPE_CHECKING:
-    from teamwright.planning.planner import PlannerSettings
+    from teamwright.planning.schedule.planner import PlannerSettings
     from teamwright.values.plan import Plan
 
 
@@ -45,8 +45,8 @@ def plan(
 
     Nothing runs. Code that a manifest names is listed, not loaded.
     """
-    from teamwright.cli.schedules import described
-    from teamwright.planning.orchestrate import Bundle, orchestrate, prepare
+    from teamwright.cli.text.schedule import described
+    from teamwright.planning.bundle import Bundle, orchestrate, prepare
 
     check_out(out)
     read, settings = _read(file, task, team, more)
@@ -64,8 +64,8 @@ def plan(
 def _read(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
     """The plan of a file of tasks, or of a team that has its steps beforehand, and what the team says of its width."""
     from teamwright.errors import UsageError
-    from teamwright.planning.planner import PlannerSettings
-    from teamwright.teams.manifest.task_file import read_plan
+    from teamwright.manifests.task_file import read_plan
+    from teamwright.planning.schedule.planner import PlannerSettings
 
     found = None if more or file.is_dir() else read_plan(file)
     if found is None:
@@ -78,12 +78,12 @@ def _read(file: Path, task: str | None, team: str | None, more: list[Path] | Non
 
 
 def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | None) -> tuple[Plan, PlannerSettings]:
-    from teamwright.agents.import_guard import code_not_loaded
-    from teamwright.cli.importing import tell_code
+    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.cli.interactive.sys_path import tell_code
     from teamwright.errors import UsageError
-    from teamwright.planning.planner import PlannerSettings
-    from teamwright.strategies.dag import Dag
-    from teamwright.teams.auto import plan_of
+    from teamwright.planning.schedule.planner import PlannerSettings
+    from teamwright.strategies.plan.dag import Dag
+    from teamwright.teams.auto_topology import plan_of
     from teamwright.teams.load import read_manifest, source_of
     from teamwright.values.plan import Plan
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from teamwright.cli.opening import run_to_the_end
-from teamwright.cli.options import (
+from teamwright.cli.interactive.auto_topology import Auto, Budget, TopologyName, wished
+from teamwright.cli.interactive.open import run_to_the_end
+from teamwright.cli.terminal.options import (
     AllowRoot,
     Events,
     MaxCalls,
@@ -28,16 +29,16 @@ from teamwright.cli.options import (
     With,
     run_limits,
 )
-from teamwright.cli.output import Json, Out, check_out, prints_aside, say, write_file
-from teamwright.cli.shaping import Auto, Budget, TopologyName, wished
+from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, say, write_file
 
 if TYPE_CHECKING:
-    from teamwright.cli.driving import Shown
-    from teamwright.cli.shaping import Wish
+    from teamwright.cli.interactive.auto_topology import Wish
+    from teamwright.cli.interactive.drive import Shown
+    from teamwright.manifests.declarations import Query
+    from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
-    from teamwright.teams.manifest import Loaded, Query
     from teamwright.values.limits import Limits
-    from teamwright.values.specs import Source
+    from teamwright.values.manifest import Source
 
 STDIN = "-"
 ManifestOrTask = Annotated[
@@ -118,7 +119,7 @@ def run(
     strategies, MCP servers) is loaded, as python or make would: only run manifests that you trust. `show`, --graph and
     `validate --no-import` load nothing.
     """
-    from teamwright.cli.driving import Shown
+    from teamwright.cli.interactive.drive import Shown
     from teamwright.cli.show import draw
 
     check_out(out)
@@ -146,8 +147,8 @@ def run(
 
 def _driven(request: Request, shown: Shown) -> int:
     """Run it: nobody else writes to stdout meanwhile, and of a manifest every mistake is told."""
-    from teamwright.cli.manifests import telling_all
-    from teamwright.cli.selection import check_new_id
+    from teamwright.cli.interactive.find_run import check_new_id
+    from teamwright.cli.validate import telling_all
 
     check_new_id(request.run_id)
     paths = [request.manifest, *request.more] if request.manifest is not None else []
@@ -156,13 +157,13 @@ def _driven(request: Request, shown: Shown) -> int:
 
 
 async def _run(request: Request, shown: Shown) -> int:
-    from teamwright.cli.driving import drive, local_hint, tell
-    from teamwright.cli.importing import let_import
-    from teamwright.cli.inputs import check_apart, read_by
-    from teamwright.cli.shaping import shaped
+    from teamwright.cli.interactive.auto_topology import shaped
+    from teamwright.cli.interactive.drive import drive, local_hint, tell
+    from teamwright.cli.interactive.file_guard import check_apart, read_by
+    from teamwright.cli.interactive.sys_path import let_import
     from teamwright.runtime.engine import Engine
     from teamwright.teams.load import team_from
-    from teamwright.teams.readiness import check_ready
+    from teamwright.teams.preflight import check_ready
 
     loaded = _load(request) if request.manifest is not None else None
     async with Engine() as engine:
@@ -201,7 +202,7 @@ def _load(request: Request) -> Loaded:
 
 async def _what(engine: Engine, request: Request, loaded: Loaded | None, continues: str | None) -> tuple[Source, str]:
     """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
-    from teamwright.cli.shaping import plan_says_it_all
+    from teamwright.cli.interactive.auto_topology import plan_says_it_all
     from teamwright.errors import UsageError
     from teamwright.teams.load import source_allowing, source_of, source_with
 
@@ -237,7 +238,7 @@ def _query(loaded: Loaded, request: Request) -> Query | None:
 
 
 async def _finished(engine: Engine, run: str) -> str:
-    from teamwright.cli.selection import find_run
+    from teamwright.cli.interactive.find_run import find_run
     from teamwright.errors import UsageError
     from teamwright.values.results import FINAL
 
@@ -251,7 +252,7 @@ async def _finished(engine: Engine, run: str) -> str:
 
 
 async def _record(engine: Engine, run_id: str, file: Path) -> None:
-    from teamwright.runtime.script_of import script_of
+    from teamwright.history.script import script_of
 
     script = (await script_of(engine.journal, await engine.history(run_id))).masked()
     write_file(script.to_yaml(), file)

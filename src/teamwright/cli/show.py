@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from teamwright.cli.options import ManifestPath, Mermaid, Model, TeamName, With
-from teamwright.cli.output import Json, Out, check_out, prints_aside, result, result_json, say
+from teamwright.cli.terminal.options import ManifestPath, Mermaid, Model, TeamName, With
+from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, result, result_json, say
 
 
 def show(
@@ -37,13 +37,13 @@ def draw(
     json: bool,
 ) -> int:
     """Draw the team of these files."""
-    from teamwright.agents.import_guard import code_not_loaded
-    from teamwright.cli.drawing import drawn
-    from teamwright.cli.importing import tell_code
-    from teamwright.cli.mermaid import mermaid as chart
-    from teamwright.cli.picture import picture_of
+    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.cli.text.mermaid import mermaid as chart
+    from teamwright.cli.text.team_diagram import drawn
+    from teamwright.cli.text.team_picture import picture_of
     from teamwright.errors import UsageError
-    from teamwright.teams.build import Builder
+    from teamwright.teams.builder import Builder
     from teamwright.teams.load import read_manifest, source_of
 
     if manifest is None:

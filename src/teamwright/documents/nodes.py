@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from teamwright.values.texts import cut
+from teamwright.values.text.display import cut
 
 
 @dataclass(frozen=True, slots=True)

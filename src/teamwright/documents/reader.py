@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.report import Report
+from teamwright.documents.problems import Report
 from teamwright.documents.scalars import TAG, UNPRINTABLE, resolve
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.runtime.checkpoints import Checkpoint
-    from teamwright.runtime.comparison import Comparison, compare
-    from teamwright.runtime.gates import Gate, GateResult, check_gates, read_gates
-    from teamwright.runtime.history import RunHistory
-    from teamwright.runtime.kpis import KpiRow, Kpis, read_kpis, side_by_side
+    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.diff import Comparison, compare
+    from teamwright.history.history import RunHistory
+    from teamwright.history.kpi_gates import Gate, GateResult, check_gates, read_gates
+    from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
 
 __all__ = [
     "Checkpoint",
@@ -32,10 +32,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.runtime.checkpoints": "Checkpoint",
-        "teamwright.runtime.comparison": "Comparison compare",
-        "teamwright.runtime.gates": "Gate GateResult check_gates read_gates",
-        "teamwright.runtime.history": "RunHistory",
-        "teamwright.runtime.kpis": "KpiRow Kpis read_kpis side_by_side",
+        "teamwright.history.checkpoints": "Checkpoint",
+        "teamwright.history.diff": "Comparison compare",
+        "teamwright.history.kpi_gates": "Gate GateResult check_gates read_gates",
+        "teamwright.history.history": "RunHistory",
+        "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
 )

@@ -10,7 +10,7 @@ from teamwright._lazy import lazy_names
 if TYPE_CHECKING:
     from teamwright.journal.memory import MemoryJournal
     from teamwright.journal.protocol import Batch, Journal, Letter
-    from teamwright.journal.sqlite import SqliteJournal
+    from teamwright.journal.sqlite.journal import SqliteJournal
 
 __all__ = [
     "Batch",
@@ -25,6 +25,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.journal.memory": "MemoryJournal",
         "teamwright.journal.protocol": "Batch Journal Letter",
-        "teamwright.journal.sqlite": "SqliteJournal",
+        "teamwright.journal.sqlite.journal": "SqliteJournal",
     },
 )

@@ -17,10 +17,10 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.errors import JournalCorrupt, JournalTooNew
-from teamwright.journal.refusals import damaged
-from teamwright.journal.rows import FIRST_VERSION, NUMBERS
-from teamwright.journal.summaries import Standing
-from teamwright.values.events import SCHEMA_VERSION, Body, Event, Fact
+from teamwright.journal.encoder import FIRST_VERSION, NUMBERS
+from teamwright.journal.errors import damaged
+from teamwright.journal.run_status import Standing
+from teamwright.values.events.event import SCHEMA_VERSION, Body, Event, Fact
 from teamwright.values.messages import DIGEST_BYTES, digest
 from teamwright.values.names import NAME, SEPARATOR
 from teamwright.values.people import Intervention

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.encoder import references, to_text
+from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.protocol import Batch, Committed, Letter
-from teamwright.journal.refusals import fenced_out, missing_bodies, missing_source
-from teamwright.journal.rows import references, to_text
-from teamwright.journal.summaries import Standing
-from teamwright.values.events import Body, Event
+from teamwright.journal.run_status import Standing
+from teamwright.values.events.event import Body, Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 

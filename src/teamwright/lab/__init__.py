@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.lab.advice import Advice, advise
-    from teamwright.lab.calibration import Calibration, calibrate
-    from teamwright.lab.comparison import Comparison, compare
-    from teamwright.lab.matrix import Sweep, sweep
-    from teamwright.lab.observations import observe
-    from teamwright.lab.profile import read_profile
-    from teamwright.lab.report import Report, Row, evaluate
-    from teamwright.lab.simulation import SimulationReport, simulate
-    from teamwright.lab.virtual_time import run_virtually
+    from teamwright.lab.calibration.advise import Advice, advise
+    from teamwright.lab.calibration.calibrate import Calibration, calibrate
+    from teamwright.lab.calibration.observations import observe
+    from teamwright.lab.calibration.profile_file import read_profile
+    from teamwright.lab.evaluation.compare import Comparison, compare
+    from teamwright.lab.evaluation.report import Report, Row, evaluate
+    from teamwright.lab.parameter_sweep.sweep import Sweep, sweep
+    from teamwright.lab.simulation.simulate import SimulationReport, simulate
+    from teamwright.lab.simulation.virtual_loop import run_virtually
 
 __all__ = [
     "Advice",
@@ -40,14 +40,14 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.lab.advice": "Advice advise",
-        "teamwright.lab.calibration": "Calibration calibrate",
-        "teamwright.lab.comparison": "Comparison compare",
-        "teamwright.lab.matrix": "Sweep sweep",
-        "teamwright.lab.observations": "observe",
-        "teamwright.lab.profile": "read_profile",
-        "teamwright.lab.report": "Report Row evaluate",
-        "teamwright.lab.simulation": "SimulationReport simulate",
-        "teamwright.lab.virtual_time": "run_virtually",
+        "teamwright.lab.calibration.advise": "Advice advise",
+        "teamwright.lab.calibration.calibrate": "Calibration calibrate",
+        "teamwright.lab.evaluation.compare": "Comparison compare",
+        "teamwright.lab.parameter_sweep.sweep": "Sweep sweep",
+        "teamwright.lab.calibration.observations": "observe",
+        "teamwright.lab.calibration.profile_file": "read_profile",
+        "teamwright.lab.evaluation.report": "Report Row evaluate",
+        "teamwright.lab.simulation.simulate": "SimulationReport simulate",
+        "teamwright.lab.simulation.virtual_loop": "run_virtually",
     },
 )

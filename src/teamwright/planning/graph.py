@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from teamwright.errors import nearest
-from teamwright.values.texts import name_text
+from teamwright.values.text.display import name_text
 
 MOST_SUGGESTIONS = 20
 """How many unknown needs get a suggestion: each looks at all ids, and a file with more mistakes has one cause."""

@@ -16,9 +16,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from teamwright.agents.model import Models
+from teamwright.agents.model.agent import Models
 from teamwright.agents.protocol import Agent
-from teamwright.bus import Bus
 from teamwright.errors import (
     JournalCorrupt,
     JournalError,
@@ -28,23 +27,24 @@ from teamwright.errors import (
     RunNotFound,
     UsageError,
 )
-from teamwright.journal.home import default_journal
+from teamwright.history.cancel import closed
+from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
+from teamwright.history.history import RunHistory
+from teamwright.history.past import EFFECTS, Past, check_record
+from teamwright.journal.location import default_journal
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE
-from teamwright.runtime.checkpoints import Checkpoint, check_checkpoint_name
-from teamwright.runtime.closing import closed
 from teamwright.runtime.deleted_run import deleted_is_not_found
-from teamwright.runtime.deliveries import Deliveries, Delivery
 from teamwright.runtime.handle import Handle
-from teamwright.runtime.history import RunHistory
-from teamwright.runtime.limiter import Limiters
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.replay import EFFECTS, Past, check_record
 from teamwright.runtime.run import Beginning, Run
+from teamwright.runtime.spending.rate_limiter import Limiters
 from teamwright.runtime.steady_clock import steady_clock
+from teamwright.runtime.webhooks.deliveries import Deliveries, Delivery
 from teamwright.teams.team import Team, require_team
 from teamwright.values.approvals import fitting
-from teamwright.values.events import Delta, Event, Origin, RunAborted, RunCheckpoint
+from teamwright.values.events.event import Delta, Event, Origin, RunAborted, RunCheckpoint
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
@@ -468,7 +468,7 @@ class Engine:
 
     def _redactor_of(self, history: RunHistory) -> Redactor:
         """What masks the secrets of a run that is driven elsewhere, or by nobody: even its inbox holds none."""
-        from teamwright.teams.manifest.secrets import secrets_of
+        from teamwright.manifests.secrets import secrets_of
 
         return Redactor(secrets_of(history.past.value(history.started.manifest)))
 
@@ -518,7 +518,7 @@ def _journal(journal: Journal | Path | str | None) -> Journal:
 
         return MemoryJournal()
     if journal is None or isinstance(journal, str | Path):
-        from teamwright.journal.sqlite import SqliteJournal
+        from teamwright.journal.sqlite.journal import SqliteJournal
 
         return SqliteJournal(Path(journal) if journal is not None else default_journal())
     return journal

@@ -13,8 +13,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from teamwright.values.secret_patterns import Span, masked, merged
-from teamwright.values.secrets import HIDDEN, SHORTEST, is_maskable, is_secret, is_written_out, known_forms
+from teamwright.values.secrets.classification import (
+    HIDDEN,
+    SHORTEST,
+    is_maskable,
+    known_forms,
+)
+from teamwright.values.secrets.patterns import Span, masked, merged
 
 CREDENTIALS = re.compile(r"(?:(?:API|ACCESS|SECRET|PRIVATE)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|WEBHOOK)$")
 """Variables that hold a credential of this process: programs and providers read them without a manifest naming them."""
@@ -183,22 +188,6 @@ class RedactedStream:
         length = at - self._covered
         self._held, self._covered = text[keep:], at - keep
         return "".join(parts), length
-
-
-def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
-    """A declaration without secrets that are written in it; names that are read from the environment stay."""
-    match declared:
-        case list():
-            return [without_keys(item) for item in declared]
-        case dict():
-            return {
-                name: (HIDDEN if is_secret(parent, name) and is_written_out(item) else item)
-                if isinstance(item, str)
-                else (item and without_keys(item, name))
-                for name, item in declared.items()
-            }
-        case _:
-            return declared
 
 
 def whole_characters(text: str) -> str:

@@ -12,25 +12,25 @@ from dataclasses import dataclass
 import anyio
 from pydantic_core import to_json
 
-from teamwright.agents.scripted import leftovers
-from teamwright.bus import Bus
+from teamwright.agents.scripted.agent import leftovers
 from teamwright.errors import JournalError, NotResumable
+from teamwright.history.ending import Ending, aborted_over, judge
+from teamwright.history.past import Past
 from teamwright.journal.protocol import Journal, Letter
+from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
-from teamwright.runtime.context import RunContext
-from teamwright.runtime.deadline import Deadline
-from teamwright.runtime.deliveries import Delivery
-from teamwright.runtime.endings import Ending, aborted_over, judge
-from teamwright.runtime.limiter import Limiters
-from teamwright.runtime.notifying import FOR_PEOPLE, Notice
+from teamwright.runtime.context.context import RunContext
+from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.recorder import Recorder
-from teamwright.runtime.redaction import Redactor, without_keys
-from teamwright.runtime.replay import Past
-from teamwright.runtime.state import RunState
-from teamwright.runtime.turnstile import Turnstile
-from teamwright.runtime.webhook import Webhook
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.run_state import RunState
+from teamwright.runtime.spending.rate_limiter import Limiters
+from teamwright.runtime.webhooks.attempt import Webhook
+from teamwright.runtime.webhooks.deliveries import Delivery
+from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice
 from teamwright.teams.team import Team
-from teamwright.values.events import (
+from teamwright.values.events.event import (
     RUN_FORMAT,
     Event,
     Origin,
@@ -46,6 +46,7 @@ from teamwright.values.limits import Limits
 from teamwright.values.messages import History, Message
 from teamwright.values.people import Answered, Cancel, Mark, Pause, Question, Reason
 from teamwright.values.results import RunResult, StopReason
+from teamwright.values.secrets.classification import without_keys
 from teamwright.values.turns import Failure, Turn
 
 WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.strategies.answers import Unreadable, read_answer
-    from teamwright.strategies.conditions import Condition
+    from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+    from teamwright.strategies.expressions.condition import Condition
+    from teamwright.strategies.expressions.template import Template
     from teamwright.strategies.protocol import Flaw, Members, NoOptions, Settings, Strategy, Talk, Task
     from teamwright.strategies.registry import find_strategy, strategy_names
-    from teamwright.strategies.sketch import Arrow, Node, Sketch, places
-    from teamwright.strategies.templates import Template
+    from teamwright.strategies.reply_parsing import Unreadable, read_answer
     from teamwright.values.envelope import Envelope, EnvelopeMessage, Handoff, HandoffPolicy, Handover, envelope_tokens
-    from teamwright.values.frozen import Value
+    from teamwright.values.manifest import AgentName, MemberName
+    from teamwright.values.models import Value
     from teamwright.values.results import Outcome
-    from teamwright.values.specs import AgentName, MemberName
 
 __all__ = [
     "AgentName",
@@ -52,15 +52,15 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.strategies.answers": "Unreadable read_answer",
-        "teamwright.strategies.conditions": "Condition",
+        "teamwright.strategies.reply_parsing": "Unreadable read_answer",
+        "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.protocol": "Flaw Members NoOptions Settings Strategy Talk Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
-        "teamwright.strategies.sketch": "Arrow Node Sketch places",
-        "teamwright.strategies.templates": "Template",
+        "teamwright.strategies.diagram": "Arrow Node Sketch places",
+        "teamwright.strategies.expressions.template": "Template",
         "teamwright.values.envelope": "Envelope EnvelopeMessage Handoff HandoffPolicy Handover envelope_tokens",
-        "teamwright.values.frozen": "Value",
+        "teamwright.values.models": "Value",
         "teamwright.values.results": "Outcome",
-        "teamwright.values.specs": "AgentName MemberName",
+        "teamwright.values.manifest": "AgentName MemberName",
     },
 )

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
-from teamwright.values.frozen import Value
-from teamwright.values.misfit import misfits_of
+from teamwright.values.models import Value
+from teamwright.values.text.validation_messages import misfits_of
 
 Path = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]

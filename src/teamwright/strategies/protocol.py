@@ -14,10 +14,10 @@ from pydantic import JsonValue
 from teamwright.agents.protocol import Agent, Context
 from teamwright.errors import UnknownName
 from teamwright.values.envelope import Handoff
-from teamwright.values.frozen import Value
+from teamwright.values.manifest import Share
 from teamwright.values.messages import EMPTY, Conversation, History, Message
+from teamwright.values.models import Value
 from teamwright.values.results import Outcome, StopReason
-from teamwright.values.specs import Share
 from teamwright.values.turns import Failure, Reply, Turn
 
 V = TypeVar("V", bound=Value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from teamwright.agents.import_guard import loads_code
+from teamwright.agents.functions.import_guard import loads_code
 from teamwright.agents.protocol import Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
@@ -16,18 +16,18 @@ from teamwright.values.results import Outcome
 
 GROUP = "teamwright.strategies"
 OWN = {
-    "sequential": "teamwright.strategies.sequential:Sequential",
-    "round_robin": "teamwright.strategies.round_robin:RoundRobin",
-    "selector": "teamwright.strategies.selector:Selector",
-    "graph": "teamwright.strategies.graph:Graph",
-    "fan_out": "teamwright.strategies.fan_out:FanOut",
-    "dag": "teamwright.strategies.dag:Dag",
-    "hierarchical": "teamwright.strategies.hierarchical:Hierarchical",
-    "reactive": "teamwright.strategies.reactive:Reactive",
-    "single": "teamwright.strategies.single:Single",
-    "lead_subagent": "teamwright.strategies.lead_subagent:LeadSubagent",
-    "star_team": "teamwright.strategies.star_team:StarTeam",
-    "mesh_team": "teamwright.strategies.mesh_team:MeshTeam",
+    "sequential": "teamwright.strategies.conversation.sequential:Sequential",
+    "round_robin": "teamwright.strategies.conversation.round_robin:RoundRobin",
+    "selector": "teamwright.strategies.conversation.selector:Selector",
+    "graph": "teamwright.strategies.conversation.graph:Graph",
+    "fan_out": "teamwright.strategies.parallel.fan_out:FanOut",
+    "dag": "teamwright.strategies.plan.dag:Dag",
+    "hierarchical": "teamwright.strategies.delegation.hierarchical:Hierarchical",
+    "reactive": "teamwright.strategies.reactive.reactive:Reactive",
+    "single": "teamwright.strategies.plan.single:Single",
+    "lead_subagent": "teamwright.strategies.plan.lead_subagent:LeadSubagent",
+    "star_team": "teamwright.strategies.plan.star_team:StarTeam",
+    "mesh_team": "teamwright.strategies.plan.mesh_team:MeshTeam",
 }
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from teamwright.agents.model import Models
+from teamwright.agents.model.agent import Models
 from teamwright.errors import UsageError
-from teamwright.teams.build import SCRIPTED, Builder, replace_models
-from teamwright.teams.manifest import Loaded, load, resolve_secrets
-from teamwright.teams.manifest.checks import MODEL
-from teamwright.teams.roots import allowed_roots
+from teamwright.manifests.checks.references import MODEL
+from teamwright.manifests.load import Loaded, load
+from teamwright.manifests.secrets import resolve_secrets
+from teamwright.teams.builder import SCRIPTED, Builder, replace_models
+from teamwright.teams.file_roots import allowed_roots
 from teamwright.teams.team import Team
 from teamwright.values.limits import Limits
-from teamwright.values.specs import Source
+from teamwright.values.manifest import Source
 
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:

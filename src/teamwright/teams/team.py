@@ -7,26 +7,26 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
+from teamwright.agents.policies import check_standing
 from teamwright.agents.protocol import Agent, Context
-from teamwright.agents.schema import as_schema, with_data, with_welcome_data
-from teamwright.agents.standing import check_standing
+from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
-from teamwright.strategies.handoffs import run_handing_over
+from teamwright.strategies.envelopes.context import run_handing_over
 from teamwright.strategies.options import flaws
-from teamwright.strategies.planned import owned_keys
+from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
-from teamwright.teams.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.values.approvals import Approve, Notify, signing_key
+from teamwright.values.degradation import Degradation
 from teamwright.values.envelope import Handoff
-from teamwright.values.events import TeamEnded, TeamStarted
-from teamwright.values.frozen import Value
+from teamwright.values.events.event import TeamEnded, TeamStarted
 from teamwright.values.limits import Limits, Recovery
+from teamwright.values.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.ownership import wildcards_problem
-from teamwright.values.posture import Degradation
-from teamwright.values.secrets import HIDDEN
-from teamwright.values.specs import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.owned_paths import wildcards_problem
+from teamwright.values.secrets.classification import HIDDEN
 from teamwright.values.turns import Reply, Turn
 
 

@@ -9,9 +9,9 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.testing.chat import CallTools, ChatMessage, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
-    from teamwright.testing.facts import a_fact_of_each_kind
     from teamwright.testing.journal import JournalConformance
     from teamwright.testing.model_server import ModelServer
+    from teamwright.testing.sample_facts import a_fact_of_each_kind
     from teamwright.testing.strategy import StrategyConformance, check_strategy
 
 __all__ = [
@@ -34,7 +34,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.testing.chat": "CallTools ChatMessage ChatRequest Drop Fail Say SayJson ToolCall",
-        "teamwright.testing.facts": "a_fact_of_each_kind",
+        "teamwright.testing.sample_facts": "a_fact_of_each_kind",
         "teamwright.testing.journal": "JournalConformance",
         "teamwright.testing.model_server": "ModelServer",
         "teamwright.testing.strategy": "StrategyConformance check_strategy",

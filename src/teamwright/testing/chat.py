@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.values.frozen import Value
+from teamwright.values.models import Value
 
 CHARACTERS_PER_TOKEN = 4
 CHARACTERS_PER_CHUNK = 20

@@ -17,8 +17,8 @@ import anyio
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.testing.facts import a_fact_of_each_kind
-from teamwright.values.events import (
+from teamwright.testing.sample_facts import a_fact_of_each_kind
+from teamwright.values.events.event import (
     AgentReturned,
     Body,
     Custom,

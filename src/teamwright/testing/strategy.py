@@ -22,10 +22,10 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
-from teamwright.strategies.handoffs import policy_of
+from teamwright.strategies.envelopes.context import policy_of
 from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.teams.team import Team
-from teamwright.testing.rehearsal import (
+from teamwright.testing.strategy_trial import (
     HISTORY,
     RUN_ID,
     TASK,

@@ -10,7 +10,7 @@ from typing import Literal, cast
 from pydantic import Field
 
 from teamwright.errors import UsageError
-from teamwright.values.frozen import JsonValue, Value
+from teamwright.values.models import JsonValue, Value
 from teamwright.values.people import APPROVE, EDIT, REJECT, Answer, Question
 
 CHOICES = (APPROVE, EDIT, REJECT)

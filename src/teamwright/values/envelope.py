@@ -12,10 +12,10 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
-from teamwright.values.frozen import Record, Value
 from teamwright.values.messages import Message
-from teamwright.values.texts import cut
-from teamwright.values.transcript import folded
+from teamwright.values.models import Record, Value
+from teamwright.values.text.display import cut
+from teamwright.values.text.transcript import folded
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from pydantic import Field
 
-from teamwright.values.frozen import Value
+from teamwright.values.models import Value
 from teamwright.values.usage import Amounts, Bounds, Usage
 
 N = TypeVar("N", int, float)

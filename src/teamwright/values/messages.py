@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Literal, overload
 
-from teamwright.values.frozen import Record
+from teamwright.values.models import Record
 
 Role = Literal["user", "assistant"]
 DIGEST_BYTES = 20

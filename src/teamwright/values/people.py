@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.frozen import JsonValue, Record
+from teamwright.values.models import JsonValue, Record
 
 Reason = Literal["question", "approval", "failure"]
 ABORT = "abort"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import AliasChoices, Field
 
-from teamwright.values.frozen import Value
 from teamwright.values.limits import Limits
-from teamwright.values.specs import MemberName
+from teamwright.values.manifest import MemberName
+from teamwright.values.models import Value
 
 
 class Step(Value):

@@ -7,8 +7,8 @@ from typing import Literal
 
 from typing_extensions import override
 
-from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import Message
+from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
 

@@ -9,13 +9,13 @@ from msgspec import Struct
 from pydantic_core import to_json
 from typing_extensions import override
 
+from teamwright.values.artifacts import POINTER, Artifact
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
-from teamwright.values.frozen import JsonValue, Record
 from teamwright.values.messages import EMPTY, History, Message, digest
+from teamwright.values.models import JsonValue, Record
 from teamwright.values.names import SEPARATOR
-from teamwright.values.transcript import Quoting, quoted, transcript
+from teamwright.values.text.transcript import Quoting, quoted, transcript
 from teamwright.values.usage import NOTHING, Amounts, Usage
-from teamwright.values.workspace import POINTER, Artifact
 
 Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]

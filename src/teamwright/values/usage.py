@@ -6,7 +6,7 @@ from typing import cast
 
 from typing_extensions import override
 
-from teamwright.values.frozen import JsonValue, Record
+from teamwright.values.models import JsonValue, Record
 
 MOST_TOKENS = 10**9
 MOST_USD = 10.0**6

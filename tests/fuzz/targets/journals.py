@@ -13,7 +13,7 @@ from typing import ClassVar, cast
 
 from pydantic import JsonValue
 
-from teamwright.journal.home import data_folder, default_journal
+from teamwright.journal.location import data_folder, default_journal
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_bytes, mutated_text, mutated_tree
 from tests.fuzz.odd_values import odd_number, odd_text, odd_value

@@ -11,15 +11,15 @@ from typing import Any, ClassVar, cast
 import yaml
 from pydantic import JsonValue
 
+from teamwright.manifests.schema import manifest_schema
 from teamwright.strategies.registry import OWN
-from teamwright.teams.manifest import manifest_schema
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree
 from tests.fuzz.program import Called, call
 from tests.fuzz.schema_values import SchemaValues
 from tests.fuzz.targets.protocol import CORPUS
+from tests.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 MEMBERS = ("a", "b", "c", "lead")
 NAMES = ("a", "b", "c", "lead", "team", "inner", "primary", "A-1.x")
 TEXTS = (

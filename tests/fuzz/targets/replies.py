@@ -11,15 +11,15 @@ from typing import ClassVar, cast
 import anyio
 from pydantic import JsonValue
 
-from teamwright.agents.model import HEAVY, ModelAgent
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.agents.model.agent import HEAVY, ModelAgent
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.runtime.webhook import TIMEOUT, Webhook, post
+from teamwright.runtime.webhooks.attempt import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
-from teamwright.values.events import Event
+from teamwright.values.events.event import Event
 from teamwright.values.limits import RetryPolicy
+from teamwright.values.manifest import ServerModel
 from teamwright.values.results import RunResult
-from teamwright.values.specs import ServerModel
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.hostile_server import HostileServer, Step
 from tests.fuzz.model_answers import chunks, cut_answer, events, head, hostile_answer, whole_answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
 from teamwright.values.limits import Recovery

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.retry import recorded_error
 from teamwright.errors import StaleWrite
-from teamwright.recovery.retry import recorded_error
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn

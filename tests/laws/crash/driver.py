@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.values.people import Intervention
 from teamwright.values.results import FINAL, RunResult

@@ -15,11 +15,11 @@ from typing import Any
 
 import anyio
 
-from teamwright.journal.sqlite import SqliteJournal
-from teamwright.runtime.replay import Past
+from teamwright.history.past import Past
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events import AgentCalled, AgentCallFailed, Event
+from teamwright.values.events.event import AgentCalled, AgentCallFailed, Event
 from teamwright.values.messages import digest
 from tests.laws.crash.driver import RUN_ID, When
 from tests.laws.crash.nursery import Nursery, Report

@@ -16,8 +16,9 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Self
+
+from tests.paths import ROOT
 
 LONGEST_LIFE = 30
 """Seconds after which a child that hangs is ended by the alarm that it set itself."""
@@ -52,7 +53,7 @@ class Nursery:
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[3],
+            cwd=ROOT,
             text=True,
         )
         self._lock = threading.Lock()

@@ -9,13 +9,13 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.model import ModelAgent
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.runtime.engine import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits import Limits
-from teamwright.values.specs import ServerModel
+from teamwright.values.manifest import ServerModel
 from tests.laws.crash import agreeing, mixtures
 from tests.laws.crash.callers import caller, callers, post
 from tests.laws.program import program_team

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.function import FunctionAgent
+from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
-from teamwright.journal.sqlite import SqliteJournal
+from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
-from teamwright.values.events import AgentAsked
+from teamwright.values.events.event import AgentAsked
 from teamwright.values.turns import Turn
 from tests.laws.crash.nursery import Nursery
 

@@ -1,0 +1,1 @@
+"""Function agents, and how Python functions are loaded and called."""

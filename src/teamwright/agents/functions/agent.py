@@ -1,0 +1,246 @@
+"""Any Python callable as an agent.
+
+A callable of one parameter is one effect: called, recorded, never repeated. One of two parameters also gets the
+context and is an agent in its own right, whose effects are its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Literal, cast
+
+from msgspec import convert, to_builtins
+from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
+
+from teamwright.agents.functions.threads import in_process, in_thread
+from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
+from teamwright.errors import AgentError, MemberFailed, UsageError
+from teamwright.values.approvals import Approve
+from teamwright.values.events.event import AgentAbandoned
+from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
+from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema
+from teamwright.values.messages import Message
+from teamwright.values.names import check_name
+from teamwright.values.reply_limits import check_max_bytes, reply_cut_warning
+from teamwright.values.text.display import error_text
+from teamwright.values.turns import Failure, Reply, Turn
+
+BARE = AgentSpec()
+
+Function = Callable[..., Any]
+
+
+class FunctionAgent:
+    """An agent that is a function: it gets the turn (or only its text, when annotated `str`) and returns its answer.
+
+    The answer is a string, a `Reply`, or any JSON value, which becomes structured output.
+    """
+
+    kind = "function"
+
+    def __init__(
+        self,
+        name: str,
+        function: Function,
+        *,
+        description: str = "",
+        capabilities: tuple[str, ...] = (),
+        input_schema: JsonSchema | None = None,
+        output_schema: JsonSchema | None = None,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+        retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
+        limits: Limits | None = None,
+        approve: Approve | None = None,
+        isolate: Literal["thread", "process"] = "thread",
+        can_terminate: bool = False,
+        optional: bool = False,
+        critical: bool = False,
+    ) -> None:
+        self.name = check_name("agent", name)
+        self.description, self.capabilities, self.limits = description, capabilities, limits
+        self.can_terminate, self.optional, self.critical = can_terminate, optional, critical
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
+        check_standing(name, optional=optional, critical=critical)
+        if approve is not None and approve.tools:
+            raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
+        self._function, self._retry, self._timeout = function, retry or USUAL, timeout
+        self.max_bytes = check_max_bytes(name, max_bytes)
+        self._isolate: Literal["thread", "process"] = isolate
+        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
+        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__ is a function too
+        )
+        declared = {
+            "function": import_path(function),
+            "description": description,
+            "capabilities": capabilities,
+            "input_schema": input_schema,
+            "output_schema": output_schema,
+            "timeout": timeout,
+            "max_bytes": max_bytes,
+            "retry": None if retry is USUAL else retry,
+            "limits": limits,
+            "tools": (TERMINATE,) if can_terminate else (),
+            "too_long": too_long,
+            "approve": approve,
+            "isolate": isolate if isolate != "thread" else None,
+            "optional": optional,
+            "critical": critical,
+        }
+        self._declared = {field: value for field, value in declared.items() if value}
+        parameters = _parameters(function, name)
+        self._wants_context = len(parameters) > 1
+        self.one_call = not self._wants_context
+        """Whether a turn is nothing but a call of the function."""
+        self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as a declaration; a function that can't be imported by name is left out of it."""
+        given = self._declared
+        if self.fallback is not None:
+            given = {**given, "fallback": fallback_spec(self.name, self.fallback)}
+        return AgentSpec.model_validate(given) if given else BARE
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Call the function and make a reply of what it returns."""
+        if self._input_schema is not None:
+            check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
+        if self._wants_context:
+            answering = self._function(turn, ctx)
+            if not inspect.isawaitable(answering):
+                raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
+            answer = await cast("Awaitable[object]", answering)
+            return self._reply(answer if type(answer) is str else self._sayable(answer), turn)
+        effect = Effect(
+            kind="function",
+            name=self.name,
+            request=turn.digest,
+            call=partial(self._call, turn, ctx),
+            retry=self._retry,
+            timeout=self._timeout,
+            max_bytes=self.max_bytes,
+        )
+        returned = await ctx.effect("call", effect)
+        said = returned.value if type(returned.value) is str else _as_recorded(returned)
+        if returned.capped is None:
+            return self._reply(said, turn, truncated=returned.truncated)
+        reply = self._reply(said, turn, truncated=True)
+        return reply.changed(warnings=(*reply.warnings, reply_cut_warning(self.name, returned.capped)))
+
+    async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
+        told = turn.prompt if self._wants_text else turn
+        try:
+            answer: object = await (self._function(told) if self._async else self._beside_the_loop(told, ctx))
+        except KeyboardInterrupt as error:  # its own: a person's goes to the event loop, which cancels the call
+            raise AgentError(error_text(error)) from error
+        if type(answer) is str:
+            return Returned(answer)
+        said = self._sayable(answer)
+        if isinstance(said, Reply):
+            return Returned(self._jsonable(said), said.usage, form="reply")
+        return Returned(said, form="data")
+
+    async def _beside_the_loop(self, told: object, ctx: Context) -> object:
+        if self._isolate == "process":
+            return await in_process(self._function, told)
+
+        async def abandoned(grace: float) -> None:
+            await ctx.emit(AgentAbandoned(name=self.name, grace=grace))
+
+        return await in_thread(partial(self._function, told), f"agent {self.name}", abandoned)
+
+    def _sayable(self, answer: object) -> Reply | JsonValue:
+        """The answer as it can be recorded and read back; a failure of somebody whom the function asked is none."""
+        match answer:
+            case Failure():
+                raise MemberFailed(answer.error, f"{answer.asked!r} failed: {answer.message}", member=answer.member)
+            case str():
+                return str.__str__(answer)  # plain text, also of an enum or any other kind of string
+            case Reply():
+                return answer if answer.data is None else answer.changed(data=self._jsonable(answer.data))
+            case _:
+                return self._jsonable(answer)
+
+    def _jsonable(self, answer: object) -> JsonValue:
+        try:
+            value: JsonValue = to_jsonable_python(answer, fallback=_as_builtins)
+            _check_readable(value)
+        except (TypeError, ValueError) as error:
+            text = f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON ({error})"
+            raise AgentError(text) from error
+        return value
+
+    def _reply(self, said: Reply | JsonValue, turn: Turn, *, truncated: bool = False) -> Reply:
+        match said:
+            case str():
+                reply = Reply(messages=(Message(name=self.name, content=said),), truncated=truncated)
+            case Reply():
+                reply = said
+            case _:
+                reply = Reply(messages=(Message(name=self.name, content=_text_of(said)),), data=said)
+        if self._output_schema is None:
+            return with_welcome_data(reply, turn.output_schema)
+        return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+
+
+def _as_recorded(returned: Returned) -> Reply | JsonValue:
+    """What a function returned, read as the record says; nothing inside the value can change that.
+
+    A record of an earlier version says nothing: it marked replies inside the value.
+    """
+    match returned.form, returned.value:
+        case "reply", whole:
+            return convert(whole, Reply)
+        case None, {"$reply": whole, **others} if not others:
+            return convert(whole, Reply)
+        case _, value:
+            return value
+
+
+def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
+    """What a function has to be given."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"The agent {name!r} can't be {function!r}: wrap it in a function of one parameter."
+        ) from error
+    return [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def import_path(function: Function) -> str | None:
+    """`module:function` when the function can be found again by that, else `None`."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not module or not name or "<" in name or module == "__main__":
+        return None
+    return f"{module}:{name}"
+
+
+def _text_of(data: JsonValue) -> str:
+    try:
+        return to_json(data).decode()
+    except PydanticSerializationError:  # half of a surrogate pair, which is replaced when it is recorded
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_builtins(value: object) -> object:
+    """A record inside an answer, as JSON has it; the words of a failure are not for others there either."""
+    if isinstance(value, Failure):
+        raise TypeError(f"{value.asked!r} failed: {value.message}")
+    return to_builtins(value)
+
+
+def _check_readable(value: JsonValue) -> None:
+    """Refuse what can be written but not read back: NaN, infinities, numbers and nesting without measure."""
+    from_json(json.dumps(value, allow_nan=False, ensure_ascii=False).encode(errors="replace"))

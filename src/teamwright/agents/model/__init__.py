@@ -1,0 +1,1 @@
+"""Model agents: pydantic-ai behind the signature of an agent."""

@@ -1,0 +1,243 @@
+"""Model agents: a language model with tools behind the one signature that all agents have.
+
+pydantic-ai takes seconds to import, so it is imported when the first turn is taken and never before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from copy import copy
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from msgspec.structs import replace
+from pydantic import BaseModel
+
+from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.schemas.schema import Schema, as_schema, check_input
+from teamwright.agents.tools.toolbox import Toolbox, ToolLike
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.values.approvals import Approve
+from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
+from teamwright.values.manifest import AgentSpec, AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.names import check_name
+from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES, check_idle_timeout, check_max_bytes
+from teamwright.values.turns import Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.agents.model.clients import ModelClient
+
+HEAVY = "teamwright.agents.model.turn"
+EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
+"""What must be importable for a provider; the extra is called like it, and `openai` comes with `models`."""
+
+
+_SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
+
+
+class Models:
+    """The model clients of one engine: opened at first use, shared by its agents, closed with it."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str | ServerModel, ModelClient] = {}
+        self._stack = AsyncExitStack()
+        self._lock = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections and stop the local models; a later use opens new ones."""
+        self._clients.clear()
+        stack, self._stack = self._stack, AsyncExitStack()
+        with anyio.CancelScope(shield=True):
+            await stack.aclose()
+
+    @contextmanager
+    def shared(self) -> Generator[None]:
+        """Within this block, model agents that were given no clients of their own use these."""
+        token = _SHARED.set(self)
+        try:
+            yield
+        finally:
+            _SHARED.reset(token)
+
+    async def client(self, model: AnyModel) -> ModelClient:
+        """The client of a model, or a `UsageError` that says what is missing."""
+        if isinstance(model, NamedModel):
+            model = model.model
+        async with self._lock:
+            if model not in self._clients:
+                if missing := missing_extra(model):
+                    raise missing
+                await import_models()
+                from teamwright.agents.model.clients import open_client
+
+                self._clients[model] = await self._stack.enter_async_context(open_client(model))
+            return self._clients[model]
+
+
+async def import_models() -> None:
+    """Import pydantic-ai beside the event loop."""
+    if HEAVY not in sys.modules:
+        await anyio.to_thread.run_sync(import_module, HEAVY)
+
+
+def missing_extra(model: AnyModel) -> MissingExtra | None:
+    """What has to be installed before a model can be asked, as far as that is known without importing it."""
+    name = model_key(model)
+    provider = "openai" if isinstance(model, ServerModel) else name.partition(":")[0]
+    family = provider.partition("-")[0]
+    for module in ("pydantic_ai", EXTRAS.get(family)):
+        if module is not None and not _importable(module):
+            extra = family if family in EXTRAS and family != "openai" else "models"
+            return MissingExtra(extra, f"The model {name!r}")
+    return None
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package around it is there
+        return False
+
+
+class ModelAgent:
+    """An agent that a language model answers for.
+
+    `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
+    long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine. `economy` is the
+    model that answers instead when the team cuts back, among members of lower `priority` first.
+    `timeout` bounds a whole reply (600 seconds unless set) and each tool call, `idle_timeout` the silence within a
+    stream (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
+    """
+
+    kind = "model"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: AnyModel,
+        instructions: str = "",
+        description: str = "",
+        tools: Sequence[ToolLike] = (),
+        capabilities: Sequence[str] = (),
+        input_schema: Schema | type[BaseModel] | None = None,
+        output_schema: Schema | type[BaseModel] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        economy: AnyModel | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+        max_bytes: int | None = None,
+        retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
+        limits: Limits | None = None,
+        approve: Approve | None = None,
+        optional: bool = False,
+        critical: bool = False,
+        models: Models | None = None,
+    ) -> None:
+        self.name = check_name("agent", name)
+        if not model:
+            raise UsageError(f"The agent {name!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
+        self.model, self.economy, self.priority = model, economy, priority
+        self.instructions, self.description = instructions, description
+        self.capabilities = tuple(capabilities)
+        self.input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self.output_schema = as_schema(output_schema, f"the output of {name!r}")
+        self.output_type = output_schema if isinstance(output_schema, type) else None
+        self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
+        self.idle_timeout, self.max_bytes = check_idle_timeout(name, idle_timeout), check_max_bytes(name, max_bytes)
+        self.retry = retry or USUAL
+        self.limits, self.optional, self.critical = limits, optional, critical
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
+        check_standing(name, optional=optional, critical=critical)
+        self.toolbox = Toolbox(tools, approve, name, self.max_bytes)
+        self._models = models
+
+    @property
+    def can_terminate(self) -> bool:
+        """Whether it has the built-in `terminate` tool."""
+        return self.toolbox.can_terminate
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as a declaration; a tool that can't be imported by name is left out of it."""
+        declared: dict[str, object] = {
+            "model": self.model,
+            "instructions": self.instructions,
+            "description": self.description,
+            "tools": self.toolbox.specs,
+            "capabilities": self.capabilities,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "max_tokens": self.max_tokens,
+            "economy": self.economy,
+            "priority": self.priority,
+            "timeout": self.timeout,
+            "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
+            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
+            "limits": self.limits,
+            "fallback": fallback_spec(self.name, self.fallback),
+            "too_long": self.too_long,
+            "approve": self.approve,
+            "optional": self.optional,
+            "critical": self.critical,
+        }
+        given = {name: value for name, value in declared.items() if value}
+        if self.temperature is not None:
+            given["temperature"] = self.temperature
+        if self.retry is not USUAL:
+            given["retry"] = self.retry
+        return AgentSpec.model_validate(given)
+
+    def __repr__(self) -> str:
+        return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Let the model answer; each request and each tool call on the way is one effect."""
+        if self.input_schema is not None:
+            check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
+        if turn.tier == "economy" and self.economy is not None:
+            thrifty = copy(self)
+            thrifty.model = self.economy
+            return await thrifty.respond(replace(turn, tier="primary"), ctx)
+        async with self._client() as client:
+            from teamwright.agents.model.turn import take_turn
+
+            points = client.takes_tools and turn.points
+            async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
+                return await take_turn(self, turn, ctx, client, tools)
+
+    async def lacks(self, models: Models) -> list[str]:
+        """What keeps it from answering, as far as that is known without asking anybody; `models` opens its clients."""
+        found = self.toolbox.lacks
+        for model in (self.model, self.economy):
+            if model is not None:
+                try:
+                    await (await models.client(model)).check()
+                except UsageError as error:
+                    found.append(str(error))
+        return found
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncGenerator[ModelClient]:
+        if models := self._models or _SHARED.get():
+            yield await models.client(self.model)
+            return
+        async with Models() as models:
+            yield await models.client(self.model)

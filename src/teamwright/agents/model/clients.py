@@ -1,0 +1,145 @@
+"""Clients: the pydantic-ai model behind a name, a server or a local file. Imported at the first model call.
+
+Clients never retry by themselves; the engine does, where it can be seen and paid for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+from teamwright.agents.model.http_transport import GuardedTransport, guarded_client
+from teamwright.agents.model.local import SLOTS, LocalModel
+from teamwright.errors import UsageError
+from teamwright.values.limits import Pace
+from teamwright.values.manifest import ServerModel
+
+LOCAL = "local"
+HTTPX2 = re.compile(r"HTTPClient|httpx2")
+"""How the annotation of a provider's parameter says that it takes a client of httpx2, and not of httpx alone."""
+KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
+FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
+NOT_STARTED = "http://127.0.0.1:9/v1"
+TEMPLATE_BYTES = 128
+NO_KEY = "api-key-not-set"
+"""What a server is sent that needs no key: some refuse a request without any."""
+ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClient:
+    """A model that is ready to be asked, once `ready` has been awaited.
+
+    `hidden_bytes` is what its chat template adds to a prompt unseen; `pace` is how fast it takes requests by itself.
+    """
+
+    name: str
+    model: Model
+    native_output: bool = False
+    hidden_bytes: int = 0
+    local: LocalModel | None = None
+    provider: OpenAICompatibleProvider | None = None
+    pace: Pace | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the model can be offered tools at all."""
+        return bool(self.model.profile.get("supports_tools", True))
+
+    async def check(self) -> None:
+        """Raise a `UsageError` if it can't be used, without starting or asking anything."""
+        if self.local is not None:
+            await self.local.weights()
+
+    async def ready(self) -> None:
+        """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
+        if self.local is not None and self.provider is not None:
+            self.provider.client.base_url = await self.local.url()
+            self.headers.update(_authorization(self.local.key))
+
+
+@asynccontextmanager
+async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
+    """Open the client of a model and close it at the end, with its connections and its local server."""
+    if isinstance(spec, ServerModel):
+        headers = _authorization(spec.api_key)
+        async with guarded_client(GuardedTransport(headers)) as http:
+            provider, model = _server(spec, http)
+            async with model:
+                yield ModelClient(spec.name, model, True, provider=provider)
+    elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
+        path, headers = spec.partition(":")[2] or None, _authorization(None)
+        async with LocalModel(path) as local, guarded_client(GuardedTransport(headers)) as http:
+            provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"), http)
+            async with model:
+                yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT, headers)
+    else:
+        async with guarded_client(GuardedTransport()) as http, _named(spec, http) as model:
+            yield ModelClient(spec, model)
+
+
+def _authorization(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key or NO_KEY}"}
+
+
+def _server(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
+    profile = OpenAIModelProfile(
+        openai_chat_supports_max_completion_tokens=spec.max_tokens_field == "max_completion_tokens",
+        supports_json_schema_output=True,
+    )
+    provider = OpenAICompatibleProvider(
+        "server", base_url=spec.url, api_key=spec.api_key or NO_KEY, http_client=http, profile=profile
+    )
+    return provider, OpenAIChatModel(spec.name, provider=provider)
+
+
+def _named(name: str, http: httpx2.AsyncClient) -> Model:
+    try:
+        return infer_model(name, _provider_over(http) if _is_known(name) else infer_provider)
+    except (ImportError, UserError, ValueError) as error:
+        raise UsageError(f"The model {name!r} can't be used: {_reason(name, str(error))}") from error
+
+
+def _is_known(name: str) -> bool:
+    try:
+        infer_provider_class(name.partition(":")[0])
+    except (ImportError, ValueError):
+        return False
+    return True
+
+
+def _provider_over(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]]:
+    """Make providers that send their requests through this client, where they take one."""
+
+    def make(name: str) -> Provider[Any]:
+        made = None if name.startswith("gateway/") else infer_provider_class(name)
+        taken = inspect.signature(made).parameters.get("http_client") if made else None
+        if made is None or taken is None or not HTTPX2.search(str(taken.annotation)):
+            return infer_provider(name)
+        return made(http_client=http)  # pyright: ignore[reportCallIssue]
+
+    return make
+
+
+def _reason(name: str, told: str) -> str:
+    """What pydantic-ai objects to, in words for whoever writes manifests rather than its classes."""
+    if told.startswith("Unknown model"):
+        provider, colon, _ = name.partition(":")
+        what = f"the provider {provider!r} is not known" if colon else "nothing declares it"
+        return f"{what}; {told.partition('. ')[2] or FORMS}"
+    if keys := dict.fromkeys(KEY.findall(told)):
+        return f"set {' or '.join(keys)} in the environment"
+    return told

@@ -1,0 +1,134 @@
+"""Turns what pydantic-ai raises into the failures that recovery knows, by type and error code and never by prose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ContentFilterError,
+    ModelAPIError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelRequestRejectedError,
+    ModelRequestTimeout,
+    ModelRetry,
+    ModelServerError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    ToolRetryError,
+    UnexpectedModelBehavior,
+)
+
+from teamwright.agents.model.http_transport import ReplyBroken, ReplyRefused, ReplySilent
+from teamwright.errors import (
+    AgentError,
+    AgentTimeout,
+    ContextTooLong,
+    InvalidOutput,
+    RateLimited,
+    Refused,
+    ServiceError,
+)
+from teamwright.values.text.display import cut
+
+UNREADABLE = "answered in a way that can't be read"
+LONGEST_REASON = 300
+LONGEST_WAIT = 366 * 86_400.0
+CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
+
+# Top down, the first that fits: the more special ones stand before those they are made from.
+CLASSES: tuple[tuple[type[AgentRunError], type[AgentError], str], ...] = (
+    (ModelRateLimitError, RateLimited, "asks for fewer requests"),
+    (ModelQuotaExceededError, Refused, "has no quota left; check the account"),
+    (ModelContextWindowExceededError, ContextTooLong, "can't take a prompt that long"),
+    (ModelRequestRejectedError, Refused, "refused the request"),
+    (ModelRequestTimeout, AgentTimeout, "took too long"),
+    (ModelTimeoutError, AgentTimeout, "took too long"),
+    (ModelConnectionError, ServiceError, "can't be reached"),
+    (ModelUnavailableError, ServiceError, "is not available"),
+    (ModelServerError, ServiceError, "failed on its side"),
+    (ContentFilterError, Refused, "refused to answer"),
+    (UnexpectedModelBehavior, InvalidOutput, "gave no usable answer"),
+)
+
+
+def classify(error: Exception, model: str) -> AgentError:
+    """The failure that an error of a model call stands for.
+
+    What the transport raised comes first, as libraries word it in their own way. A reply that broke off, or that can't
+    be read, has cost something that nobody can know.
+    """
+    for cause in _causes(error):
+        match cause:
+            case ReplyBroken():
+                return ServiceError(f"The model {model!r} gave no whole reply: {cause}", unknown_cost=True)
+            case ReplyRefused():
+                return InvalidOutput(f"The model {model!r} gave a reply that is not read: {cause}")
+            case ReplySilent():
+                return AgentTimeout(f"The model {model!r} took too long: {cause}; raise  idle_timeout  to wait longer")
+            case _:
+                pass
+    if not isinstance(error, AgentRunError):
+        return InvalidOutput(f"The model {model!r} {UNREADABLE} ({type(error).__name__}).")
+    kind, what = _kind(error)
+    status = f", HTTP {error.status_code}" if isinstance(error, ModelHTTPError) else ""
+    wait = error.retry_after if isinstance(error, ModelAPIError) else None
+    begun = isinstance(error, ModelAPIError) and (error.in_stream or what == UNREADABLE)
+    text = f"The model {model!r} {what}{status}: {_reason(error)}"
+    return kind(text, retry_after=_finite(wait), unknown_cost=begun)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what caused it, outermost first."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _finite(seconds: float | None) -> float | None:
+    """A wait that a server asks for, unless it is no length of time."""
+    return seconds if seconds is not None and 0 <= seconds < LONGEST_WAIT else None
+
+
+def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
+    if isinstance(error, ModelAPIError) and CONTEXT_CODES & {error.provider_error_code, error.provider_error_type}:
+        return ContextTooLong, "can't take a prompt that long"
+    for found, kind, what in CLASSES:
+        if isinstance(error, found):
+            return kind, what
+    if isinstance(error, ModelHTTPError):
+        return (AgentTimeout, "took too long") if error.status_code == 408 else (Refused, "refused the request")
+    return ServiceError, UNREADABLE
+
+
+def _reason(error: AgentRunError) -> str:
+    """What the provider said, without the rest of its answer; or what the model did wrong."""
+    if isinstance(error, UnexpectedModelBehavior):
+        return cut(_misbehaviour(error), LONGEST_REASON)
+    body: object = error.body if isinstance(error, ModelAPIError) else None
+    for key in ("error", "message"):
+        if isinstance(body, Mapping) and key in body:
+            body = cast("Mapping[str, object]", body)[key]
+    reason = body if isinstance(body, str) and body.strip() else error.message
+    return cut(reason, LONGEST_REASON)
+
+
+def _misbehaviour(error: UnexpectedModelBehavior) -> str:
+    """Why a turn was given up; what the model was told last, where it did not mend its mistake."""
+    match error.__cause__:
+        case None:
+            return error.message.partition(". ")[0]
+        case ModelRetry(message=told):
+            return f"it was told of its mistake and did not mend it: {told}"
+        case ToolRetryError() as retry if isinstance(retry.tool_retry.content, str):
+            return f"it was told of its mistake and did not mend it: {retry.tool_retry.content}"
+        case _:
+            return "it was told of its mistake and did not mend it"

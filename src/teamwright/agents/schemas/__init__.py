@@ -1,0 +1,1 @@
+"""JSON Schema: what may be declared, and values checked within bounds."""

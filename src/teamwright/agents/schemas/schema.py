@@ -1,0 +1,137 @@
+"""JSON Schema checks on what agents are told and what they say.
+
+`jsonschema` is imported at the first check: whoever declares no schema never pays for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json
+
+from teamwright.agents.schemas.declaration import schema_fault, validator_class
+from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting
+from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
+from teamwright.values.turns import Reply
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+SHOWN_BREACHES = 5
+MOST_BREACHES = 100
+"""Breaches that are looked for; each may hold the text of the whole value."""
+
+Schema = Mapping[str, object]
+"""A JSON Schema as a user writes it."""
+
+
+def as_schema(schema: Schema | type[BaseModel] | None, what: str) -> dict[str, JsonValue] | None:
+    """Give the JSON Schema for what a user declared, or raise when it is not a valid one."""
+    if schema is None:
+        return None
+    if isinstance(schema, type):
+        return cast("dict[str, JsonValue]", schema.model_json_schema())
+    plain = cast("dict[str, JsonValue]", dict(schema))
+    _validator(plain, what)
+    return plain
+
+
+def check(schema: Schema, value: JsonValue, what: str) -> None:
+    """Raise `InvalidOutput` that lists how `value` breaks the schema; `what` names the value in the message."""
+    _check(schema, value, what, InvalidOutput)
+
+
+def check_input(schema: Schema, text: str, what: str) -> JsonValue:
+    """Read `text` as JSON that fits the schema, or raise `InvalidInput`."""
+    try:
+        value = cast("JsonValue", json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} must be JSON, and is not ({error}).") from error
+    _check(schema, value, what, InvalidInput)
+    return value
+
+
+def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
+    """The reply with the structured output that its schema asks for, read from its text where it has none."""
+    data = reply.data
+    if data is None:
+        try:
+            data = _read(reply.text)
+        except ValueError as error:
+            raise InvalidOutput(f"{what} must be JSON, and is not ({error}).") from error
+    check(schema, data, what)
+    return reply.changed(data=data)
+
+
+def with_welcome_data(reply: Reply, schema: Schema | None) -> Reply:
+    """The reply with the data that its asker would like, where its text is JSON that fits; else as it is."""
+    data = None if schema is None or reply.data is not None else fitting(reply.text, schema)
+    return reply if data is None else reply.changed(data=data)
+
+
+def fitting(text: str, schema: Schema) -> JsonValue:
+    """What a text holds as JSON, where that fits the schema; else `None`."""
+    try:
+        data = _read(text)
+        check(schema, data, "The text")
+    except (ValueError, InvalidOutput):
+        return None
+    return data
+
+
+def _read(text: str) -> JsonValue:
+    """What a text holds as JSON, or `ValueError`, also where it is no whole text."""
+    try:
+        return cast("JsonValue", from_json(text))
+    except TypeError as error:
+        raise ValueError("it has half of a surrogate pair") from error
+
+
+def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> None:
+    found = _breaches(schema, value, what, error)
+    if not found:
+        return
+    found.sort(key=lambda breach: [str(part) for part in breach.absolute_path])
+    told = [_breach(breach) for breach in found[:SHOWN_BREACHES]]
+    if len(found) > SHOWN_BREACHES:
+        more = len(found) - SHOWN_BREACHES
+        told.append(f"and {more} more" if len(found) < MOST_BREACHES else f"and at least {more} more")
+    raise error(f"{what} does not fit its schema: {'; '.join(told)}.")
+
+
+def _breaches(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> list[ValidationError]:
+    from referencing.exceptions import Unresolvable
+
+    validator = _validator(schema, what)
+    try:
+        with bounded_checks(value):
+            return list(islice(validator.iter_errors(cast("Any", value)), MOST_BREACHES))
+    except TooMuchWork:
+        raise error(f"{what} can't be checked: its schema asks for far more checks than it has values.") from None
+    except RecursionError:
+        raise error(f"{what} can't be checked: it is nested too deeply.") from None
+    except PatternTooSlow as slow:
+        raise error(f"{what} can't be checked: {slow}") from None
+    except (Unresolvable, ArithmeticError) as reason:
+        raise error(f"{what} can't be checked against its schema ({type(reason).__name__}).") from None
+
+
+def _breach(breach: ValidationError) -> str:
+    place = "/".join(str(part) for part in breach.absolute_path)
+    message = breach.message if len(breach.message) <= 200 else breach.message[:199] + "…"
+    return f"at {place!r}: {message}" if place else message
+
+
+def _validator(schema: Schema, what: str) -> Validator:
+    """A validator that fetches nothing: references that are not in the schema were refused."""
+    from referencing import Registry
+
+    plain = dict(schema)
+    if fault := schema_fault(plain):
+        raise UsageError(f"The schema of {what} is not a valid JSON Schema: {fault.text}.")
+    return counting(validator_class(plain))(plain, registry=Registry())

@@ -1,0 +1,1 @@
+"""Scripted agents: offline models that answer by rules."""

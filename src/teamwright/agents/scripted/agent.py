@@ -1,0 +1,382 @@
+"""Scripted models: replies from a YAML file of rules, so that whole teams run offline and the same every time.
+
+Rules are tried from the top; the first that matches and is not used up answers. What was used is counted per agent
+and recorded with each reply, so neither a crash nor the order of branches changes who gets what.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import anyio
+from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic_core import to_json
+
+from teamwright.agents.budget_notice import left_line
+from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.prices import rate_of
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.retry import ERRORS
+from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
+from teamwright.agents.scripted.script_file import read_script, script_text
+from teamwright.agents.tools.toolbox import Toolbox, ToolLike, Tools, final_response
+from teamwright.budget.money import Rate
+from teamwright.errors import AgentError, ScriptMismatch, nearest
+from teamwright.values.approvals import Approve
+from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, TooLong
+from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
+from teamwright.values.messages import Message, digest
+from teamwright.values.models import Value
+from teamwright.values.names import check_name
+from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, reply_cut_warning
+from teamwright.values.secrets.patterns import mask_value
+from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
+from teamwright.values.text.transcript import quoted
+from teamwright.values.turns import Reply, Signal, Turn
+from teamwright.values.usage import Usage
+
+MOST_REQUESTS = 50
+PIECES = 8
+MOST_COMPARED = 200
+"""Rules, and characters of each, that are compared with what an agent was told to find the nearest."""
+
+
+class ToolRule(Value):
+    """The tool that a rule calls."""
+
+    name: str
+    args: dict[str, JsonValue] = {}
+
+
+class Rule(Value):
+    """One rule; exactly one of `reply`, `json`, `tool` and `error` says what comes back."""
+
+    agent: str = "*"
+    match: str | None = None
+    reply: str | None = None
+    data: Annotated[JsonValue, Field(alias="json")] = None
+    tool: ToolRule | None = None
+    error: Literal["rate_limit", "context_length", "timeout", "server", "refused"] | None = None
+    delay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    times: int | None = Field(default=None, ge=1)
+
+    @field_validator("match")
+    @classmethod
+    def _expression(cls, match: str | None) -> str | None:
+        if match is not None and (problem := pattern_problem(match)):
+            raise ValueError(f"match is not a regular expression: {problem}")
+        return match
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        given = [name for name in ("reply", "data", "tool", "error") if name in self.model_fields_set]
+        if len(given) != 1:
+            raise ValueError("a rule needs exactly one of reply, json, tool and error")
+        return self
+
+    def fits(self, agent: str, told: str, search: PatternSearch | None = None) -> bool:
+        """Whether the rule answers this agent when it is told this; `search` is shared by rules that are tried."""
+        if not fnmatchcase(agent, self.agent):
+            return False
+        return self.match is None or (search or PatternSearch()).found(self.match, told)
+
+
+class Script(Value):
+    """A file of rules. With `strict` every rule must have been used when the run ends."""
+
+    rules: tuple[Rule, ...] = ()
+    strict: bool = False
+
+    @classmethod
+    def load(cls, path: Path) -> Script:
+        """Read a script; every mistake in it is told."""
+        return read_script(path, cls)
+
+    def to_yaml(self) -> str:
+        """The script as a file that `load` reads again."""
+        return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
+
+    def masked(self) -> Script:
+        """The script without texts that look like secrets: a file of replies is made to be passed on."""
+        return Script.model_validate(mask_value(self.model_dump(mode="json", exclude_unset=True, by_alias=True)))
+
+    def leftovers(self, used: Callable[[str], int]) -> list[str]:
+        """Rules that a strict script still has: never used, or fewer times than they say."""
+        if not self.strict:
+            return []
+        return [
+            f"rule {index} for {rule.agent!r} was used {used(mark(index))} of {rule.times or 1} times"
+            for index, rule in enumerate(self.rules, start=1)
+            if used(mark(index)) < (rule.times or 1)
+        ]
+
+    def nearest(self, agent: str, told: str) -> str:
+        """The rule that comes closest, in words."""
+        if not self.rules:
+            return "the script has no rules"
+        own = [rule for rule in self.rules if fnmatchcase(agent, rule.agent)][:MOST_COMPARED]
+        tail = told[-MOST_COMPARED:]
+        rule = max(
+            own or self.rules[:MOST_COMPARED],
+            key=lambda one: difflib.SequenceMatcher(
+                None, (one.match or "")[:MOST_COMPARED], tail, autojunk=False
+            ).ratio(),
+        )
+        bound = f", at most {rule.times} times" if rule.times else ""
+        return f"the nearest is rule {self.rules.index(rule) + 1}: agent {rule.agent!r}, match {rule.match!r}{bound}"
+
+
+def mark(index: int) -> str:
+    """How a rule is counted in the record."""
+    return f"rule-{index}"
+
+
+def leftovers(agents: Iterable[Agent], used: Callable[[str, str], int]) -> list[str]:
+    """What the strict scripts of these agents still have; `used` counts a mark of the member of that name."""
+    members: dict[int, tuple[Script, set[str]]] = {}
+    for agent in agents:
+        if isinstance(agent, ScriptedAgent):
+            members.setdefault(id(agent.script), (agent.script, set()))[1].add(agent.name)
+    return [
+        text
+        for script, names in members.values()
+        for text in script.leftovers(lambda mark, names=names: sum(used(name, mark) for name in names))
+    ]
+
+
+class ScriptedAgent:
+    """An agent whose model is a script. Tools are really called."""
+
+    kind = "scripted"
+
+    def __init__(
+        self,
+        name: str,
+        script: Script | Sequence[Rule],
+        *,
+        description: str = "",
+        instructions: str = "",
+        tools: Sequence[ToolLike] = (),
+        capabilities: tuple[str, ...] = (),
+        input_schema: JsonSchema | None = None,
+        output_schema: JsonSchema | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+        max_bytes: int | None = None,
+        retry: RetryPolicy | None = None,
+        fallback: Agent | None = None,
+        too_long: TooLong | None = None,
+        limits: Limits | None = None,
+        approve: Approve | None = None,
+        optional: bool = False,
+        critical: bool = False,
+        pace: Pace | None = None,
+        price: Price | None = None,
+        source: str | None = None,
+    ) -> None:
+        self.name = check_name("agent", name)
+        self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
+        self.description, self.instructions, self.capabilities = description, instructions, capabilities
+        self.limits, self.optional, self.critical = limits, optional, critical
+        self.fallback, self.too_long, self.approve = fallback, too_long, approve
+        check_standing(name, optional=optional, critical=critical)
+        self.max_bytes = check_max_bytes(name, max_bytes)
+        self._toolbox = Toolbox(tools, approve, name, self.max_bytes)
+        self._max_tokens, self._timeout = max_tokens, timeout
+        self._retry = retry or USUAL
+        self._input_schema = as_schema(input_schema, f"the input of {name!r}")
+        self._output_schema = as_schema(output_schema, f"the output of {name!r}")
+        self._source = source
+        self._pace, self._price = pace, price
+        self._model = f"scripted:{source}" if source else "scripted"
+        self._under_way: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def can_terminate(self) -> bool:
+        """Whether it has the built-in `terminate` tool."""
+        return self._toolbox.can_terminate
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as a declaration; a script that came from no file is left out of it."""
+        declared: dict[str, object] = {
+            "scripted": None if self._pace or self._price else self._source,
+            "instructions": self.instructions,
+            "description": self.description,
+            "tools": self._toolbox.specs,
+            "capabilities": self.capabilities,
+            "input_schema": self._input_schema,
+            "output_schema": self._output_schema,
+            "max_tokens": self._max_tokens,
+            "timeout": self._timeout,
+            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
+            "limits": self.limits,
+            "fallback": fallback_spec(self.name, self.fallback),
+            "too_long": self.too_long,
+            "approve": self.approve,
+            "optional": self.optional,
+            "critical": self.critical,
+        }
+        given = {name: value for name, value in declared.items() if value}
+        if (self._pace or self._price) and self._source:
+            given["model"] = self._named
+        if self._retry is not USUAL:
+            given["retry"] = self._retry
+        return AgentSpec.model_validate(given)
+
+    @property
+    def _named(self) -> NamedModel:
+        """The script as a model, with its pace and its price."""
+        pace = self._pace.model_dump(include=set(Pace.model_fields), exclude_none=True) if self._pace else {}
+        return NamedModel.model_validate({"model": self._model, "price": self._price, **pace})
+
+    def _rate(self, prompt: int) -> Rate | None:
+        return rate_of(self._named, prompt)
+
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps its tools from being called."""
+        return self._toolbox.lacks
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Let the script answer, calling tools as it says."""
+        if self._input_schema is not None:
+            check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
+        told, cap = turn.prompt, self._max_tokens or turn.max_output
+        if turn.left is not None and (little := left_line(turn, self._named, self.instructions, cap)):
+            told += f"\n\n{little}"
+        failed: set[str] = set()
+        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.points) as tools:
+            for number in range(1, MOST_REQUESTS + 1):
+                call = partial(self._answer, told, tools, failed)
+                returned = await ctx.effect(f"request-{number}", self._request(told, cap, call))
+                match returned.value:
+                    case {"tool": dict() as tool}:
+                        name, args = str(tool["name"]), tool["args"]
+                        if name == TERMINATE and tools.may_terminate:
+                            return self._final(turn, final_response(args) or "", tools, signal="terminate")
+                        try:
+                            result = await tools.use(name, args if isinstance(args, dict) else {}, key=f"tool-{number}")
+                        except AgentError as error:
+                            failed.add(name)
+                            told += f"\n\n# tool {name} failed:\n{self._shown(str(error), turn)}"
+                        else:
+                            told += f"\n\n# tool {name}:\n{self._shown(result, turn)}"
+                    case {"json": data}:
+                        return self._final(turn, to_json(data).decode(), tools, data=data)
+                    case value:
+                        return self._final(turn, str(value), tools, returned)
+        raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
+
+    @staticmethod
+    def _shown(result: JsonValue, turn: Turn) -> str:
+        """What came of a tool, as text in which nothing looks like the words of anybody else."""
+        text = result if isinstance(result, str) else to_json(result).decode()
+        return text if turn.quoting == "none" else quoted(text, turn.speakers)
+
+    def _request(self, told: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
+        return Effect(
+            kind="model",
+            name="scripted",
+            request=digest(told),
+            call=call,
+            prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
+            messages=1,
+            max_output=cap,
+            retry=self._retry,
+            timeout=self._timeout,
+            model=self._model,
+            pace=self._pace,
+            rate=self._rate,
+            max_bytes=self.max_bytes,
+        )
+
+    async def _answer(self, told: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
+        index, rule = self._choose(told, attempt)
+        self._check_tool(index, rule, failed, tools)
+        name = mark(index)
+        self._under_way[attempt.run_id, name] += 1
+        try:
+            return await self._play(rule, name, told, attempt)
+        finally:
+            self._under_way[attempt.run_id, name] -= 1
+
+    def _choose(self, told: str, attempt: Attempt) -> tuple[int, Rule]:
+        search = PatternSearch()
+        for index, rule in enumerate(self.script.rules, start=1):
+            used = attempt.used(mark(index)) + self._under_way[attempt.run_id, mark(index)]
+            if (rule.times is None or used < rule.times) and rule.fits(self.name, told, search):
+                return index, rule
+        asked = told if len(told) <= 400 else "…" + told[-400:]
+        hint = self.script.nearest(self.name, told)
+        raise ScriptMismatch(f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({hint})")
+
+    def _check_tool(self, index: int, rule: Rule, failed: Collection[str], tools: Tools) -> None:
+        """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
+        if rule.tool is None or rule.times is not None or rule.tool.name not in failed:
+            return
+        known = [offer.name for offer in tools.offers]
+        if rule.tool.name not in known:
+            name, hint = rule.tool.name, nearest(rule.tool.name, known, "" if known else "it has none")
+            raise ScriptMismatch(f"Rule {index} calls the tool {name!r}, which {self.name!r} does not have; {hint}")
+
+    async def _play(self, rule: Rule, name: str, told: str, attempt: Attempt) -> Returned:
+        if rule.error is not None:
+            await anyio.sleep(rule.delay)
+            error = ERRORS[rule.error](f"the script says so ({name})")
+            error.mark = name
+            raise error
+        value: JsonValue = rule.reply or ""
+        if rule.tool is not None:
+            value = {"tool": rule.tool.model_dump(mode="json")}
+        elif "data" in rule.model_fields_set:
+            value = {"json": rule.data}
+        text = value if isinstance(value, str) else to_json(value).decode()
+        cut = isinstance(value, str) and attempt.max_output is not None and len(text) > 4 * attempt.max_output
+        if cut and attempt.max_output is not None:
+            value = text = text[: 4 * attempt.max_output]
+        await _speak(text if isinstance(value, str) else "", rule.delay, attempt)
+        usage = Usage(requests=1, input_tokens=_tokens(told), output_tokens=_tokens(text))
+        if self._price is not None:
+            usage = usage.changed(usd=self._price.cost(usage))
+        return Returned(value, usage, name, cut)
+
+    def _final(
+        self,
+        turn: Turn,
+        text: str,
+        tools: Tools,
+        returned: Returned | None = None,
+        *,
+        data: JsonValue = None,
+        signal: Signal | None = None,
+    ) -> Reply:
+        messages = (Message(name=self.name, content=text),) if text or signal is None else ()
+        warnings, truncated = tuple(tools.warnings), returned is not None and returned.truncated
+        if returned is not None and returned.capped is not None:
+            warnings = (*warnings, reply_cut_warning(self.name, returned.capped))
+        reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal, warnings=warnings)
+        if self._output_schema is None:
+            return with_welcome_data(reply, turn.output_schema)
+        return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
+
+
+async def _speak(text: str, delay: float, attempt: Attempt) -> None:
+    """Show the reply in pieces over the rule's delay."""
+    if not delay:
+        attempt.delta(text)
+        return
+    size = max(1, -(-len(text) // PIECES))
+    for start in range(0, max(len(text), 1), size):
+        await anyio.sleep(delay * size / max(len(text), 1) if text else delay)
+        attempt.delta(text[start : start + size])
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // 4)

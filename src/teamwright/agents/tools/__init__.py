@@ -1,0 +1,1 @@
+"""Tools of agents, one file per kind."""

@@ -1,0 +1,189 @@
+"""The built-in tools `files`: files below one folder, for models and scripts, and nothing outside of it.
+
+Whatever is written must be owned by the step that writes it, where steps own anything: a write elsewhere is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from errno import EISDIR
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from pydantic import JsonValue
+
+from teamwright.agents.tools.python import MethodTool
+from teamwright.errors import ToolError
+from teamwright.values.owned_paths import Owned, covers
+
+NAMES = ("read_file", "write_file", "list_files", "search_files")
+
+MOST_LINES = 2000
+MOST_LISTED = 500
+MOST_FOUND = 100
+LONGEST_LINE = 300
+LINE_ENDS = ("\n", "\r")
+NO_FILE = "is no regular file, but a pipe, a socket or a device, which these tools leave alone."
+NEVER_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+BINARY = getattr(os, "O_BINARY", 0)
+LARGEST = 1 << 20
+"""Characters that are read at once: a longer line counts as several."""
+
+
+class Files:
+    """The files below a folder, as one call of a tool uses them."""
+
+    def __init__(self, root: Path | None, owned: Owned, idempotency_key: str = "") -> None:
+        self._root = (root or Path.cwd()).resolve()
+        self._owned, self._key = owned, idempotency_key
+
+    def read_file(self, path: str, first_line: int = 1, lines: int = MOST_LINES) -> JsonValue:
+        """Read a text file. Of a long one you get some lines, and the number of the next line to read on from."""
+        first, count = max(1, first_line), min(max(1, lines), MOST_LINES)
+        shown, room, number = list[str](), LARGEST, 0
+        for number, line in enumerate(self._lines(self._place(path)), start=1):
+            if number == first + len(shown) and len(shown) < count and len(line) <= room:
+                shown.append(line)
+                room -= len(line)
+        content, following = "".join(shown), first + len(shown)
+        if first == 1 and following > number:
+            return content
+        return {"content": content, "lines": number, "next_line": following if following <= number else None}
+
+    def write_file(self, path: str, content: str) -> JsonValue:
+        """Write a whole text file, in place of what was there. Folders on the way are made."""
+        place = self._place(path)
+        name = self._name(place)
+        if not self._owned.may_write(name):
+            raise ToolError(self._owned.refusal(name))
+        if place.is_dir():
+            raise ToolError(f"{name!r} is a folder; write a file in it.")
+        if place.exists() and not place.is_file():
+            raise ToolError(f"{name!r} {NO_FILE}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _replace(place, content.encode(), self._key)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ToolError(f"{name!r} can't be written: something on the way to it is a file.") from error
+        except UnicodeEncodeError as error:
+            raise ToolError(f"What is to stand in {name!r} is no text: {error.reason}.") from error
+        except OSError as error:
+            raise ToolError(f"{name!r} can't be written: {error.strerror}.") from error
+        return {"path": name, "bytes": place.stat().st_size}
+
+    def list_files(self, pattern: str = "**") -> JsonValue:
+        """List files by a pattern such as src/**/*.py; ** stands for any folders. Hidden ones must be named."""
+        found = [self._name(place) for place in self._matching(pattern)]
+        if len(found) <= MOST_LISTED:
+            return list[JsonValue](found)
+        return {"files": list[JsonValue](found[:MOST_LISTED]), "more": len(found) - MOST_LISTED}
+
+    def search_files(self, text: str, pattern: str = "**") -> JsonValue:
+        """Find the lines that hold a text, in files that a pattern such as src/**/*.py names."""
+        if not text:
+            raise ToolError("There is nothing to search for: give a text.")
+        hits: list[JsonValue] = []
+        for place in self._matching(pattern):
+            with suppress(ToolError):  # what is no text holds none
+                hits += list(islice(self._hits(place, text), MOST_FOUND - len(hits)))
+            if len(hits) == MOST_FOUND:
+                return {"found": hits, "more": True}
+        return hits
+
+    def _hits(self, place: Path, text: str) -> Iterator[JsonValue]:
+        before = ""
+        for number, line in enumerate(self._lines(place), start=1):
+            if text in before + line:
+                yield {"path": self._name(place), "line": number, "text": line.strip()[:LONGEST_LINE]}
+            # The rest of a line that was too long follows, and the text may begin here and end there.
+            before = "" if line.endswith(LINE_ENDS) else line[max(0, len(line) - len(text) + 1) :]
+
+    def _place(self, path: str) -> Path:
+        """Where a path really is; whatever leads out of the folder is refused, also over a link."""
+        parts = PurePosixPath(path.replace("\\", "/")).parts
+        try:
+            place = self._root.joinpath(*parts).resolve() if path and ".." not in parts else None
+        except (OSError, ValueError, RuntimeError):
+            place = None
+        if place is None or Path(path).is_absolute() or not place.is_relative_to(self._root):
+            raise ToolError(f"{path!r} is no path below the folder of these tools; write it from there, without '..'.")
+        return place
+
+    def _name(self, place: Path) -> str:
+        return place.relative_to(self._root).as_posix()
+
+    def _lines(self, place: Path) -> Iterator[str]:
+        """The lines of a text file as they stand there, read one by one, so that no file is too large."""
+        name = self._name(place)
+        try:
+            with os.fdopen(_open_file(place, name), encoding="utf-8", newline="") as opened:
+                while line := opened.readline(LARGEST):
+                    yield line
+        except FileNotFoundError as error:
+            raise ToolError(f"There is no file {name!r}; list_files says which there are.") from error
+        except UnicodeDecodeError as error:
+            raise ToolError(f"{name!r} is no text.") from error
+        except OSError as error:
+            raise ToolError(f"{name!r} can't be read: {error.strerror}.") from error
+
+    def _matching(self, pattern: str) -> Iterator[Path]:
+        """Files in order of their names; links that lead out of the folder are not followed."""
+        hidden = any(part.startswith(".") for part in PurePosixPath(pattern).parts)
+        for folder, folders, names in os.walk(self._root):
+            if not hidden:
+                folders[:] = [one for one in folders if not one.startswith(".")]
+            folders.sort()
+            for name in sorted(names):
+                place = Path(folder, name)
+                shown = hidden or not name.startswith(".")
+                if shown and covers(pattern, self._name(place)) and self._is_inside(place):
+                    yield place
+
+    def _is_inside(self, place: Path) -> bool:
+        return place.is_file() and place.resolve().is_relative_to(self._root)
+
+
+def file_tool(name: str, root: Path | None, owned: Owned) -> MethodTool:
+    """One of these tools, for one turn."""
+    return MethodTool(Files, name, lambda key, _: Files(root, owned, key))
+
+
+def _open_file(place: Path, name: str) -> int:
+    """Open a regular file for reading. A pipe, a socket or a device might block for ever, or never end."""
+    if not place.is_dir() and place.exists() and not place.is_file():
+        raise ToolError(f"{name!r} {NO_FILE}")
+    opened = os.open(place, os.O_RDONLY | NEVER_BLOCK)
+    try:
+        # It may have become something else since it was looked at.
+        if not stat.S_ISREG(mode := os.fstat(opened).st_mode):
+            raise (
+                IsADirectoryError(EISDIR, os.strerror(EISDIR))
+                if stat.S_ISDIR(mode)
+                else ToolError(f"{name!r} {NO_FILE}")
+            )
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _replace(place: Path, content: bytes, key: str) -> None:
+    """Write a file all at once; what a crash leaves behind has a name that the same call would use again."""
+    draft = place.with_name(f".{place.name[:100]}.{key[:12] or 'draft'}.tmp")
+    mode = place.stat().st_mode & 0o777 if place.exists() else None
+    try:
+        # Made anew, so that it is neither a pipe nor a link to somewhere else that lay in wait under this name.
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(place)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

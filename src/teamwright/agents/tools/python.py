@@ -1,0 +1,203 @@
+"""Python functions as tools: what a model sees of them, and how they are called."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from types import MethodType
+from typing import Any, TypeVar, cast
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from teamwright.agents.functions.import_guard import UnloadedFunction, loads_code
+from teamwright.agents.functions.threads import in_thread, to_the_end
+from teamwright.errors import ToolError, UsageError, nearest
+from teamwright.values.names import check_name
+from teamwright.values.owned_paths import Owned
+from teamwright.values.reply_limits import MAX_BYTES
+
+KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
+HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
+
+T = TypeVar("T")
+Function = Callable[..., object]
+Arguments = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+
+
+class PythonTool:
+    """A Python function; keyword parameters `idempotency_key` and `owned` are filled in and hidden from the model."""
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self.name = check_name("tool", name or getattr(function, "__name__", type(function).__name__))
+        self._function, self._max_bytes = function, max_bytes
+        self._description = description if description is not None else inspect.getdoc(function) or ""
+        self._parameters = _parameters(function, self.name)
+        self._hidden = [one for one in HIDDEN_PARAMETERS if one in inspect.signature(function).parameters]
+        self._owned = Owned()
+
+    @cached_property
+    def _arguments(self) -> TypeAdapter[Any]:
+        """Validates arguments by the function's own signature, and gives them back instead of calling it."""
+
+        def give_back(**arguments: object) -> dict[str, object]:
+            return arguments
+
+        give_back.__signature__ = inspect.Signature(self._parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        give_back.__annotations__ = {one.name: one.annotation for one in self._parameters}
+        return TypeAdapter(cast("Any", give_back))
+
+    @property
+    def offer(self) -> Offer:
+        """The tool as a model sees it."""
+        return self._offer
+
+    @cached_property
+    def _offer(self) -> Offer:
+        schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
+        return Offer(self.name, self._description, schema)
+
+    def within(self, owned: Owned) -> PythonTool:
+        """The tool for a turn of a step that owns this."""
+        if OWNED_PARAMETER not in self._hidden:
+            return self
+        tool = copy(self)
+        tool._owned = owned
+        return tool
+
+    def fit(self, arguments: Arguments) -> Arguments:
+        """Check the arguments against the signature; they stay JSON, so that they can be recorded."""
+        self._converted(arguments)
+        return arguments
+
+    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
+        """Call the function, a synchronous one in a thread."""
+        converted = self._converted(arguments)
+        for name in self._hidden:
+            converted[name] = idempotency_key if name == KEY_PARAMETER else self._owned
+        call = partial(self._function, **converted)
+        if inspect.iscoroutinefunction(_inner(self._function)):
+            result = call()
+        else:
+            result = await in_thread(call, f"tool {self.name}")
+        if inspect.isawaitable(result):
+            result = cast("object", await result)
+        if isinstance(result, bytes | bytearray) and len(result) > self._max_bytes:
+            most = self._max_bytes
+            raise ToolError(
+                f"The result of {self.name!r} is too large: {len(result)} bytes, of at most {most} (max_bytes)"
+            )
+        try:
+            return cast("JsonValue", to_jsonable_python(result, inf_nan_mode="strings"))
+        except PydanticSerializationError as error:
+            raise ToolError(f"The tool {self.name!r} returned something that is not JSON: {error}") from error
+
+    def _converted(self, arguments: Arguments) -> dict[str, object]:
+        try:
+            return cast("dict[str, object]", self._arguments.validate_python(dict(arguments)))
+        except ValidationError as error:
+            wrong = "; ".join(
+                f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+                for one in error.errors(include_url=False, include_context=False, include_input=False)
+            )
+            raise ToolError(f"The arguments do not fit the tool {self.name!r}: {wrong}.") from error
+
+
+class MethodTool:
+    """A method of an object that is made for each call, from the call's idempotency key and place: a built-in tool.
+
+    A synchronous one is done in a thread, and to its end even when the turn is stopped: no write outlives its step.
+    """
+
+    def __init__(self, owner: type[T], name: str, make: Callable[[str, str], T]) -> None:
+        self._owner, self._name, self._make = owner, name, make
+
+    @property
+    def offer(self) -> Offer:
+        """The tool as a model sees it."""
+        return _signature(self._owner, self._name).offer
+
+    def fit(self, arguments: Arguments) -> Arguments:
+        """Check the arguments."""
+        return _signature(self._owner, self._name).fit(arguments)
+
+    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
+        """Do it."""
+        method = getattr(self._owner, self._name)
+
+        def work() -> Any:
+            return method(self._make(idempotency_key, place), **arguments)
+
+        return await (work() if inspect.iscoroutinefunction(method) else to_the_end(work))
+
+
+@cache
+def _signature(owner: type, name: str) -> PythonTool:
+    return PythonTool(MethodType(getattr(owner, name), owner))
+
+
+def _inner(function: Function) -> Function:
+    """The function that has the annotations: behind partials, and inside a callable object."""
+    while isinstance(function, partial):
+        function = cast("partial[object]", function).func
+    return function if hasattr(function, "__annotations__") else cast("Function", type(function).__call__)
+
+
+def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
+    """The parameters that a model fills in, each by keyword."""
+    try:
+        hints = typing.get_type_hints(_inner(function), include_extras=True)
+        declared = inspect.signature(function).parameters.values()
+    except (NameError, TypeError, ValueError) as error:
+        raise UsageError(f"The tool {name!r} has a signature that can't be read: {error}.") from error
+    found: list[inspect.Parameter] = []
+    for one in declared:
+        if one.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+            raise UsageError(f"The tool {name!r} has the positional parameter {one.name!r}; make it a named one.")
+        if one.name not in HIDDEN_PARAMETERS:
+            kind = one.kind if one.kind is inspect.Parameter.VAR_KEYWORD else inspect.Parameter.KEYWORD_ONLY
+            annotation = hints.get(one.name, typing.Any)
+            found.append(one.replace(kind=kind, annotation=annotation))
+    return found
+
+
+def load_function(path: str, what: str) -> Function:
+    """Import `module:function`, or raise in words. Where no code is loaded, a stand-in is returned."""
+    module_name, colon, names = path.partition(":")
+    if not colon or not module_name or not names:
+        raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")
+    if not loads_code():
+        return UnloadedFunction(path)
+    try:
+        found: object = importlib.import_module(module_name)
+    except Exception as error:  # a module may raise anything while it is imported
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+        raise UsageError(f"The module of {what} {path!r} can't be imported: {kind}{error}.") from error
+    for name in names.split("."):
+        known = [one for one in dir(found) if not one.startswith("_")]
+        if (found := getattr(found, name, None)) is None:
+            raise UsageError(f"There is no {name!r} in {path!r}; {nearest(name, known)}")
+    if not callable(found):
+        raise UsageError(f"{path!r} is not a function.")
+    return found

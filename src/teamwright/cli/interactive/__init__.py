@@ -1,0 +1,1 @@
+"""Driving one run from a terminal."""

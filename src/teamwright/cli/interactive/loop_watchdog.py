@@ -1,0 +1,65 @@
+"""Ends a process whose event loop a member has blocked, once the run has to stop: nothing inside the loop could.
+
+What is recorded is durable at any instant, so ending the process loses nothing but the call under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from teamwright.runtime.handle import Handle
+
+BEAT = 0.5
+"""Seconds between two signs of life of the event loop, and between two looks at them."""
+MARGIN = 2.0
+"""Seconds beyond the grace time after which a process that has to stop ends, whatever its members do."""
+
+
+class LoopWatchdog:
+    """Watches the event loop of the block from a thread, and calls `give_up` there when the loop is blocked for longer
+    than the grace time while a time limit of the run is over or a cancel waits for it.
+    """
+
+    def __init__(self, handle: Handle, grace: float, give_up: Callable[[], None]) -> None:
+        self._handle, self._patience, self._give_up = handle, grace + MARGIN, give_up
+        self._alive_at = time.monotonic()
+        self._over = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        self._beat()
+        threading.Thread(target=self._watch, name="loop watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        self._alive_at = time.monotonic()
+        self._timer = asyncio.get_running_loop().call_later(BEAT, self._beat)
+
+    def _watch(self) -> None:
+        while not self._over.wait(BEAT):
+            blocked = time.monotonic() - self._alive_at > self._patience
+            if blocked and (self._handle.is_past_deadline(self._patience) or self._cancel_waits()):
+                self._give_up()
+
+    def _cancel_waits(self) -> bool:
+        """Whether somebody has cancelled the run; the engine of the blocked loop can't look."""
+        from teamwright.cli.interactive.open import with_journal
+        from teamwright.errors import JournalError
+        from teamwright.values.people import Cancel
+
+        run_id, seen = self._handle.run_id, self._handle.last_letter
+        try:
+            letters = with_journal(lambda journal: journal.letters(run_id, seen))
+        except JournalError:
+            return False
+        return any(isinstance(letter.intervention, Cancel) for letter in letters)

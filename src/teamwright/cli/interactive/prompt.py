@@ -1,0 +1,248 @@
+"""Asks the person at the terminal what a run asks, at once and one thing at a time, while the run goes on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from teamwright.cli.terminal.output import clean
+from teamwright.cli.text.events import draft_lines
+from teamwright.errors import UsageError
+from teamwright.values.events.event import AgentFailed, AgentReplied, Event, PersonAnswered, PersonAsked, RunResumed
+from teamwright.values.names import SEPARATOR
+from teamwright.values.people import EDIT, REJECT, Answer, Question
+from teamwright.values.text.control_characters import original, visible, visible_for_editing
+
+if TYPE_CHECKING:
+    from teamwright.cli.views.view import View
+    from teamwright.runtime.engine import Engine
+    from teamwright.runtime.handle import Handle
+    from teamwright.values.events.event import Delta
+
+LATER = "later"
+WHOLE = "whole"
+"""What to answer in order to see all of a long draft."""
+LONGEST_DRAFT = 30
+
+
+class Keyboard:
+    """Lines from a terminal. The event loop waits for them, so that whoever waits can give up at any time."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._typed = file, b""
+
+    async def line(self) -> str | None:
+        """The next line, or nothing once the person has ended the input."""
+        while b"\n" not in self._typed:
+            await anyio.wait_readable(self._file)
+            piece = os.read(self._file, 4096)
+            if not piece:
+                self._typed = b""
+                return None
+            self._typed += piece
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode(errors="replace").strip()
+
+
+class Prompt:
+    """One question after the other on the terminal."""
+
+    def __init__(self, console: Console, keyboard: Keyboard) -> None:
+        self._console, self._keyboard = console, keyboard
+
+    async def ask(self, key: str, question: Question) -> Answer | None:
+        """What the person answers; nothing if they would rather do it later."""
+        self._show(key, question)
+        if not question.choices:
+            said = await self._line("answer (nothing: later)")
+            return Answer(text=said) if said else None
+        choice = await self._choice(question)
+        if choice is None or question.reason != "approval":
+            return None if choice is None else Answer(text=choice)
+        return await self._decision(choice, question)
+
+    def say(self, text: str) -> None:
+        """Tell the person something."""
+        self._console.print(Text(clean(text), style="yellow"))
+
+    async def _decision(self, choice: str, question: Question) -> Answer | None:
+        if choice == REJECT:
+            return Answer.reject(await self._line("why") or "")
+        if choice != EDIT:
+            return Answer(text=choice)
+        edited = await self._edited(question)
+        return None if edited is None else Answer.edit(edited)
+
+    def _show(self, key: str, question: Question) -> None:
+        self._console.print()
+        whom = f" (to {clean(visible(question.to))})" if question.to else ""
+        self._console.print(Text(f"? {clean(visible(question.text))}{whom}", style="bold yellow"))
+        self._console.print(Text(f"  {clean(key)}", style="dim"))
+        if question.draft is not None:
+            self._show_draft(question, LONGEST_DRAFT if question.choices else None)
+
+    def _show_draft(self, question: Question, most: int | None = None) -> None:
+        lines = clean("\n".join(draft_lines(question))).split("\n")
+        if most is not None and len(lines) > most:
+            lines = [*lines[:most], f"… {len(lines) - most} more lines; {WHOLE!r} shows them"]
+        self._console.print(Padding(Text("\n".join(lines)), (0, 2)))
+
+    async def _line(self, prompt: str) -> str | None:
+        self._console.print(Text(f"{prompt}> ", style="bold"), end="")
+        return await self._keyboard.line()
+
+    async def _choice(self, question: Question) -> str | None:
+        cut = question.draft is not None and len(draft_lines(question)) > LONGEST_DRAFT
+        choices = [*question.choices, LATER, *([WHOLE] if cut and WHOLE not in question.choices else ())]
+        while True:
+            said = await self._line(clean(" / ".join(map(visible, choices))))
+            if not said:
+                return None
+            chosen = nearest_choice(said, choices)
+            if chosen == WHOLE and WHOLE not in question.choices:
+                self._show_draft(question)
+            elif chosen is not None:
+                return None if chosen == LATER else chosen
+            else:
+                self.say(f"{said!r} is none of them; its first letters will do, and nothing at all is {LATER!r}.")
+
+    async def _edited(self, question: Question) -> str | None:
+        """The draft as the person has changed it, in their editor if they have one.
+
+        There too, characters that are not seen stand by their names; what the person leaves is sent as it was.
+        """
+        editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+        if not editor:
+            return await self._line("instead") or None
+        draft = question.draft or ""
+        shown, secrets = visible_for_editing(draft)
+        ending = ".json" if question.form == "json" else ".md"
+        with tempfile.TemporaryDirectory(prefix="teamwright-") as folder:
+            file = Path(folder) / f"draft{ending}"
+            file.write_text(shown, encoding="utf-8", newline="")
+            screen = sys.stderr.fileno()
+            command = [*shlex.split(editor), str(file)]
+            try:
+                async with await anyio.open_process(
+                    command, stdin=sys.stdin.fileno(), stdout=screen, stderr=screen
+                ) as process:
+                    code = await process.wait()
+                edited = file.read_bytes().decode()
+            except (OSError, ValueError) as error:
+                self.say(f"The editor {editor!r} can't be used: {error}.")
+                return None
+        if code:
+            self.say(f"{editor!r} ended with {code}, so nothing is changed.")
+            return None
+        return original(edited if draft.endswith("\n") else edited.removesuffix("\n"), secrets)
+
+
+class Asker:
+    """Shows a run and asks what it asks. While a question stands on the terminal, everything else is held back."""
+
+    def __init__(self, engine: Engine, handle: Handle, view: View, prompt: Prompt | None = None) -> None:
+        self._engine, self._handle, self._view = engine, handle, view
+        self._prompt = prompt or Prompt(Console(stderr=True, highlight=False), Keyboard(sys.stdin.fileno()))
+        self._news = anyio.Event()
+        self._held: deque[Event | Delta] = deque()
+        self._holding = False
+        self._one_at_a_time = anyio.Lock()
+        self._asking: str | None = None
+        self._given_up = anyio.CancelScope()
+        self._put_off: set[str] = set()
+
+    async def take(self, item: Event | Delta) -> None:
+        """Show an item, now or when the question is answered."""
+        if isinstance(item, Event):
+            self._look_at(item)
+        self._held.append(item)
+        if not self._holding:
+            await self.show()
+
+    async def show(self) -> None:
+        """Show what was held back, in order."""
+        async with self._one_at_a_time:
+            while self._held:
+                await self._view.take(self._held.popleft())
+
+    async def run(self) -> None:
+        """Ask whatever is open, until this is stopped."""
+        self._handle.attend()
+        try:
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                while (found := await self._next()) is not None:
+                    self._handle.attend()
+                    await self._ask(*found)
+                if self._put_off:
+                    self._handle.leave()
+        finally:
+            self._handle.leave()
+
+    def _look_at(self, event: Event) -> None:
+        match event.fact:
+            case PersonAsked() | RunResumed():
+                self._news.set()
+            case PersonAnswered() if event.key == self._asking:
+                self._given_up.cancel()
+            case AgentReplied() | AgentFailed() if (self._asking or "").startswith(event.key + SEPARATOR):
+                self._given_up.cancel()
+            case _:
+                pass
+
+    async def _next(self) -> tuple[str, Question] | None:
+        """A question that is open and was neither answered nor put off."""
+        run_id = self._handle.run_id
+        answered = await self._engine.answers(run_id)
+        for key, question in (await self._engine.history(run_id)).questions().items():
+            if key not in answered and key not in self._put_off:
+                return key, question
+        return None
+
+    async def _ask(self, key: str, question: Question) -> None:
+        self._asking, self._given_up = key, anyio.CancelScope()
+        self._holding = True
+        self._view.close()
+        answer: Answer | None = None
+        try:
+            with self._given_up:
+                answer = await self._prompt.ask(key, question)
+        finally:
+            self._asking = None
+        if self._given_up.cancelled_caught:
+            self._prompt.say("\nThat has been settled meanwhile.")
+        else:
+            await self._give(key, answer)
+        self._holding = False
+        await self.show()
+
+    async def _give(self, key: str, answer: Answer | None) -> None:
+        if answer is None:
+            self._put_off.add(key)
+            return
+        try:
+            await self._engine.answer(self._handle.run_id, key, answer)
+        except UsageError as error:
+            self._prompt.say(str(error))
+
+
+def nearest_choice(said: str, choices: Sequence[str]) -> str | None:
+    """The choice that is meant: in full, by its number, or by letters with which no other begins."""
+    if said in choices:
+        return said
+    if said.isdigit() and 1 <= int(said) <= len(choices):
+        return choices[int(said) - 1]
+    meant = [choice for choice in choices if choice.casefold().startswith(said.casefold())]
+    return meant[0] if len(meant) == 1 else None

@@ -1,0 +1,1 @@
+"""`teamwright lab`, one file per command."""

@@ -1,0 +1,102 @@
+"""`teamwright lab advise`: which shape to use for some work, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from teamwright.cli.lab.calibrate import Workload
+from teamwright.cli.terminal.options import ManifestPath, Profile, TeamName, With
+from teamwright.cli.terminal.output import Json, Out, check_out, result, result_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from teamwright.lab.calibration.advise import Advice
+    from teamwright.teams.team import Team
+
+
+def advise(
+    manifest: ManifestPath,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")],
+    *,
+    profile: Profile = None,
+    divisible: Annotated[
+        float | None,
+        typer.Option("--divisible", min=0, max=1, metavar="SHARE", help="How much of the work can be divided, 0 to 1."),
+    ] = None,
+    workload: Workload = "mixed",
+    budget: Annotated[
+        Literal["low", "medium", "high"] | None,
+        typer.Option("--budget", help="The level of budget; else that of the team's handoffs, or medium."),
+    ] = None,
+    recommend: Annotated[
+        Literal["balanced", "cost", "quality"], typer.Option("--recommend", help="What counts most.")
+    ] = "balanced",
+    team: TeamName = None,
+    more: With = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Say which shape to use for a team's work, which may be one agent.
+
+    The numbers it rests on and how sure it is are told. Runs of your own outweigh published findings as they add up:
+    in tokens and time, and in how often a shape is right once somebody judges their steps. Code that the manifest names
+    is listed, not loaded.
+    """
+    from teamwright.cli.run import read_task
+    from teamwright.lab.calibration.advise import advise as advice
+    from teamwright.lab.calibration.profile_file import read_profile
+
+    check_out(out)
+    found = advice(
+        _team(manifest, team, more),
+        read_task(task, None) or "",
+        profile=read_profile(profile) if profile is not None else None,
+        divisible=divisible,
+        budget=budget,
+        workload=workload,
+        recommend=recommend,
+    )
+    if json:
+        result_json(found.to_json(), out)
+    else:
+        result(described(found), out)
+    return 0
+
+
+def _team(manifest: Path, team: str | None, more: list[Path] | None) -> Team:
+    """The team of a manifest as it is written, without its code."""
+    from teamwright.agents.functions.import_guard import code_not_loaded
+    from teamwright.cli.interactive.sys_path import tell_code
+    from teamwright.lab.simulation.trials import declared_team
+    from teamwright.teams.load import read_manifest, source_of
+
+    with code_not_loaded():
+        source = source_of(read_manifest([manifest, *(more or ())]), team=team)
+        made = declared_team(source.model_copy(update={"roots": None}))  # nothing is read there
+    tell_code(source.manifest)
+    return made
+
+
+def described(advice: Advice) -> str:
+    """The advice, what speaks for it, the shapes side by side, and the findings that it rests on."""
+    from teamwright.cli.text.table import columns
+
+    rows: list[Sequence[str]] = [("SHAPE", "SCORE", "PASS RATE", "TOKENS", "TIME", "OWN RUNS")]
+    rows += [
+        (
+            one.topology,
+            f"{one.score:.4f}",
+            f"{one.pass_rate:.4f}",
+            str(one.total_tokens),
+            f"{one.seconds:g} s",
+            f"{one.own_runs} (weight {one.weight:.2f})",
+        )
+        for one in advice.shapes
+    ]
+    reasons = [f"- {reason}" for reason in advice.reasons]
+    findings = [f"- {one.finding} ({one.source}): {one.here}" for one in advice.priors]
+    return "\n".join([advice.sentence, "", *reasons, "", columns(rows), "", "Published findings:", *findings])

@@ -1,0 +1,134 @@
+"""`teamwright lab calibrate`: the numbers of the topology model, fitted to runs of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.output import Json, check_out, result, result_json, say, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.lab.calibration.calibrate import CalibrationReport, Gap
+
+MOST_RUNS = 1000
+
+Workload = Annotated[
+    Literal["implementation", "debugging", "research", "mixed"],
+    typer.Option("--workload", help="What kind of work it is."),
+]
+Budget = Annotated[Literal["low", "medium", "high"], typer.Option("--budget", help="The level of budget.")]
+
+
+def calibrate(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN…]", help="Runs: their ids, beginnings of them, or `last`; else all there are."),
+    ] = None,
+    *,
+    name: Annotated[str, typer.Option("--name", help="Keep the profile under this name.")] = "default",
+    as_topology: Annotated[
+        str | None,
+        typer.Option("--as", metavar="TOPOLOGY", help="Read runs of other strategies as runs of this topology."),
+    ] = None,
+    workload: Workload = "mixed",
+    budget: Budget = "medium",
+    rounds: Annotated[
+        int, typer.Option("--coordination-rounds", min=0, help="Rounds of coordination that the model counts with.")
+    ] = 4,
+    json: Json = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Keep the profile in a file, not under a name.")
+    ] = None,
+) -> int:
+    """Fit the topology model to your own runs, and keep the fit as a profile.
+
+    It shows how far the built-in numbers and the fitted ones are from what really was.
+    """
+    from teamwright.planning.topology.profiles import topology_named
+
+    check_out(out)
+    meant = topology_named(as_topology) if as_topology is not None else None
+
+    async def work(journal: SqliteJournal) -> int:
+        from teamwright.cli.interactive.find_run import find_run
+        from teamwright.lab.calibration.calibrate import calibrate as fitted
+        from teamwright.lab.calibration.observations import observe
+
+        found = (
+            [(await find_run(journal, run)).id for run in runs]
+            if runs
+            else [one.id for one in reversed(await journal.runs(MOST_RUNS))]
+        )
+        seen = await observe(journal, found, as_topology=meant)
+        report = fitted(
+            seen.runs, workload=workload, budget=budget, rounds=rounds, learnt=seen.learnt, left_out=seen.left_out
+        )
+        return _tell(report, name, out, as_json=json)
+
+    return with_journal(work)
+
+
+def _tell(report: CalibrationReport, name: str, out: Path | None, *, as_json: bool) -> int:
+    from teamwright.errors import UsageError
+    from teamwright.lab.calibration.profile_file import keep_profile, profile_text
+
+    learnt = report.calibration.learnt.members
+    for run, reason in list(report.left_out.items())[:10]:
+        say(f"run {run} tells nothing of a topology: {reason}")
+    if not report.calibration.topologies and not learnt:
+        raise UsageError("There is no run to calibrate with; start one with  teamwright run")
+    if out is not None:
+        write_file(profile_text(report.calibration), out)
+    kept = keep_profile(report.calibration, name) if out is None else out
+    result_json(report.to_json()) if as_json else result(described(report))
+    used = name if out is None else str(out)
+    say(f"kept in {kept}; use it with  --profile {used}  of lab evaluate, simulate and advise, and of run --auto")
+    return 0
+
+
+def described(report: CalibrationReport) -> str:
+    """The fitted numbers, and how far predictions are off."""
+    from teamwright.cli.text.table import columns
+    from teamwright.lab.calibration.calibrate import FITTED
+    from teamwright.planning.topology.profiles import TOPOLOGIES
+    from teamwright.values.text.display import NOTHING
+
+    fits = report.calibration.topologies
+    lines: list[str] = []
+    if fits:
+        rows: list[Sequence[str]] = [("fitted (built in)", *fits)]
+        rows.append(("runs", *(str(fit.runs) for fit in fits.values())))
+        for factor in FITTED:
+            cells = ((getattr(fit, factor), getattr(TOPOLOGIES[one], factor)) for one, fit in fits.items())
+            rows.append((factor, *(f"{NOTHING if own is None else f'{own:.4g}'} ({built:g})" for own, built in cells)))
+        lines += [columns(rows), "", columns(_gaps(report.gaps))]
+        if not any(fit.judged for fit in fits.values()):
+            lines += ["", "Nobody judged a step in these runs: the pass rate only says that steps were completed."]
+    lines += ["", *report.notes] if report.notes else []
+    members = ", ".join(report.calibration.learnt.members)
+    return "\n".join([*lines, *([""] if lines else []), f"Behaviour learnt of: {members or 'nobody'}"])
+
+
+def _gaps(gaps: Sequence[Gap]) -> list[Sequence[str]]:
+    head = ("", "", "actual", "built in", "off by", "fitted", "off by")
+    return [
+        head,
+        *(
+            (
+                one.topology,
+                one.figure,
+                f"{one.actual:g}",
+                f"{one.built_in:g}",
+                f"{one.built_in_off:.1%}",
+                f"{one.fitted:g}",
+                f"{one.fitted_off:.1%}",
+            )
+            for one in gaps
+        ),
+    ]

@@ -1,0 +1,187 @@
+"""`teamwright lab simulate`: many runs of one's own team in no time, with nobody called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.interactive.open import with_journal
+from teamwright.cli.terminal.interrupts import interrupts_raise
+from teamwright.cli.terminal.options import (
+    AllowRoot,
+    ManifestPath,
+    MaxCalls,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    Profile,
+    Quiet,
+    TeamName,
+    With,
+    run_limits,
+)
+from teamwright.cli.terminal.output import Json, Out, check_out, one_line, prints_aside, result, result_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.lab.simulation.agents import Learnt
+    from teamwright.lab.simulation.simulate import SimulatedShape, SimulationReport, Spread
+    from teamwright.teams.team import Team
+
+ALL = "single,lead,star,mesh"
+MOST_PATH = 12
+
+
+def simulate(
+    manifest: ManifestPath,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What the team is to do; `-` reads it from stdin.")
+    ] = None,
+    *,
+    runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How often the team is run.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same figures.")] = 0,
+    topologies: Annotated[
+        str, typer.Option("--topologies", metavar="A,B", help="Shapes beside the team's own; empty for none.")
+    ] = ALL,
+    learn_from: Annotated[
+        list[str] | None,
+        typer.Option("--learn-from", metavar="RUN", help="Let members behave as in this run; may be repeated."),
+    ] = None,
+    profile: Profile = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, metavar="N", help="Processes; else as many as pay.")
+    ] = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_calls: MaxCalls = None,
+    max_seconds: MaxSeconds = None,
+    team: TeamName = None,
+    more: With = None,
+    allow_root: AllowRoot = None,
+    quiet: Quiet = False,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Simulate a team: what it costs, how long it takes, how often it is right.
+
+    Your own team, strategies and policies run on a virtual clock, with members that only behave. Nothing is called,
+    but code that the manifest names is loaded, as python would: only use manifests that you trust.
+    """
+    from teamwright.cli.run import read_task
+    from teamwright.cli.terminal.progress import Counter
+    from teamwright.lab.simulation.simulate import simulate as simulated
+
+    check_out(out)
+    with interrupts_raise():
+        report = simulated(
+            read_team(manifest, team, more, allow_root or ()),
+            read_task(task, None) or "",
+            runs=runs,
+            seed=seed,
+            topologies=[name for name in topologies.split(",") if name.strip()],
+            learnt=_learnt(learn_from, profile),
+            limits=run_limits(max_tokens, max_usd, max_calls, max_seconds),
+            jobs=jobs,
+            progress=None if quiet else Counter("runs simulated"),
+        )
+    if json:
+        result_json(report.to_json(), out)
+    else:
+        result(described(report), out)
+    for name, reason in report.missing.items():
+        say(f"{name} is left out: {reason}")
+    return 0
+
+
+@prints_aside()
+def read_team(manifest: Path, team: str | None, more: list[Path] | None, allow_roots: Sequence[Path] = ()) -> Team:
+    """The team of a manifest as it is written, without the keys of its models; its code is loaded."""
+    from teamwright.cli.interactive.sys_path import let_import
+    from teamwright.lab.simulation.trials import declared_team
+    from teamwright.teams.load import read_manifest, source_of
+
+    source = source_of(read_manifest([manifest, *(more or ())]), team=team, allow_roots=allow_roots)
+    let_import(source.base)
+    return declared_team(source)
+
+
+def described(report: SimulationReport) -> str:
+    """The shapes side by side, and what holds each of them up."""
+    from teamwright.cli.text.table import columns
+
+    rows = _rows(report.shapes)
+    lines = [f"{report.runs} simulated runs of {report.team!r}, seed {report.seed}", "", columns(rows)]
+    for one in report.shapes:
+        lines += ["", *_held_up(one)]
+    return "\n".join([*lines, *(("", *report.notes) if report.notes else ())])
+
+
+def _rows(shapes: Sequence[SimulatedShape]) -> list[Sequence[str]]:
+    from teamwright.cli.text.events import price_text, seconds_text
+    from teamwright.values.text.display import NOTHING, number_text
+
+    def tokens(value: float) -> str:
+        return number_text(round(value))
+
+    def spread(name: str, found: Sequence[Spread | None], words: Callable[[float], str]) -> tuple[str, ...]:
+        cells = (f"{words(one.p50)} / {words(one.p90)}" if one else NOTHING for one in found)
+        return (f"{name} p50 / p90", *cells)
+
+    rows: list[Sequence[str]] = [("", *(one.shape for one in shapes)), ("strategy", *(one.strategy for one in shapes))]
+    rows.append(spread("tokens", [one.total_tokens for one in shapes], tokens))
+    rows.append(spread("time", [one.seconds for one in shapes], seconds_text))
+    if any(one.usd for one in shapes):
+        rows.append(spread("price", [one.usd for one in shapes], price_text))
+    rows.append(("pass rate", *(NOTHING if one.pass_rate is None else f"{one.pass_rate:.4f}" for one in shapes)))
+    rows.append(("coordination ratio", *(f"{one.coordination_ratio:.4f}" for one in shapes)))
+    rows.append(("messages", *(f"{one.messages:g}" for one in shapes)))
+    rows.append(("steps", *(f"{one.steps:g}" for one in shapes)))
+    rows.append(("completed", *(f"{one.completed:.1%}" for one in shapes)))
+    return rows
+
+
+def _held_up(shape: SimulatedShape) -> list[str]:
+    """The bottleneck and the critical path of a shape, and how runs ended that did not complete."""
+    lines = [shape.shape]
+    if held := shape.bottleneck:
+        lines.append(
+            f"  bottleneck: {held.step} ({held.member}), {held.seconds:g} s, {held.share_of_time:.0%} of all time,"
+            f" in {held.share_of_runs:.0%} of the runs"
+        )
+    if steps := shape.critical_path.steps:
+        shown = " → ".join(f"{one.step} {one.seconds:g} s" for one in steps[:MOST_PATH])
+        more = f" → … {len(steps) - MOST_PATH} more" if len(steps) > MOST_PATH else ""
+        lines.append(f"  critical path in {shape.critical_path.share:.0%} of the runs: {shown}{more}")
+    others = [f"{many} {status}" for status, many in shape.statuses.items() if status != "completed"]
+    if others:
+        lines.append(f"  not completed: {', '.join(others)}")
+    return [*lines, *(f"    {many} times: {one_line(problem)}" for problem, many in shape.problems.items())]
+
+
+def _learnt(runs: Sequence[str] | None, profile: str | None) -> Learnt | None:
+    """How members behave by past runs, or by a profile; the runs come first."""
+    if runs:
+        return _from_runs(runs)
+    if profile is None:
+        return None
+    from teamwright.lab.calibration.profile_file import read_profile
+
+    return read_profile(profile).learnt
+
+
+def _from_runs(runs: Sequence[str]) -> Learnt:
+    from teamwright.cli.interactive.find_run import find_run
+    from teamwright.errors import UsageError
+    from teamwright.lab.calibration.behaviour import learn
+
+    async def read(journal: SqliteJournal) -> Learnt:
+        return learn([await journal.read((await find_run(journal, run)).id) for run in runs])
+
+    learnt = with_journal(read)
+    if not learnt.members:
+        raise UsageError(f"Nobody has answered in {', '.join(map(repr, runs))}, so there is nothing to learn from.")
+    return learnt

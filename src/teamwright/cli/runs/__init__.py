@@ -1,0 +1,1 @@
+"""`teamwright runs`, one file per command."""

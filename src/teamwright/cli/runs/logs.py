@@ -1,0 +1,248 @@
+"""The log of a run, member by member: what each was asked, called, wrote, said and logged, read from its record."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from teamwright.cli.terminal.output import clean, one_line, result, result_json
+from teamwright.cli.text.events import note_text, seconds_text, way_text
+from teamwright.cli.views.view import message_texts
+from teamwright.errors import UnknownName
+from teamwright.journal.decoder import decode_body
+from teamwright.values.events.event import (
+    AgentAbandoned,
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    BudgetDegraded,
+    BudgetExceeded,
+    BudgetRefused,
+    BudgetThrottled,
+    BudgetUnpriced,
+    Event,
+    RunEnded,
+    RunLogged,
+    RunMeasured,
+    RunNotified,
+    RunStarted,
+    ScopeExpired,
+    TeamStarted,
+    WorkspaceConflicted,
+)
+from teamwright.values.names import SEPARATOR
+from teamwright.values.results import iso
+from teamwright.values.text.display import number_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from teamwright.history.history import RunHistory
+    from teamwright.journal.protocol import Journal
+    from teamwright.runtime.engine import Engine
+
+LEVELS = ("debug", "info", "warning", "error")
+WARNINGS = (
+    AgentCallFailed,
+    AgentAbandoned,
+    BudgetRefused,
+    BudgetExceeded,
+    BudgetDegraded,
+    BudgetThrottled,
+    BudgetUnpriced,
+    ScopeExpired,
+    WorkspaceConflicted,
+)
+WIDEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One thing that a member did or that happened to it; `path` are the teams around it, and itself last."""
+
+    number: int
+    time: float
+    level: str
+    path: tuple[str, ...]
+    key: str
+    text: str
+
+    @property
+    def member(self) -> str:
+        """Whose line it is; nobody's, where it is about the run."""
+        return self.path[-1] if self.path else ""
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "number": self.number,
+            "at": iso(self.time),
+            "level": self.level,
+            "member": self.member,
+            "key": self.key,
+            "text": self.text,
+        }
+
+    def words(self) -> str:
+        """As a line; further lines of the text stand below its first."""
+        clock = datetime.fromtimestamp(self.time, UTC).astimezone().strftime("%H:%M:%S")
+        head = f"{self.number:>5}  {clock}  {self.level:<7}  {self.member or 'the run':<12}  "
+        first, *rest = clean(self.text).strip().splitlines() or [""]
+        return "\n".join([head + first, *(" " * len(head) + line for line in rest)])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines of which run are wanted, and how."""
+
+    run_id: str
+    member: str | None
+    level: str
+    follow: bool
+    json: bool
+    out: Path | None
+
+    async def show(self, engine: Engine) -> None:
+        """Hand the lines over; line by line while the run goes on, where that is wanted."""
+        check_level(self.level)
+        if self.member is not None:
+            _check_member(self.member, await engine.history(self.run_id))
+        lines: list[LogLine] = []
+        streams = self.follow and self.out is None and not self.json
+        async for line in self._lines(engine):
+            if streams:
+                result(line.words())
+            else:
+                lines.append(line)
+        if self.json:
+            result_json([line.to_json() for line in lines], self.out)
+        elif not streams and (lines or self.out is not None):
+            result("\n".join(line.words() for line in lines), self.out)
+
+    async def _lines(self, engine: Engine) -> AsyncGenerator[LogLine]:
+        book = LogBook(engine.journal)
+        least = LEVELS.index(self.level)
+        async for event in _events(engine, self.run_id, follow=self.follow):
+            line = await book.line(event)
+            if line is None or LEVELS.index(line.level) < least:
+                continue
+            if self.member is None or self.member in line.path:
+                yield line
+
+
+async def _events(engine: Engine, run_id: str, *, follow: bool) -> AsyncGenerator[Event]:
+    if not follow:
+        for event in await engine.journal.read(run_id):
+            yield event
+        return
+    async for item in engine.follow(run_id):
+        if isinstance(item, Event):
+            yield item
+
+
+def check_level(level: str) -> None:
+    """Refuse what is no level."""
+    if level not in LEVELS:
+        raise UnknownName("level", level, LEVELS)
+
+
+def _check_member(member: str, history: RunHistory) -> None:
+    """Refuse a name that nobody in the run has, also if not everybody has spoken yet."""
+    source = history.past.value(history.started.manifest)
+    declared = source.get("manifest") if isinstance(source, dict) else None
+    known = {ask.asked.member for ask in history.past.asks.values()}
+    for kind in ("agents", "teams"):
+        named = declared.get(kind) if isinstance(declared, dict) else None
+        known.update(named if isinstance(named, dict) else ())
+    if member not in known:
+        raise UnknownName("member", member, sorted(known))
+
+
+@dataclass(slots=True)
+class LogBook:
+    """Reads events in order; knows whose turn each belongs to."""
+
+    journal: Journal
+    _asks: dict[str, AgentAsked] = field(default_factory=dict[str, AgentAsked])
+    _began: dict[str, float] = field(default_factory=dict[str, float])
+
+    async def line(self, event: Event) -> LogLine | None:
+        """The line of an event, if it has one."""
+        if isinstance(event.fact, AgentAsked):
+            self._asks[event.key] = event.fact
+        if isinstance(event.fact, AgentAsked | AgentCalled):
+            self._began[event.key] = event.time
+        text = await self._text(event)
+        if not text:
+            return None
+        return LogLine(event.number, event.time, _level(event), self._path(event.key), event.key, text)
+
+    def _path(self, key: str) -> tuple[str, ...]:
+        """Whose turns are around a place, the outermost first."""
+        found: list[str] = []
+        while key:
+            if ask := self._asks.get(key):
+                found.append(ask.member)
+            key = key.rpartition(SEPARATOR)[0]
+        return tuple(reversed(found))
+
+    async def _text(self, event: Event) -> str | None:
+        match event.fact:
+            case RunStarted(task=task, origin=None):
+                return f"the run began: {await self._first_line(task)}"
+            case RunEnded(status=status, stop_reason=reason):
+                return f"the run ended: {status} ({reason})"
+            case RunLogged(text=text):
+                return text
+            case RunMeasured(name=name, value=value):
+                return f"{name}: {value:g}"
+            case TeamStarted(strategy=strategy, members=members):
+                return f"{strategy} of {', '.join(members)}"
+            case AgentAsked(task=task):
+                return f"is asked: {await self._first_line(task)}"
+            case _:
+                return await self._text_of_call(event)
+
+    async def _text_of_call(self, event: Event) -> str | None:
+        took = seconds_text(max(0.0, event.time - self._began.get(event.key, event.time)))
+        match event.fact:
+            case AgentCalled(in_doubt=False, effect=effect, name=name, attempt=attempt):
+                return f"calls the {effect} {name}{f', attempt {attempt}' if attempt > 1 else ''}"
+            case AgentReturned(usage=usage):
+                return f"the call returned, {number_text(usage.total_tokens)} tokens in {took}"
+            case AgentReplied() as fact:
+                texts = await message_texts(self.journal, fact)
+                said = _shortened(one_line(texts[-1])) if texts else "(nothing)"
+                return f"replied: {said} ({number_text(fact.usage.total_tokens)} tokens in {took})"
+            case _:
+                return note_text(event) or way_text(event)
+
+    async def _first_line(self, body: str) -> str:
+        return _shortened(one_line(str(decode_body((await self.journal.bodies([body]))[body]))))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= WIDEST else text[: WIDEST - 2] + " …"
+
+
+def _level(event: Event) -> str:
+    match event.fact:
+        case RunLogged(level=level):
+            return level
+        case AgentFailed(error=error):
+            return "warning" if error == "cancelled" else "error"
+        case AgentCalled(in_doubt=False) | AgentReturned():
+            return "debug"
+        case AgentCalled() | RunNotified(error=str()):
+            return "warning"
+        case fact if isinstance(fact, WARNINGS):
+            return "warning"
+        case _:
+            return "info"

@@ -1,0 +1,1 @@
+"""The terminal: stdout, stderr, options, interrupts and exit codes."""

@@ -1,0 +1,66 @@
+"""Budgets in words, for whoever looks at a run: what each level may spend, has spent and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from teamwright.cli.terminal.output import clean
+from teamwright.cli.text.events import price_text, seconds_text
+from teamwright.history.budget_levels import Level, Levels
+from teamwright.values.text.display import number_text
+from teamwright.values.usage import Amounts
+
+MOST_LISTED = 20
+
+
+def budget_lines(levels: Levels) -> list[str]:
+    """A section of an explanation, behind an empty line; nothing where nothing is bounded."""
+    listed = [f"  {_name(level)}: {level_text(level, levels.driven)}" for level in levels]
+    if not listed:
+        return []
+    lines = ["", "Budget", *listed[:MOST_LISTED]]
+    if len(listed) > MOST_LISTED:
+        lines.append(f"  … and {len(listed) - MOST_LISTED} more levels; --json has them all")
+    return lines
+
+
+def open_lines(levels: Levels, most: int) -> list[str]:
+    """The levels that something is going on in, a line for each, the outermost first."""
+    going = [level for level in levels if level.ended is None]
+    shown = [f"{_name(level)}: {level_text(level, levels.driven)}" for level in going[:most]]
+    return [*shown, f"and {len(going) - most} more budgets"] if len(going) > most else shown
+
+
+def level_text(level: Level, now: float) -> str:
+    """What one level may spend and has spent, and what calls that are out may still cost."""
+    parts = list(_bounds(level.limits, level.used(now), level.set_aside()))
+    if message := level.limits.message:
+        parts.append(f"each request at most {', '.join(_plain(message))}")
+    return " · ".join(parts)
+
+
+def _bounds(limits: Amounts, spent: Amounts, held: Amounts) -> Iterator[str]:
+    if limits.tokens is not None:
+        more = f" (+ {number_text(held.tokens)} held)" if held.tokens else ""
+        yield f"{number_text(spent.tokens or 0)}{more} of {number_text(limits.tokens)} tokens"
+    if limits.usd is not None:
+        more = f" (+ {price_text(held.usd)} held)" if held.usd else ""
+        yield f"{price_text(spent.usd or 0.0)}{more} of {price_text(limits.usd)}"
+    if limits.calls is not None:
+        more = f" (+ {held.calls} held)" if held.calls else ""
+        yield f"{number_text(spent.calls or 0)}{more} of {number_text(limits.calls)} calls"
+    if limits.seconds is not None:
+        yield f"{seconds_text(spent.seconds or 0.0)} of {limits.seconds:g} s"
+
+
+def _plain(amounts: Amounts) -> Iterator[str]:
+    if amounts.tokens is not None:
+        yield f"{number_text(amounts.tokens)} tokens"
+    if amounts.usd is not None:
+        yield price_text(amounts.usd)
+    if amounts.seconds is not None:
+        yield f"{amounts.seconds:g} s"
+
+
+def _name(level: Level) -> str:
+    return clean(level.scope) or "the run"

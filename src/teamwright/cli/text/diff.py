@@ -1,0 +1,152 @@
+"""Two runs side by side, in words: how they are related, what they share, and where they part."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from teamwright.cli.terminal.output import clean, json_text
+from teamwright.cli.text.events import price_text, seconds_text
+from teamwright.cli.text.table import columns
+from teamwright.values.text.display import NOTHING, count_text, number_text
+
+if TYPE_CHECKING:
+    from teamwright.history.diff import Change, Comparison, How, MemberSide, RunSide, TurnPair, TurnSide
+
+WIDTH = 78
+MOST_CHANGES = 12
+MOST_PLACES = 12
+SHOWN = 300
+BEFORE = 40
+HOW: dict[How, str] = {
+    "same": "the same",
+    "only_a": "only A has this turn",
+    "only_b": "only B has this turn",
+    "member": "somebody else was asked",
+    "told": "it was told something else",
+    "status": "it came to another end",
+    "said": "told the same, it said something else",
+}
+
+
+def compared(found: Comparison) -> str:
+    """A comparison as text."""
+    a, b = found.a, found.b
+    rows = [("", "RUN", "STATUS", "TURNS", "TOKENS", "PRICE", "TIME"), _row("A", a), _row("B", b)]
+    lines = [columns(rows), "", *_relation(found), "", *_parting(found)]
+    if found.members:
+        lines += ["", *_members(found)]
+    lines += ["", *_answers(a.output, b.output)]
+    return clean("\n".join(lines))
+
+
+def _row(name: str, side: RunSide) -> tuple[str, ...]:
+    status = f"{side.status} ({side.stop_reason})" if side.stop_reason else side.status
+    price = NOTHING if side.usd is None else price_text(side.usd)
+    tokens = number_text(side.total_tokens)
+    return (name, side.run_id, status, str(side.turns), tokens, price, seconds_text(side.seconds))
+
+
+def _relation(found: Comparison) -> list[str]:
+    """How the runs belong together, and what was declared or asked otherwise."""
+    lines = [_kinship(found.a, found.b), "The task is the same." if found.same_task else "The task is another one."]
+    if found.changes:
+        lines.append(f"The declaration differs in {count_text(len(found.changes), 'place')}:")
+        lines += [_changed(change) for change in found.changes[:MOST_CHANGES]]
+        if len(found.changes) > MOST_CHANGES:
+            lines.append(f"  … and {len(found.changes) - MOST_CHANGES} more; --json lists them")
+    return lines
+
+
+def _kinship(a: RunSide, b: RunSide) -> str:
+    for name, child, other, parent in (("B", b, "A", a), ("A", a, "B", b)):
+        if child.origin is not None and child.origin.run_id == parent.run_id:
+            word = "is a fork of" if child.origin.how == "fork" else "continues"
+            at = f" at {child.origin.checkpoint}" if child.origin.checkpoint else ""
+            return f"{name} {word} {other}{at} (event {child.origin.number})."
+    if a.origin is not None and b.origin is not None and a.origin.run_id == b.origin.run_id:
+        return f"Both come from run {a.origin.run_id} (events {a.origin.number} and {b.origin.number})."
+    return f"Two runs of {a.team}." if a.team == b.team else f"Runs of different teams: {a.team} and {b.team}."
+
+
+def _changed(change: Change) -> str:
+    return f"  {change.path}: {_short(change.a)} → {_short(change.b)}"
+
+
+def _short(value: JsonValue) -> str:
+    if value is None:
+        return NOTHING
+    text = clean(value) if isinstance(value, str) else json_text(value, indent=None)
+    return textwrap.shorten(text, 60, placeholder=" …")
+
+
+def _parting(found: Comparison) -> list[str]:
+    first = found.first_difference
+    most = max(found.a.turns, found.b.turns)
+    if first is None:
+        return [f"They do not differ in any turn: {count_text(found.common, 'turn')} the same."]
+    shared = f"{count_text(found.common, 'turn')} of {most} the same" if found.common else "No turn is the same"
+    lines = [f"{shared}.", f"They part at {first.key}, {first.member}: {HOW[first.how]}.", *_sides(first)]
+    others = [turn for turn in found.turns if turn.how != "same"][1:]
+    if others:
+        lines.append(f"After that {'differs' if len(others) == 1 else 'differ'}:")
+        lines += [f"  {turn.key}  {turn.member}: {HOW[turn.how]}" for turn in others[:MOST_PLACES]]
+        if len(others) > MOST_PLACES:
+            lines.append(f"  … and {len(others) - MOST_PLACES} more; --json lists them")
+    return lines
+
+
+def _sides(turn: TurnPair) -> list[str]:
+    """What stands on either side, from where the texts part."""
+    shared = _shared(turn.a.text, turn.b.text) if turn.a and turn.b else 0
+    return [*_side("A", turn.a, shared), *_side("B", turn.b, shared)]
+
+
+def _side(name: str, side: TurnSide | None, shared: int) -> list[str]:
+    if side is None:
+        return [f"  {name}  –"]
+    head = f"{side.status} (event {side.number}, {count_text(side.total_tokens, 'token')})"
+    return [f"  {name}  {head}", *_excerpt(side.text, shared)]
+
+
+def _shared(a: str, b: str) -> int:
+    """How many characters two texts begin with in common, before they part, as they are shown."""
+    a, b = clean(a), clean(b)
+    return 0 if a == b else sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+
+
+def _excerpt(text: str, shared: int = 0) -> list[str]:
+    """A piece of a text in a few lines, from a little before the point at which it parts from another."""
+    text = clean(text)
+    start = max(0, shared - BEFORE)
+    start = text.rfind(" ", 0, start) + 1 if start else 0
+    piece = " ".join(text[start : start + SHOWN].split())
+    piece = ("… " if start else "") + piece + (" …" if len(text) > start + SHOWN else "")
+    return textwrap.wrap(piece or "(nothing)", WIDTH, initial_indent="     ", subsequent_indent="     ")
+
+
+def _members(found: Comparison) -> list[str]:
+    rows = [("MEMBER", "SAME", "A", "", "", "B", "", "")]
+    for one in found.members:
+        turns = max(one.a.turns, one.b.turns)
+        rows.append((one.member, f"{one.same}/{turns}", *_share(one.a), *_share(one.b)))
+    return [columns(rows)]
+
+
+def _share(side: MemberSide) -> tuple[str, str, str]:
+    price = "" if side.usd is None else f", {price_text(side.usd)}"
+    return (count_text(side.turns, "turn"), f"{number_text(side.total_tokens)} tokens{price}", side.status or NOTHING)
+
+
+def _answers(a: str | None, b: str | None) -> list[str]:
+    if a == b:
+        return ["There is no answer in either." if a is None else "The answer is the same."]
+    shared = _shared(a or "", b or "")
+    lines = ["The answers differ."]
+    for name, text in (("A", a), ("B", b)):
+        shown = _excerpt(text, shared) if text is not None else ["     –"]
+        lines += [f"  {name}{shown[0][3:]}", *shown[1:]]
+    return lines

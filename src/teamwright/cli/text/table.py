@@ -1,0 +1,58 @@
+"""Runs as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import cast, get_args
+
+from teamwright.cli.terminal.output import one_line
+from teamwright.cli.text.events import price_text, seconds_text
+from teamwright.errors import UnknownName
+from teamwright.values.results import RunSummary, Status
+from teamwright.values.text.display import NOTHING, number_text
+
+HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
+WIDEST_TEAM = 24
+
+
+def check_statuses(names: Sequence[str] | None) -> tuple[Status, ...]:
+    """The statuses of these names."""
+    known = get_args(Status)
+    for name in names or ():
+        if name not in known:
+            raise UnknownName("status", name, known)
+    return cast("tuple[Status, ...]", tuple(names or ()))
+
+
+def table(runs: Sequence[RunSummary], answered: Collection[str] = ()) -> str:
+    """One line per run, in columns; `answered` are runs that only have to be resumed to take their answers."""
+    return columns([HEADS, *(_cells(run, answered=run.id in answered) for run in runs)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells under each other."""
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
+    team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
+    reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
+    reason = " (answered)" if answered else reason
+    status = "can't be read" if run.damage else f"{run.status}{reason}"
+    started = (
+        datetime.fromisoformat(run.started_at).astimezone().strftime("%Y-%m-%d %H:%M") if run.started_at else NOTHING
+    )
+    price = NOTHING if run.usd is None else price_text(run.usd)
+    return (
+        one_line(run.id),
+        one_line(team),
+        status,
+        started,
+        seconds_text(run.seconds),
+        number_text(run.total_tokens),
+        price,
+    )

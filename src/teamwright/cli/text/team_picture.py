@@ -1,0 +1,148 @@
+"""The picture of a team and of the teams inside it, before anybody draws it. It knows no strategy by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import JsonValue
+
+from teamwright.strategies.diagram import Node, Sketch, sketch_of
+from teamwright.strategies.protocol import Members
+from teamwright.teams.team import Team
+
+if TYPE_CHECKING:
+    from teamwright.agents.protocol import Agent
+
+
+MOST_REPEATED = 200
+"""How many pictures are described before one that was described already is only named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """What there is to know of an agent before it is asked anything."""
+
+    kind: str
+    description: str = ""
+    traits: tuple[str, ...] = ()
+    member: bool = True
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "kind": self.kind,
+            "description": self.description,
+            "traits": list(self.traits),
+            "member": self.member,
+        }
+
+
+class Link(NamedTuple):
+    """An arrow between groups, by their places."""
+
+    source: int
+    to: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A team: how it works, who is in it, and the pictures of the teams among them."""
+
+    name: str
+    strategy: str
+    description: str
+    facts: tuple[str, ...]
+    sketch: Sketch
+    agents: Mapping[str, Portrait]
+    teams: Mapping[str, Picture]
+
+    @cached_property
+    def groups(self) -> Sequence[Sequence[Node]]:
+        """Nodes that nothing tells apart but their agents, together: the same leads to them and away from them."""
+        ways: defaultdict[str, set[tuple[str, str, str]]] = defaultdict(set)
+        for arrow in self.sketch.arrows:
+            ways[arrow.source].add(("to", arrow.to, arrow.label))
+            ways[arrow.to].add(("from", arrow.source, arrow.label))
+        found: defaultdict[tuple[object, ...], list[Node]] = defaultdict(list)
+        for node in self.sketch.nodes:
+            found[bool(node.agent), node.about, frozenset(ways[node.id])].append(node)
+        return list(found.values())
+
+    @cached_property
+    def links(self) -> Sequence[Link]:
+        """The arrows between groups, each once, in the order of their sources."""
+        place = {node.id: index for index, group in enumerate(self.groups) for node in group}
+        found = (Link(place[arrow.source], place[arrow.to], arrow.label) for arrow in self.sketch.arrows)
+        return sorted(dict.fromkeys(found), key=lambda link: link.source)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data. Of teams that share many teams, those that were described already are only named after a while."""
+        return self._described(set(), [MOST_REPEATED])
+
+    def _described(self, known: set[str], left: list[int]) -> dict[str, JsonValue]:
+        left[0] -= 1
+        if left[0] < 0 and self.name in known:
+            return {"team": self.name, "repeated": True}
+        known.add(self.name)
+        return {
+            "team": self.name,
+            "strategy": self.strategy,
+            "description": self.description,
+            "facts": list(self.facts),
+            "nodes": [node.to_json() for node in self.sketch.nodes],
+            "arrows": [arrow.to_json() for arrow in self.sketch.arrows],
+            "agents": {name: portrait.to_json() for name, portrait in self.agents.items()},
+            "teams": {name: picture._described(known, left) for name, picture in self.teams.items()},
+        }
+
+
+def picture_of(team: Team, known: dict[str, Picture] | None = None) -> Picture:
+    """Look at a team and at the teams inside it; `known` are those that have been looked at."""
+    pictures = {} if known is None else known
+    if team.name in pictures:
+        return pictures[team.name]
+    pictures[team.name] = made = _picture(team, pictures)
+    return made
+
+
+def _picture(team: Team, pictures: dict[str, Picture]) -> Picture:
+    sketch = sketch_of(team.strategy, team.settings, Members(team.members, team.helpers))
+    members = {member.name for member in team.members}
+    everyone = {agent.name: agent for agent in (*team.helpers, *team.members)}
+    return Picture(
+        name=team.name,
+        strategy=team.strategy.name,
+        description=team.description,
+        facts=(*_facts(team), *sketch.notes),
+        sketch=sketch,
+        agents={name: _portrait(agent, member=name in members) for name, agent in everyone.items()},
+        teams={name: picture_of(agent, pictures) for name, agent in everyone.items() if isinstance(agent, Team)},
+    )
+
+
+def _facts(team: Team) -> list[str]:
+    settings = team.settings
+    found = [] if settings.share == "transcript" else [f"share: {settings.share}"]
+    if settings.max_turns is not None:
+        found.append(f"max_turns: {settings.max_turns}")
+    if team.limits is not None:
+        bounds = team.limits.model_dump(exclude_none=True)
+        each = bounds.pop("message", {})
+        found += [f"at most {limit:g} {name}" for name, limit in bounds.items()]
+        found += [f"each request at most {limit:g} {name}" for name, limit in each.items()]
+    return found
+
+
+def _portrait(agent: Agent, *, member: bool) -> Portrait:
+    traits = {"optional": "optional", "critical": "critical", "can_terminate": "may end the team"}
+    return Portrait(
+        kind=agent.kind,
+        description=" ".join(str(getattr(agent, "description", "")).split()),
+        traits=tuple(words for name, words in traits.items() if getattr(agent, name, False)),
+        member=member,
+    )

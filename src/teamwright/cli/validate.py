@@ -1,0 +1,195 @@
+"""`teamwright validate` and `teamwright schema`: manifests before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from teamwright.cli.terminal.errors import problem_json
+from teamwright.cli.terminal.options import AllowRoot, ManifestPath, Model, With
+from teamwright.cli.terminal.output import Json, Out, check_out, prints_aside, result, result_json, say
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from teamwright.errors import Problem
+    from teamwright.manifests.load import Loaded
+
+MANIFEST, ENVELOPE = "manifest", "envelope"
+"""What there are schemas of."""
+
+
+def validate(
+    manifest: ManifestPath,
+    more: With = None,
+    model: Model = None,
+    no_import: Annotated[
+        bool, typer.Option("--no-import", help="Load no code that the manifest names, and list it instead.")
+    ] = False,
+    allow_root: AllowRoot = None,
+    json: Json = False,
+    out: Out = None,
+) -> int:
+    """Check a manifest and tell every mistake at once, with its line and column.
+
+    Functions and strategies that it names are imported, as python would: for a manifest that you do not trust, use
+    --no-import.
+    """
+    from teamwright.cli.interactive.sys_path import tell_code
+
+    check_out(out)
+    paths, roots = [manifest, *(more or ())], tuple(allow_root or ())
+    loaded = _checked_without_code(paths, model, roots) if no_import else _checked(paths, model, roots)
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
+    code = tell_code(loaded.manifest) if no_import else []
+    if json:
+        result_json(_described(loaded) | ({"not_loaded": code} if no_import else {}), out)
+    else:
+        result(_words(loaded), out)
+    return 0
+
+
+def schema(
+    what: Annotated[str, typer.Argument(metavar="[WHAT]", help="manifest (without it) or envelope.")] = MANIFEST,
+    json: Json = False,  # noqa: ARG001 - a schema is JSON in any case
+    out: Out = None,
+) -> int:
+    """Print the JSON Schema of manifests, for editors, or of envelopes."""
+    from teamwright.errors import UnknownName
+
+    check_out(out)
+    if what not in (MANIFEST, ENVELOPE):
+        raise UnknownName("schema", what, (MANIFEST, ENVELOPE))
+    result_json(_schema(what), out)
+    return 0
+
+
+def _schema(what: str) -> dict[str, JsonValue]:
+    if what == ENVELOPE:
+        from teamwright.values.envelope import envelope_schema
+
+        return envelope_schema()
+    from teamwright.manifests.schema import manifest_schema
+
+    return manifest_schema()
+
+
+@contextmanager
+def telling_all(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path] = ()) -> Generator[None]:
+    """Within this block, a mistake in a manifest is told together with all that `validate` would tell."""
+    from teamwright.errors import UsageError
+
+    try:
+        yield
+    except UsageError:
+        if paths:
+            _checked(paths, model, allow_roots)
+        raise
+
+
+def _checked(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    """A manifest without a mistake, or every mistake at once; no environment is needed for it."""
+    from teamwright.cli.interactive.sys_path import let_import
+    from teamwright.manifests.load import base_of
+
+    let_import(base_of(paths))
+    return _read(paths, model, allow_roots)
+
+
+def _checked_without_code(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    """The same, as far as it can be told without importing anything."""
+    from teamwright.agents.functions.import_guard import code_not_loaded
+
+    with code_not_loaded():
+        return _read(paths, model, allow_roots)
+
+
+@prints_aside()
+def _read(paths: Sequence[Path], model: str | None, allow_roots: Sequence[Path]) -> Loaded:
+    from teamwright.errors import ManifestError
+    from teamwright.teams.load import read_manifest
+
+    problems = _problems_of(model) if model is not None else []
+    try:
+        loaded = read_manifest(paths, models_replaced=model is not None, thorough=True)
+    except ManifestError as error:
+        raise ManifestError([*problems, *error.problems]) from error
+    if problems := problems or _build(loaded, model, allow_roots):
+        raise ManifestError(problems)
+    return loaded
+
+
+def _problems_of(model: str) -> list[Problem]:
+    """What is wrong with the model that takes the place of every one."""
+    from teamwright.agents.scripted.agent import Script
+    from teamwright.errors import ManifestError, Problem, UsageError
+    from teamwright.teams.builder import SCRIPTED
+    from teamwright.teams.load import anchored
+
+    try:
+        if (whole := anchored(model)).startswith(SCRIPTED):
+            Script.load(Path(whole.removeprefix(SCRIPTED)))
+    except ManifestError as error:
+        return list(error.problems)
+    except UsageError as error:
+        return [Problem(str(error))]
+    return []
+
+
+def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> list[Problem]:
+    """Make every agent and every team once, and tell what that still finds, each at its place."""
+    from teamwright.errors import ManifestError, Problem, UsageError
+    from teamwright.teams.builder import Builder, replace_models
+    from teamwright.teams.file_roots import allowed_roots
+    from teamwright.teams.load import anchored
+
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
+    builder = Builder(manifest, loaded.base, roots=allowed_roots(loaded.base, loaded.files, allow_roots))
+    problems: dict[str, Problem] = {}
+    for name in (*manifest.agents, *manifest.teams):
+        try:
+            builder.team(name)
+        except UsageError as error:
+            for problem in error.problems if isinstance(error, ManifestError) else [Problem(str(error))]:
+                problems.setdefault(problem.message, _at_home(problem, name, loaded))
+    return list(problems.values())
+
+
+def _at_home(problem: Problem, name: str, loaded: Loaded) -> Problem:
+    """The problem with a place and the name of whom it is about, unless it has them."""
+    if problem.file:
+        return problem
+    place = loaded.places[name]
+    kind = "agent" if name in loaded.manifest.agents else "team"
+    message = problem.message if repr(name) in problem.message else f"{kind} {name!r}: {problem.message}"
+    return replace(problem, message=message, file=place.file, line=place.line, column=place.column)
+
+
+def _words(loaded: Loaded) -> str:
+    from teamwright.values.text.display import count_text
+
+    manifest = loaded.manifest
+    agents, teams = len(manifest.agents), len(manifest.teams)
+    lines = [f"valid: {count_text(agents, 'agent')}, {count_text(teams, 'team')}"]
+    lines += [f"  {name}: {team.strategy} of {', '.join(team.members)}" for name, team in manifest.teams.items()]
+    return "\n".join(lines)
+
+
+def _described(loaded: Loaded) -> dict[str, JsonValue]:
+    manifest = loaded.manifest
+    return {
+        "valid": True,
+        "files": [str(file) for file in loaded.files],
+        "agents": list(manifest.agents),
+        "teams": {
+            name: {"strategy": team.strategy, "members": list(team.members)} for name, team in manifest.teams.items()
+        },
+        "queries": list(loaded.queries),
+        "warnings": [problem_json(problem) for problem in loaded.warnings],
+    }

@@ -1,0 +1,1 @@
+"""Views of a run as it happens."""

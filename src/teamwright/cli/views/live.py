@@ -1,0 +1,280 @@
+"""The live view: what was said scrolls up, and below it each member's line changes in place. Rich, on stderr.
+
+It refreshes from the event loop, so it needs no thread, and it draws from the board alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from teamwright.cli.terminal.output import clean, one_line
+from teamwright.cli.text.budgets import open_lines
+from teamwright.cli.text.events import mark_of, note_text, seconds_text
+from teamwright.cli.views.view import CUT, Repeats, message_texts
+from teamwright.history.board import Board, Row, State
+from teamwright.runtime.steady_clock import steady_clock
+from teamwright.values.events.event import AgentFailed, AgentReplied, Delta, Event, RunResumed
+from teamwright.values.text.display import number_text
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+
+EVERY = 0.1
+LONGEST_SAID = 12
+STREAMED_LINES = 2
+BUDGET_LINES = 3
+A_FEW = 3
+PALETTE = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
+GLYPHS: dict[State, str] = {
+    "waiting": "·", "thinking": "…", "streaming": "▸", "calling": "⚙", "retrying": "↻", "asking": "?",
+    "done": "✓", "failed": "✗", "stopped": "–",
+}  # fmt: skip
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class LiveView:
+    """Shows a run in a terminal."""
+
+    def __init__(self, journal: Journal, console: Console | None = None) -> None:
+        self.board = Board()
+        self._journal = journal
+        self._console = console or Console(stderr=True, highlight=False)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._colours: dict[str, str] = {}
+        self._repeats = Repeats()
+        self._open = False
+        self._now: Callable[[], float] = time.time
+
+    def past(self, event: Event) -> None:
+        """Know it without showing it."""
+        self.board.take(event)
+
+    async def take(self, item: Event | Delta) -> None:
+        """Show what was said above the lines, and let the lines change."""
+        if not self._open:
+            self._start()
+        if isinstance(item, Event):
+            await self._scroll(item)
+        self.board.take(item)
+
+    def close(self) -> None:
+        """Take the lines away and give the cursor back."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._open:
+            self._open = False
+            self._tell_rest()
+            self._draw(self._live.stop)
+
+    def _start(self) -> None:
+        self._open = True
+        self._now = steady_clock(time.time, time.monotonic, self.board.last)
+        self._draw(self._live.start)
+        self._tick()
+
+    def _draw(self, how: Callable[[], None]) -> None:
+        """Draw; a terminal that takes nothing more is left alone from then on, and the run goes on."""
+        if self._console.quiet:
+            return
+        try:
+            how()
+        except OSError:
+            self._console.quiet = True
+
+    def _tick(self) -> None:
+        shown = picture(self.board, self._now(), self._console.size, self._colour)
+        self._draw(partial(self._live.update, shown, refresh=True))
+        self._timer = asyncio.get_running_loop().call_later(EVERY, self._tick)
+
+    def _colour(self, member: str) -> str:
+        return self._colours.setdefault(member, PALETTE[len(self._colours) % len(PALETTE)])
+
+    async def _scroll(self, event: Event) -> None:
+        turn = self.board.turn_of(event.key)
+        if turn is not None and turn.row.depth > 0 and isinstance(event.fact, AgentReplied) and not turn.row.is_team:
+            texts = await message_texts(self._journal, event.fact)
+            used = f"{number_text(turn.tokens)} tok  {seconds_text(event.time - turn.began)}"
+            used += CUT if event.fact.truncated else ""
+            self._tell_rest()
+            self._print(self._heading(turn.row, used), Text(_shortened("\n".join(texts))), Text())
+            return
+        outermost = turn is not None and turn.row.depth == 0
+        known = isinstance(event.fact, RunResumed) or (isinstance(event.fact, AgentFailed) and outermost)
+        note = None if known else note_text(event)
+        if note:
+            who = f"{turn.row.member} " if turn is not None and not outermost else ""
+            mark = mark_of(event)
+            for line in self._repeats.lines(text := f"{who}{mark} {one_line(note)}"):
+                self._print(Text(line, style="yellow" if mark == "!" and line is text else "dim"))
+
+    def _tell_rest(self) -> None:
+        for line in self._repeats.rest():
+            self._print(Text(line, style="dim"))
+
+    def _heading(self, row: Row, used: str) -> Text:
+        heading = Text("  " * (row.depth - 1))
+        heading.append(row.member, style=f"bold {self._colour(row.member)}")
+        heading.append(f"  {used}", style="dim")
+        return heading
+
+    def _print(self, *lines: Text) -> None:
+        for line in lines:
+            self._draw(partial(self._console.print, line))
+
+
+def _shortened(text: str) -> str:
+    lines = text.strip().splitlines()
+    if len(lines) <= LONGEST_SAID:
+        return "\n".join(lines)
+    return "\n".join([*lines[: LONGEST_SAID - 1], f"… {len(lines) - LONGEST_SAID + 1} more lines"])
+
+
+def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[str], str]) -> Group:
+    """The members' lines, in at most half of the terminal, so that what was said stays in sight above them."""
+    width, height = size
+    room = max(3, height // 2)
+    rows = [row for row in board.in_order() if row.depth > 0]
+    budgets = open_lines(board.levels, BUDGET_LINES)
+    shown, left_out = choose(rows, room - len(budgets))
+    room -= len(shown) + len(budgets)
+    lines = [_title(board, now, width)]
+    lines += [Text(_fit(f"  {budget}", width - 1), style="dim", no_wrap=True) for budget in budgets]
+    for row in shown:
+        lines.append(_line(row, now, width, colour))
+        if row.streamed and row.state == "streaming" and room >= STREAMED_LINES:
+            streamed = _streamed(row, width)
+            room -= len(streamed)
+            lines.extend(streamed)
+    if left_out:
+        lines.append(Text(_fit(f"  {_counted(left_out)}", width - 1), style="dim", no_wrap=True))
+    return Group(*lines)
+
+
+def choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
+    """Which rows are shown in so many lines, in their order, and which are not.
+
+    Where not all fit, these come first: who is at work, the last few that finished, the next few that wait; each
+    with the teams around it as far as there is room.
+    """
+    if len(rows) <= room:
+        return rows, []
+    around = _teams_around(rows)
+    leaves = [index for index, row in enumerate(rows) if not row.is_team]
+    at_work = [index for index in leaves if rows[index].at_work]
+    over = sorted(
+        (index for index in leaves if rows[index].touched and index not in set(at_work)),
+        key=lambda one: -rows[one].touched,
+    )
+    waiting = [index for index in leaves if not rows[index].touched]
+    wanted: set[int] = set()
+    for index in (*at_work, *over[:A_FEW], *waiting[:A_FEW]):
+        added = {index, *around[index]} - wanted
+        if len(wanted) + len(added) < room:
+            wanted |= added
+        elif len(wanted) + 1 < room:
+            wanted.add(index)
+    shown = [row for index, row in enumerate(rows) if index in wanted]
+    return shown, [row for index, row in enumerate(rows) if index not in wanted and not row.is_team]
+
+
+def _teams_around(rows: list[Row]) -> list[tuple[int, ...]]:
+    """For each row, the places of the teams that it is in."""
+    found: list[tuple[int, ...]] = []
+    path: list[int] = []
+    for index, row in enumerate(rows):
+        while path and rows[path[-1]].depth >= row.depth:
+            path.pop()
+        found.append(tuple(path))
+        path.append(index)
+    return found
+
+
+def _counted(rows: list[Row]) -> str:
+    """The rows that are not shown, by how they stand."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        word = "at work" if row.at_work else row.state
+        counts[word] = counts.get(word, 0) + 1
+    return "and " + ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def _title(board: Board, now: float, width: int) -> Text:
+    used = f"{number_text(board.tokens)} tok  {seconds_text(board.elapsed(now))}"
+    return _sides(Text(board.team, style="bold"), used, width)
+
+
+def _line(row: Row, now: float, width: int, colour: Callable[[str], str]) -> Text:
+    left = Text("  " * row.depth)
+    glyph = SPINNER[int(now / EVERY) % len(SPINNER)] if row.state in {"thinking", "streaming"} else GLYPHS[row.state]
+    left.append(f"{glyph} ", style=_style(row.state))
+    left.append(row.member, style="" if row.is_team else colour(row.member))
+    left.append(f"  {_words(row)}", style=_style(row.state))
+    used = "" if row.state == "waiting" else f"{number_text(row.tokens)} tok  {seconds_text(row.elapsed(now))}"
+    return _sides(left, used, width)
+
+
+def _words(row: Row) -> str:
+    match row.state:
+        case "calling":
+            return f"calling tool {clean(row.detail)}"
+        case "retrying":
+            return f"waiting to try again ({row.detail})"
+        case "asking":
+            return "asking a person"
+        case "failed":
+            return f"failed ({row.detail})"
+        case "thinking" if row.is_team:
+            return "working"
+        case state:
+            return state
+
+
+def _style(state: State) -> str:
+    return {"failed": "red", "retrying": "yellow", "asking": "yellow", "done": "green"}.get(state, "dim")
+
+
+def _streamed(row: Row, width: int) -> list[Text]:
+    indent = "  " * (row.depth + 2)
+    wide = max(8, width - len(indent) - 1)
+    words = clean(row.streamed).split()
+    lines = [""]
+    for word in words[-wide:]:
+        if cell_len(lines[-1]) + cell_len(word) + 1 > wide and lines[-1]:
+            lines.append("")
+        lines[-1] += (" " if lines[-1] else "") + word
+    return [Text(indent + _fit(line, wide), style="dim italic", no_wrap=True) for line in lines[-STREAMED_LINES:]]
+
+
+def _sides(left: Text, right: str, width: int) -> Text:
+    """Text at the left and figures at the right edge; where it is too narrow for both, the figures go."""
+    left.no_wrap = True
+    if width < 40 or not right:
+        left.truncate(max(1, width - 1), overflow="ellipsis")
+        return left
+    left.truncate(width - len(right) - 3, overflow="ellipsis", pad=True)
+    left.append(f"  {right}", style="dim")
+    return left
+
+
+def _fit(text: str, width: int) -> str:
+    fitted = Text(text)
+    fitted.truncate(max(1, width), overflow="ellipsis")
+    return fitted.plain

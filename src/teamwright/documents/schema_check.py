@@ -1,0 +1,165 @@
+"""Checks data against a JSON Schema and says in words, at the place, what does not fit.
+
+It knows the part of JSON Schema that our own schemas use; whatever else is in a schema it lets pass.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
+from teamwright.documents.problems import Report
+
+Schema = Mapping[str, JsonValue]
+WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "nothing",
+}
+BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "minimum": ("at least", operator.ge),
+    "maximum": ("at most", operator.le),
+    "exclusiveMinimum": ("more than", operator.gt),
+    "exclusiveMaximum": ("less than", operator.lt),
+}
+LEADING_ZEROS = re.compile(r"0+([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'".
+
+    `definitions` are what the schema refers to.
+    """
+
+    owner: str
+    report: Report
+    definitions: Schema
+
+    def check(self, node: Node, schema: Schema, label: str = "") -> None:
+        """Note all that does not fit."""
+        schema = self._followed(schema)
+        if "anyOf" in schema:
+            self._any(node, schema, label)
+        elif "enum" in schema or "const" in schema:
+            self._choice(node, schema, label)
+        elif "type" in schema:
+            if not _is(node, str(schema["type"])):
+                self._wrong_type(node, [schema], label)
+            elif isinstance(node, Fields):
+                self._fields(node, schema)
+            elif isinstance(node, Items):
+                self._items(node, schema, label)
+            else:
+                self._range(node, schema, label)
+
+    def _any(self, node: Node, schema: Schema, label: str) -> None:
+        options = [self._followed(option) for option in cast("Sequence[Schema]", schema["anyOf"])]
+        fitting = [option for option in options if "type" not in option or _is(node, str(option["type"]))]
+        if not fitting:
+            self._wrong_type(node, options, label)
+        elif isinstance(node, Fields):
+            self.check(node, max(fitting, key=lambda option: _likeness(node, option)), label)
+        else:
+            self.check(node, fitting[0], label)
+
+    def _fields(self, node: Fields, schema: Schema) -> None:
+        known = cast("Mapping[str, Schema]", schema.get("properties", {}))
+        others = schema.get("additionalProperties", True)
+        for name, entry in node.entries.items():
+            if name in known:
+                self.check(entry.node, known[name], entry.key)
+            elif others is False:
+                self._unknown(entry, list(known))
+            elif isinstance(others, dict):
+                self.check(entry.node, others, entry.key)
+        for name in cast("Sequence[str]", schema.get("required", ())):
+            if name not in node.entries:
+                self._note(node.place, f"{shown(name)} is missing")
+
+    def _items(self, node: Items, schema: Schema, label: str) -> None:
+        if len(node.items) < cast("int", schema.get("minItems", 0)):
+            self._note(node.place, f"{shown(label)} is empty")
+        for item in node.items:
+            self.check(item, cast("Schema", schema.get("items", {})), f"each of {label}")
+
+    def _range(self, node: Scalar, schema: Schema, label: str) -> None:
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            return
+        for keyword, (words, holds) in BOUNDS.items():
+            bound = schema.get(keyword)
+            if isinstance(bound, int | float) and not holds(node.value, bound):
+                self._note(node.place, f"{shown(label)} must be {words} {bound}, and {node.raw or node.value} is not")
+
+    def _choice(self, node: Node, schema: Schema, label: str) -> None:
+        allowed = [str(one) for one in cast("Sequence[JsonValue]", schema.get("enum", [schema.get("const")]))]
+        if isinstance(node, Scalar) and node.value in allowed:
+            return
+        hint = self.report.near(node.value, allowed) if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+        words = " or ".join(shown(one) for one in allowed)
+        self._note(node.place, f"{shown(label)} is {words}, and this is {described(node)}", hint)
+
+    def _unknown(self, entry: Entry, known: Sequence[str]) -> None:
+        self._note(entry.place, f"{shown(entry.key)} is not a field here", self.report.near(entry.key, known))
+
+    def _wrong_type(self, node: Node, options: Sequence[Schema], label: str) -> None:
+        kinds = [str(option.get("type", "string")) for option in options]
+        words = " or ".join(dict.fromkeys(WORDS[kind] for kind in kinds if kind != "null"))
+        subject = f"{shown(label)} expects" if label else "expected"
+        self._note(node.place, f"{subject} {words}, found {described(node)}", _hint(node, kinds))
+
+    def _followed(self, schema: Schema) -> Schema:
+        while "$ref" in schema:
+            schema = cast("Schema", self.definitions[str(schema["$ref"]).removeprefix("#/$defs/")])
+        return schema
+
+    def _note(self, place: Place, message: str, suggestion: str = "") -> None:
+        self.report.problem(place, f"{self.owner}: {message}", suggestion)
+
+
+def _is(node: Node, kind: str) -> bool:
+    match node:
+        case Items():
+            return kind == "array"
+        case Fields():
+            return kind == "object"
+        case Scalar(value=None):
+            return kind == "null"
+        case Scalar(value=bool()):
+            return kind == "boolean"
+        case Scalar(value=str()):
+            return kind == "string"
+        case Scalar(value=int()):
+            return kind in {"integer", "number"}
+        case Scalar():
+            return kind == "number"
+
+
+def _likeness(node: Fields, schema: Schema) -> int:
+    """How many of the keys an alternative knows; the required ones decide."""
+    known = cast("Mapping[str, JsonValue]", schema.get("properties", {}))
+    required = cast("Sequence[str]", schema.get("required", ()))
+    return sum(key in known for key in node.entries) + 2 * sum(key in node.entries for key in required)
+
+
+def _hint(node: Node, kinds: Sequence[str]) -> str:
+    if not isinstance(node, Scalar):
+        return "put it in a list: start each line with '- '" if kinds == ["array"] and isinstance(node, Fields) else ""
+    if isinstance(node.value, str):
+        if {"integer", "number"} & set(kinds):
+            zeros = LEADING_ZEROS.fullmatch(node.value)
+            return f"write {zeros[1]}" if zeros else "write it without quotes" if node.value.isdigit() else ""
+        return f"write [{node.value}]" if "array" in kinds and len(node.value) < 40 else ""
+    if node.value is None:
+        return "give it a value or remove it"
+    return f'put it in quotes: "{node.raw}"' if "string" in kinds else ""

@@ -1,0 +1,233 @@
+"""Who does what right now, told from events alone. Pure: it reads no clock and writes nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from teamwright.history.budget_levels import Levels
+from teamwright.values.events.event import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    Delta,
+    Event,
+    PersonAnswered,
+    PersonAsked,
+    RunEnded,
+    RunInterrupted,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    TeamStarted,
+)
+from teamwright.values.names import SEPARATOR
+from teamwright.values.secrets.patterns import MaskedStream
+
+State = Literal["waiting", "thinking", "streaming", "calling", "retrying", "asking", "done", "failed", "stopped"]
+AT_WORK: frozenset[State] = frozenset(("thinking", "streaming", "calling", "retrying", "asking"))
+MOST_STREAMED = 4000
+
+
+@dataclass(slots=True)
+class Row:
+    """One member of one team: how it stands, and what it has used so far."""
+
+    member: str
+    depth: int
+    members: dict[str, Row] = field(default_factory=dict[str, "Row"])
+    is_team: bool = False
+    state: State = "waiting"
+    detail: str = ""
+    tokens: int = 0
+    turns: int = 0
+    streamed: str = ""
+    masked: MaskedStream = field(default_factory=MaskedStream)
+    since: float | None = None
+    spent: float = 0.0
+    touched: int = 0
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something goes on here now."""
+        return self.state in AT_WORK
+
+    def elapsed(self, now: float) -> float:
+        """Seconds at work, up to now."""
+        return self.spent + (max(0.0, now - self.since) if self.since is not None else 0.0)
+
+
+@dataclass(slots=True)
+class Turn:
+    """One ask under way."""
+
+    row: Row
+    began: float
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class Board:
+    """The members of a run, nested as their teams are."""
+
+    team: str = ""
+    began: float | None = None
+    ended: bool = False
+    tokens: int = 0
+    turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    levels: Levels = field(default_factory=Levels)
+    _top: Row = field(default_factory=lambda: Row("", -1))
+    _count: int = 0
+    last: float = 0.0
+    """The time of the newest event."""
+
+    def take(self, item: Event | Delta) -> None:
+        """Read one event, or a piece of a reply."""
+        self._count += 1
+        if isinstance(item, Delta):
+            self._stream(item)
+        else:
+            self._happen(item)
+            self.levels.take(item)
+            self.last = item.time
+
+    def elapsed(self, now: float) -> float:
+        """Seconds with a driver, up to now."""
+        return self._top.elapsed(now)
+
+    def _happen(self, item: Event) -> None:
+        match item.fact:
+            case RunStarted():
+                self.team, self.began = item.fact.team, item.time
+                self._top.since = item.time
+            case RunResumed():
+                self._again(item.time)
+            case RunPaused() | RunInterrupted() | RunEnded():
+                self._stop(item)
+            case AgentAsked():
+                self._asked(item, item.fact)
+            case TeamStarted():
+                self._line_up(item.scope, item.fact.members)
+            case AgentReplied() | AgentFailed():
+                self._answered(item, item.fact)
+            case _:
+                self._inside(item)
+
+    def row_of(self, scope: str) -> Row | None:
+        """The member to whose turn a place belongs."""
+        turn = self.turn_of(scope)
+        return turn.row if turn else None
+
+    def turn_of(self, scope: str) -> Turn | None:
+        """The innermost ask around a place."""
+        while scope:
+            if scope in self.turns:
+                return self.turns[scope]
+            scope = scope.rpartition(SEPARATOR)[0]
+        return None
+
+    def in_order(self) -> Iterator[Row]:
+        """Every row, members under their team."""
+        yield from _below(self._top)
+
+    def _line_up(self, scope: str, members: tuple[str, ...]) -> None:
+        team = self.row_of(scope) or self._top
+        for member in members:
+            _member(team, member)
+
+    def _asked(self, event: Event, fact: AgentAsked) -> None:
+        row = _member(self.row_of(event.scope) or self._top, fact.member)
+        self.turns[event.key] = Turn(row, event.time)
+        row.is_team = fact.member_kind == "team"
+        row.turns += 1
+        row.since = event.time if row.since is None else row.since
+        self._set(row, "thinking")
+        row.streamed = ""
+
+    def _answered(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
+        turn = self.turns.pop(event.key, None)
+        if turn is None:
+            return
+        row = turn.row
+        if not any(other.row is row for other in self.turns.values()):
+            row.spent, row.since = row.elapsed(event.time), None
+            row.streamed = ""
+            if isinstance(fact, AgentReplied):
+                self._set(row, "done")
+            else:
+                self._set(row, "stopped" if fact.error == "cancelled" else "failed", fact.error)
+
+    def _inside(self, event: Event) -> None:
+        turn = self.turn_of(event.scope)
+        row = turn.row if turn else None
+        match event.fact:
+            case AgentReturned() as fact:
+                self._spend(event.scope, fact.usage.total_tokens)
+                if row:
+                    self._set(row, "thinking")
+            case AgentCalled(effect="tool") as fact if row:
+                self._set(row, "calling", fact.name)
+            case AgentCalled() if row:
+                row.streamed = ""
+                self._set(row, "thinking")
+            case AgentCallFailed() as fact if row:
+                self._set(row, "retrying" if fact.retry_in is not None else "thinking", fact.error)
+            case PersonAsked() if row:
+                self._set(row, "asking")
+            case PersonAnswered() if row:
+                self._set(row, "thinking")
+            case _:
+                pass
+
+    def _spend(self, scope: str, tokens: int) -> None:
+        """Add tokens to everyone around the place, up to the run."""
+        self.tokens += tokens
+        while scope:
+            if turn := self.turns.get(scope):
+                turn.tokens += tokens
+                turn.row.tokens += tokens
+            scope = scope.rpartition(SEPARATOR)[0]
+
+    def _stream(self, delta: Delta) -> None:
+        row = self.row_of(delta.key)
+        if row is None:
+            return
+        if delta.offset == 0:
+            row.streamed, row.masked = "", MaskedStream()
+        row.streamed = (row.streamed + row.masked.take(delta.text))[-MOST_STREAMED:]
+        self._set(row, "streaming")
+
+    def _again(self, time: float) -> None:
+        """Turns that had begun go on under the new driver; the time between does not count."""
+        self._top.spent, self._top.since = self._top.elapsed(self.last), time
+        for turn in self.turns.values():
+            turn.began = time
+            turn.row.spent, turn.row.since = turn.row.elapsed(self.last), time
+            self._set(turn.row, "thinking")
+
+    def _stop(self, event: Event) -> None:
+        self.ended = event.kind == "run.ended"
+        self._top.spent, self._top.since = self._top.elapsed(event.time), None
+        for turn in self.turns.values():
+            turn.row.spent, turn.row.since = turn.row.elapsed(event.time), None
+            if self.ended:
+                self._set(turn.row, "stopped")
+
+    def _set(self, row: Row, state: State, detail: str = "") -> None:
+        row.state, row.detail, row.touched = state, detail, self._count
+
+
+def _member(team: Row, name: str) -> Row:
+    if name not in team.members:
+        team.members[name] = Row(name, team.depth + 1)
+    return team.members[name]
+
+
+def _below(team: Row) -> Iterator[Row]:
+    for row in team.members.values():
+        yield row
+        yield from _below(row)

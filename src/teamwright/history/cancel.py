@@ -1,0 +1,124 @@
+"""Ends a run that nobody drives: a cancel or an abort needs the record alone, neither the team nor its members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from teamwright.budget.money import dollars
+from teamwright.history.ending import aborted_over, judge
+from teamwright.history.history import RunHistory
+from teamwright.journal.protocol import Batch
+from teamwright.values.events.event import (
+    AgentFailed,
+    AgentReplied,
+    Event,
+    Fact,
+    MessageRef,
+    RunAborted,
+    RunEnded,
+    RunIntervened,
+    Tally,
+)
+from teamwright.values.names import SEPARATOR
+from teamwright.values.people import Cancel
+from teamwright.values.turns import Failure
+from teamwright.values.usage import NOTHING, Usage
+
+STOPPED = "stopped by others"
+
+
+def closed(history: RunHistory, ending: Cancel | RunAborted, letter: int, now: float) -> Batch:
+    """The last events of a run that a person ends: every open ask ends, the innermost first, and then the run."""
+    closing = _Closing(history)
+    facts: list[tuple[str, Fact]] = []
+    if isinstance(ending, Cancel) and history.past.cancelled is None:
+        facts.append(("", RunIntervened(intervention=ending, letter=letter)))
+    facts.extend(closing.endings())
+    facts.append(("", closing.run_ended(ending)))
+    run_id = history.events[0].run_id
+    events: list[Event] = []
+    for number, (key, fact) in enumerate(facts, start=history.number + 1):
+        scope, place = closing.place_of(key)
+        events.append(Event(run_id, number, now, scope, place, fact))
+    return Batch(events, {})
+
+
+class _Closing:
+    """What each ask has heard and used, so that its ending can say so."""
+
+    def __init__(self, history: RunHistory) -> None:
+        self._history, self._past = history, history.past
+        self._heard: defaultdict[str, list[MessageRef]] = defaultdict(list)
+        self._used: defaultdict[str, Usage] = defaultdict(lambda: NOTHING)
+        self._places: dict[str, tuple[str, str]] = {}
+        for event in history.events:
+            self._take(event)
+        for scope, usage in history.calls():
+            self._use(scope, usage)
+
+    def _take(self, event: Event) -> None:
+        fact = event.fact
+        if event.kind == "agent.asked":
+            self._places[event.key] = (event.scope, event.place)
+        elif self._past.gave_way(event.key):
+            return
+        elif isinstance(fact, AgentReplied | AgentFailed) and self._past.asks[event.key].asked.purpose == "work":
+            self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
+
+    def _use(self, scope: str, usage: Usage) -> None:
+        while scope:
+            self._used[scope] = self._used[scope] + usage
+            scope = scope.rpartition(SEPARATOR)[0]
+
+    def place_of(self, key: str) -> tuple[str, str]:
+        """The scope and place of an ask, as it was recorded; the run itself has neither."""
+        return self._places.get(key, ("", ""))
+
+    def endings(self) -> Iterator[tuple[str, Fact]]:
+        """An ending for each ask that has none, but for those that a fork has asked anew."""
+        for key, ask in reversed(self._past.asks.items()):
+            if ask.ending is not None or self._past.gave_way(key):
+                continue
+            scope, _ = self._places[key]
+            said = tuple(self._heard[key])
+            if ask.is_team and scope:
+                said = tuple(ref.changed(name=ask.asked.member) for ref in said)
+            if ask.asked.purpose == "work":
+                self._heard[self._past.turn_of(scope)].extend(said)
+            spent = self._past.open.get(key)
+            yield (
+                key,
+                AgentFailed(
+                    member=ask.asked.member,
+                    error="cancelled",
+                    message=STOPPED,
+                    usage=self._used[key],
+                    messages=said,
+                    tally=Tally(calls=spent.calls, charged=spent.tokens, charged_usd=dollars(spent.usd))
+                    if spent
+                    else None,
+                ),
+            )
+
+    def run_ended(self, ending: Cancel | RunAborted) -> RunEnded:
+        """The run's own ending, with what the whole team said."""
+        said = self._heard[""]
+        if isinstance(ending, Cancel):
+            failure = Failure(
+                member=self._history.started.team, error="cancelled", message=ending.reason or "cancelled"
+            )
+        else:
+            failure = aborted_over(ending)
+        judged = judge(failure, self._history.usage())
+        return RunEnded(
+            status=judged.status,
+            stop_reason=judged.stop_reason,
+            output=said[-1].body if said else None,
+            usage=judged.usage,
+            warnings=judged.warnings,
+            seconds=self._past.used_by("", 0.0),
+            error=failure.error,
+            message=failure.message,
+            member=failure.member,
+        )

@@ -1,0 +1,77 @@
+"""How what a team came to is judged: the status and stop reason of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.values.events.event import RunAborted
+from teamwright.values.messages import Message
+from teamwright.values.results import RunResult, Status, StopReason, iso
+from teamwright.values.turns import Failure, Reply
+from teamwright.values.usage import Usage
+
+STOPPED: dict[str, tuple[Status, StopReason]] = {
+    "budget": ("degraded", "budget"),
+    "deadline": ("timeout", "deadline"),
+    "cancelled": ("cancelled", "cancelled"),
+    "max_turns": ("failed", "max_turns"),
+}
+"""Failures that stop a run in a way of their own; any other is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What the last event of a run says."""
+
+    status: Status
+    stop_reason: StopReason
+    messages: tuple[Message, ...]
+    usage: Usage
+    output: str | None = None
+    data: JsonValue = None
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    def warned(self, *warnings: str) -> Ending:
+        """The same with further warnings: with any, a run that came to its end is degraded."""
+        if not warnings:
+            return self
+        status = "degraded" if (self.status, self.stop_reason) == ("completed", "done") else self.status
+        return replace(self, status=status, warnings=(*self.warnings, *warnings))
+
+    def result(self, run_id: str, started_at: float, seconds: float) -> RunResult:
+        """The ending as the caller gets it."""
+        return RunResult(
+            run_id=run_id,
+            status=self.status,
+            stop_reason=self.stop_reason,
+            output=self.output,
+            data=self.data,
+            messages=self.messages,
+            usage=self.usage,
+            warnings=self.warnings,
+            started_at=iso(started_at),
+            seconds=seconds,
+            failure=self.failure,
+        )
+
+
+def aborted_over(aborted: RunAborted, messages: Iterable[Message] = ()) -> Failure:
+    """The failure with which a person ended the run."""
+    return Failure(member=aborted.member, error=aborted.error, message=aborted.message, messages=tuple(messages))
+
+
+def judge(reply: Reply | Failure, usage: Usage) -> Ending:
+    """The ending that a reply or failure of the whole team makes; what was said is kept either way."""
+    if isinstance(reply, Reply):
+        reason = cast("StopReason", reply.stop_reason or "done")
+        short = reason == "budget" or (reply.warnings and reason == "done")
+        status: Status = "degraded" if short else "completed"
+        return Ending(status, reason, reply.messages, usage, reply.text, reply.data, reply.warnings)
+    status, reason = STOPPED.get(reply.error, ("failed", "error"))
+    output = reply.messages[-1].content if reply.messages else None
+    return Ending(status, reason, reply.messages, usage, output, reply.data, (reply.message, *reply.warnings), reply)

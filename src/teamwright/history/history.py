@@ -1,0 +1,350 @@
+"""A run as its readers see it: how it ended, what was said, where it failed. Reads the record and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Self
+
+from msgspec.structs import replace
+from pydantic_core import to_json
+
+from teamwright.agents.approval import REJECTED
+from teamwright.agents.prices import is_own
+from teamwright.errors import UsageError, nearest
+from teamwright.history.checkpoints import (
+    Checkpoint,
+    calls_beyond,
+    checkpoint_name,
+    checkpoints_in,
+    find_checkpoint,
+)
+from teamwright.history.ending import STOPPED, iso
+from teamwright.history.past import EFFECTS, Past, check_record
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.teams.team import Team
+from teamwright.values.events.event import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentReplied,
+    AgentReturned,
+    BudgetOpened,
+    BudgetRefused,
+    Event,
+    Fact,
+    Origin,
+    PersonAnswered,
+    PersonAsked,
+    RunAborted,
+    RunEnded,
+    RunInterrupted,
+    RunIntervened,
+    RunNotified,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    ScopeExpired,
+    ScopeWaited,
+    TeamEnded,
+    TeamReopened,
+)
+from teamwright.values.limits import Limits
+from teamwright.values.messages import Message, digest
+from teamwright.values.names import SEPARATOR, next_attempt
+from teamwright.values.people import Question
+from teamwright.values.results import RunResult, Status, StopReason
+from teamwright.values.secrets.classification import without_keys
+from teamwright.values.turns import Failure
+from teamwright.values.usage import NOTHING, Bounds, Usage
+
+ENDINGS = ("agent.replied", "agent.failed")
+ABOUT_THE_DRIVER = (
+    RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunAborted, RunNotified, ScopeWaited,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RunHistory:
+    """All events of one run, and the bodies they refer to."""
+
+    events: Sequence[Event]
+    past: Past
+
+    @classmethod
+    async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
+        """Read the bodies that the events refer to."""
+        check_record(events)
+        past = Past.of(events)
+        needed = past.needed_bodies()
+        for event in events:
+            match event.fact:
+                case AgentReplied() | AgentFailed():
+                    needed.update(ref.body for ref in event.fact.messages)
+                case RunEnded():
+                    needed.update(body for body in (event.fact.output, event.fact.data) if body)
+                case PersonAsked(draft=str() as draft):
+                    needed.add(draft)
+                case _:
+                    pass
+            if isinstance(event.fact, AgentReplied) and event.fact.data:
+                needed.add(event.fact.data)
+        past.bodies = await journal.bodies(needed)
+        return cls(events, past)
+
+    @property
+    def number(self) -> int:
+        """The number of the last event."""
+        return self.events[-1].number
+
+    @property
+    def started(self) -> RunStarted:
+        """How the run began."""
+        return self.past.beginning
+
+    @property
+    def task(self) -> str:
+        """What the team was asked."""
+        return str(self.past.value(self.started.task))
+
+    @property
+    def asks_for_no_money(self) -> bool:
+        """Whether every model that was called runs on the user's own machine."""
+        calls = (event.fact for event in self.events if isinstance(event.fact, AgentCalled))
+        return all(is_own(call.name) for call in calls if call.effect == "model")
+
+    def result(self, status: Status) -> RunResult:
+        """How the run ended; for one that has not, how it stands."""
+        ended, paused = self.past.ended, self.past.paused
+        ending = self.ending()
+        return RunResult(
+            run_id=self.events[0].run_id,
+            status=ended.status if ended else status,
+            stop_reason=ended.stop_reason if ended else paused.stop_reason if paused else None,
+            output=str(self.past.value(ended.output)) if ended and ended.output else None,
+            data=self.past.value(ended.data) if ended and ended.data else None,
+            messages=self.past.messages(ending.messages) if ending else self.said(),
+            usage=ended.usage if ended else self.usage(),
+            warnings=ended.warnings if ended else (),
+            started_at=iso(self.past.started_at),
+            seconds=ended.seconds if ended else self.past.used_by("", 0.0),
+            failure=self._failure(ended),
+        )
+
+    def ending(self) -> AgentReplied | AgentFailed | None:
+        """What the whole team came to."""
+        for event in reversed(self.events):
+            if event.scope == "" and isinstance(event.fact, AgentReplied | AgentFailed):
+                return event.fact
+        return None
+
+    def said(self) -> tuple[Message, ...]:
+        """What the team's own members have said so far."""
+        found: list[Message] = []
+        for event in self.events:
+            fact = event.fact
+            if isinstance(fact, AgentReplied | AgentFailed) and self._is_heard_by_the_team(event):
+                found.extend(self.past.messages(fact.messages))
+        return tuple(found)
+
+    def _is_heard_by_the_team(self, event: Event) -> bool:
+        turn = self.past.turn_of(event.scope)
+        if turn == "" or SEPARATOR in turn or self.past.gave_way(event.key):
+            return False
+        return self.past.asks[event.key].asked.purpose == "work"
+
+    def usage(self) -> Usage:
+        """What all calls have cost so far."""
+        return sum((usage for _, usage in self.calls()), NOTHING)
+
+    def calls(self) -> Iterator[tuple[str, Usage]]:
+        """The scopes of all calls that count and what they used; one that a fork made anew takes the other's place."""
+        found = {
+            event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
+        }
+        return (call for call in found.values() if not self.past.gave_way(call[0]))
+
+    def conversation(self) -> tuple[Message, ...]:
+        """What a follow-up is told: the history, the task and the replies."""
+        task = Message(name="user", content=self.task, role="user")
+        ending = self.ending()
+        said = self.past.messages(ending.messages) if ending else self.said()
+        return (*self.past.messages(self.started.history), task, *said)
+
+    def questions(self) -> dict[str, Question]:
+        """Questions that nobody has answered and somebody still waits for, with the drafts that they are about."""
+        open_: dict[str, PersonAsked] = {}
+        for event in self.events:
+            match event.fact:
+                case PersonAsked():
+                    open_[event.key] = event.fact
+                case PersonAnswered():
+                    open_.pop(event.key, None)
+                case AgentReplied() | AgentFailed() if open_:
+                    inside = event.key + SEPARATOR
+                    open_ = {key: asked for key, asked in open_.items() if not key.startswith(inside)}
+                case _:
+                    pass
+        paused = self.past.paused
+        waited_for = open_ if paused is None else paused.waiting_for
+        waited_for = [key for key in waited_for if next_attempt(key) not in open_ and not self.past.gave_way(key)]
+        return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
+
+    def _with_draft(self, asked: PersonAsked) -> Question:
+        return asked.question.changed(draft=str(self.past.value(asked.draft))) if asked.draft else asked.question
+
+    def require_question(self, key: str) -> Question:
+        """The open question with this key."""
+        asked = self.questions()
+        if key not in asked:
+            otherwise = "" if asked else "no question is open"
+            raise UsageError(f"Nothing is asked at {key!r}; {nearest(key, asked, otherwise)}")
+        return asked[key]
+
+    def before_failure(self) -> tuple[int, frozenset[str]]:
+        """Where to go back to for another try: the last event that counts, and the calls up to there that do not.
+
+        Whoever answered beside the member whose failure came last keeps their answer, and so does the member itself
+        for the calls that went well. Where the team failed over something else, its last answer is asked for again.
+        """
+        last = self._failed_over()
+        if last is None:
+            raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
+        if (said_no := self._rejection(last)) is not None:
+            return said_no - 1, frozenset()
+        calls = [e for e in self.events if e.kind in EFFECTS and self.past.turn_of(e.scope) == last.key]
+        lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
+        return last.number - 1, frozenset(lost or {e.key for e in calls})
+
+    def _failed_over(self) -> Event | None:
+        """The ending of a turn that is to be tried again: the last failure, or an answer that the team failed over."""
+        ending = self.ending()
+        counts = [e for e in self.events if e.kind in ENDINGS and not self.past.gave_way(e.key)]
+        failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
+        last = failed[-1] if failed else None
+        if not isinstance(ending, AgentFailed) or ending.error in STOPPED:
+            return last
+        if last is not None and isinstance(last.fact, AgentFailed) and last.fact.error == ending.error:
+            return last
+        answers = (e for e in reversed(counts) if isinstance(e.fact, AgentReplied))
+        return next((e for e in answers if not self.past.asks[e.key].is_team), last)
+
+    def _rejection(self, ended: Event) -> int | None:
+        """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
+        asked = f"{ended.key}{SEPARATOR}approve-"
+        answers = [e.number for e in self.past.answers.values() if e.key.startswith(asked)]
+        rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
+        return max(answers, default=None) if rejected else None
+
+    def _is_a_failed_leaf(self, event: Event) -> bool:
+        """Whether a member failed by itself, or a whole team because a person rejected what it said."""
+        ask = self.past.asks[event.key]
+        if ask.is_team:
+            return isinstance(event.fact, AgentFailed) and self._rejection(event) is not None
+        return not ask.stopped
+
+    def before_stop(self) -> int | None:
+        """The number of the last event before a run was stopped from outside, if that is how it ended."""
+        reason = self.past.ended.stop_reason if self.past.ended else None
+        stops = [event for event in self.events if _stops(event.fact, reason)]
+        if not stops:
+            return None
+        last = stops[-1]
+        if isinstance(last.fact, BudgetRefused):
+            level = last.fact.level
+            last = next(e for e in stops if isinstance(e.fact, BudgetRefused) and e.fact.level == level)
+        return last.number - 1
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """The points at which a fork can begin, in order."""
+        return checkpoints_in(self.events, self.past)
+
+    def point(self, at: int | str | Checkpoint) -> int:
+        """The number of the event that is meant by a checkpoint, its name, a place or a number."""
+        return find_checkpoint(at, self.events[0].run_id, self.number, self.checkpoints())
+
+    def fork(
+        self,
+        run_id: str,
+        now: float,
+        at: int | None,
+        task: str | None,
+        team: Team,
+        without: Collection[str] = (),
+        limits: Limits | None = None,
+    ) -> Batch:
+        """The first events of a new run that shares this one's past up to the event `at`, without some calls.
+
+        It keeps the limits of this run, but for those that are given.
+        """
+        last = at if at is not None else self.number
+        bodies: dict[str, str] = {}
+
+        def keep(text: str) -> str:
+            body = digest(text)
+            bodies[body] = text
+            return body
+
+        source = to_json(without_keys(team.source.to_json())).decode()
+        point = checkpoint_name(last, self.checkpoints())
+        update = {
+            "origin": Origin(run_id=self.events[0].run_id, number=last, how="fork", checkpoint=point),
+            "task": self.started.task if task is None else keep(to_json(task).decode()),
+            "manifest": keep(source),
+            "strategies": team.strategies(),
+            "team": team.name,
+            "limits": self._limits_with(limits),
+        }
+        begun = self.started.changed(**update)
+        cancel, under_way = self._cancelled_at(), calls_beyond(self.events, last)
+        taken = (e for e in self.events if e.number <= last and e.number not in under_way and e.key not in without)
+        shared = [e for e in taken if not self._open_on_a_fork(e, cancel)]
+        facts = [Event(run_id, 1, now, "", "", begun)]
+        for number, event in enumerate(shared, start=2):
+            fact = TeamReopened() if self._ends_a_team(event) else event.fact
+            facts.append(replace(event, run_id=run_id, number=number, fact=fact))
+        return Batch(facts, bodies, source=self.events[0].run_id)
+
+    def _limits_with(self, given: Limits | None) -> Bounds | None:
+        known = self.started.limits
+        if given is None or known is None:
+            return known if given is None else given.bounds
+        return known.changed(**given.bounds.given)
+
+    def _cancelled_at(self) -> float:
+        """The number of the event by which a person ended the whole run; what that stopped is open on a fork."""
+        ends = (
+            event.number
+            for event in self.events
+            if isinstance(event.fact, RunAborted)
+            or (isinstance(event.fact, RunIntervened) and event.fact.intervention.kind == "cancel")
+        )
+        return next(ends, inf)
+
+    def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
+        """Whether a fork leaves this out: who drove the run, how it ended, what a cancel stopped, and the limits."""
+        if isinstance(event.fact, AgentReplied | AgentFailed):
+            ask = self.past.asks[event.key]
+            return not event.scope or (ask.stopped and (ask.is_team or event.number > cancelled_at))
+        return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded, BudgetOpened))
+
+    def _ends_a_team(self, event: Event) -> bool:
+        return isinstance(event.fact, AgentReplied | AgentFailed) and self.past.asks[event.key].is_team
+
+    def _failure(self, ended: RunEnded | None) -> Failure | None:
+        if ended is None or ended.error is None:
+            return None
+        return Failure(member=ended.member or self.started.team, error=ended.error, message=ended.message or "")
+
+
+def _stops(fact: Fact, reason: StopReason | None) -> bool:
+    match fact:
+        case BudgetRefused():
+            return reason == "budget"
+        case ScopeExpired():
+            return reason == "deadline"
+        case RunIntervened():
+            return reason == "cancelled" and fact.intervention.kind == "cancel"
+        case _:
+            return False

@@ -1,0 +1,574 @@
+"""The past of a run, read from its journal: what was asked, called, answered and spent, and in which order.
+
+An ask whose ending is recorded stands for everything inside it, so a replay skips the inside.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import JsonValue, ValidationError
+
+from teamwright.agents.protocol import Returned
+from teamwright.agents.retry import recorded_error
+from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
+from teamwright.budget.money import picodollars
+from teamwright.errors import AgentError, JournalCorrupt, LimitReached
+from teamwright.history.driver_time import Driving
+from teamwright.history.superseded import Recovered, asked_anew
+from teamwright.history.workspace import Store
+from teamwright.journal.decoder import decode_body
+from teamwright.journal.errors import damaged
+from teamwright.values.events.event import (
+    AgentAsked,
+    AgentCalled,
+    AgentCallFailed,
+    AgentFailed,
+    AgentRecovered,
+    AgentReplied,
+    AgentReturned,
+    Body,
+    BudgetDegraded,
+    BudgetOpened,
+    BudgetRefused,
+    BudgetUnpriced,
+    Event,
+    MessageRef,
+    PersonAnswered,
+    PersonAsked,
+    RunAborted,
+    RunEnded,
+    RunInterrupted,
+    RunIntervened,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    ScopeExpired,
+    ScopeWaited,
+    TeamReopened,
+    TimerFired,
+    TimerSet,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
+)
+from teamwright.values.gc_pause import collection_paused
+from teamwright.values.limits import Limits
+from teamwright.values.manifest import Source
+from teamwright.values.messages import Message
+from teamwright.values.names import SEPARATOR
+from teamwright.values.people import Cancel
+from teamwright.values.turns import Failure, Reply
+
+EXPIRED = "!expired"
+EVERYTHING = sys.maxsize
+"""How far a fork reaches that nobody has driven yet."""
+EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
+"""Kinds of which a replay needs only those of unfinished turns."""
+
+
+def check_record(events: Sequence[Event], *, whole: bool = True) -> None:
+    """Refuse a record that does not begin with the run's start, or in which events are missing.
+
+    Without `whole`, kinds were left out by the reader and numbers may be missing.
+    """
+    first, last = events[0], events[-1]
+    if first.number != 1 or not isinstance(first.fact, RunStarted):
+        raise damaged(first.run_id, "it does not begin with the start of the run")
+    if whole and last.number != len(events):
+        raise damaged(first.run_id, f"{last.number - len(events)} of its events are missing")
+
+
+@dataclass(slots=True)
+class RecordedAsk:
+    """One ask and its ending, if it has one."""
+
+    asked: AgentAsked
+    time: float
+    number: int
+    ending: AgentReplied | AgentFailed | None = None
+
+    @property
+    def is_team(self) -> bool:
+        """Whether a team was asked."""
+        return self.asked.member_kind == "team"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was cut short by a decision that is recorded elsewhere."""
+        return isinstance(self.ending, AgentFailed) and self.ending.error == "cancelled"
+
+
+@dataclass(slots=True)
+class RecordedCall:
+    """The attempts of one effect."""
+
+    request: str
+    attempts: int = 0
+    failures: int = 0
+    in_doubt: bool = False
+    reserved: Cost = ONE_CALL
+    retry_at: float | None = None
+    retry_in: float = 0.0
+    outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
+
+
+class Spending:
+    """What was charged within a scope, money in picodollars, and which marks its returns carried."""
+
+    __slots__ = ("calls", "marks", "tokens", "usd")
+
+    def __init__(self) -> None:
+        self.tokens = self.usd = self.calls = 0
+        self.marks: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> Cost:
+        """The sums so far."""
+        return Cost(self.tokens, self.usd, self.calls)
+
+    def add(self, tokens: int, usd: int, calls: int) -> None:
+        """Count something more, or take it back."""
+        self.tokens += tokens
+        self.usd += usd
+        self.calls += calls
+
+
+class OpenTurn(Spending):
+    """The same of a turn that had not ended when its record does, also scope by scope."""
+
+    __slots__ = ("scopes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: dict[str, Spending] = {}
+
+
+@dataclass(slots=True)
+class Past:
+    """Everything recorded of a run, indexed by key."""
+
+    run_id: str = ""
+    number: int = 0
+    taken_over: int = 0
+    started: RunStarted | None = None
+    started_at: float = 0.0
+    ended: RunEnded | None = None
+    paused: RunPaused | None = None
+    cancelled: Cancel | None = None
+    aborted: RunAborted | None = None
+    letter: int = 0
+    asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
+    calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
+    questions: dict[str, Event] = field(default_factory=dict[str, Event])
+    answers: dict[str, Event] = field(default_factory=dict[str, Event])
+    waited: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    timers: dict[str, float] = field(default_factory=dict[str, float])
+    fired: set[str] = field(default_factory=set[str])
+    expired: set[str] = field(default_factory=set[str])
+    reopened: set[str] = field(default_factory=set[str])
+    marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    opened: set[str] = field(default_factory=set[str])
+    rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
+    unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
+    open: dict[str, OpenTurn] = field(default_factory=dict[str, OpenTurn])
+    spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
+    driving: Driving = field(default_factory=Driving)
+    recovered: set[Recovered] = field(default_factory=set[Recovered])
+    bodies: dict[Body, str] = field(default_factory=dict[Body, str])
+    arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
+    writes: dict[str, Event] = field(default_factory=dict[str, Event])
+    artifacts: set[Body] = field(default_factory=set[Body])
+    _gone: frozenset[str] | None = None
+    _due: dict[str, str] = field(default_factory=dict[str, str])
+    _linked: set[str] = field(default_factory=set[str])
+    _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Past:
+        """Read the events of one run."""
+        past = cls()
+        with collection_paused():
+            for event in events:
+                past.take(event)
+        return past
+
+    def take(self, event: Event) -> None:
+        """Read one event."""
+        self.number = event.number
+        handle = self._handlers.get(type(event.fact))
+        if handle is None:
+            self.noted.add((event.fact.kind, event.scope, event.place))
+        else:
+            handle(self, event, event.fact)
+        driving = self.driving
+        if event.time > driving.last or driving.copying:  # as `Driving.take`, without a call for each event
+            driving.last = event.time
+
+    @property
+    def beginning(self) -> RunStarted:
+        """How the run began, which `check_record` has made sure of."""
+        assert self.started is not None
+        return self.started
+
+    def source(self) -> Source:
+        """What the run's team can be made from again."""
+        try:
+            return Source.model_validate(self.value(self.beginning.manifest))
+        except ValidationError as error:
+            raise damaged(self.run_id, "what it says of its team is no declaration of one") from error
+
+    def limits(self) -> Limits | None:
+        """The limits that the run was given."""
+        bounds = self.beginning.limits
+        try:
+            return Limits.of(bounds) if bounds else None
+        except ValidationError as error:
+            raise damaged(self.run_id, "its limits are none that a run can have") from error
+
+    def take_effect(self, event: Event) -> None:
+        """Read an event of an effect late, unless its turn has ended, which then stands for it."""
+        self.number = max(self.number, event.number)
+        scope = self.turn_of(event.scope)
+        if scope in self.asks and self.asks[scope].ending is None:
+            self._handlers[type(event.fact)](self, event, event.fact)
+        self.driving.last = max(self.driving.last, event.time)
+
+    def _started(self, event: Event, fact: RunStarted) -> None:
+        self.run_id, self.started, self.started_at = event.run_id, fact, event.time
+        if fact.origin is not None and fact.origin.how == "fork":
+            self.taken_over = EVERYTHING
+        self.driving.turn(event)
+
+    def _resumed(self, event: Event, fact: RunResumed) -> None:
+        self.paused = None
+        self.driving.turn(event)
+        if self.taken_over == EVERYTHING:
+            self.taken_over = event.number - 1
+
+    def _paused(self, event: Event, fact: RunPaused) -> None:
+        self.paused = fact
+        self.driving.turn(event)
+
+    def _interrupted(self, event: Event, fact: RunInterrupted) -> None:
+        self.driving.turn(event)
+
+    def _intervened(self, event: Event, fact: RunIntervened) -> None:
+        self.letter = max(self.letter, fact.letter)
+        if self.cancelled is None and isinstance(fact.intervention, Cancel):
+            self.cancelled = fact.intervention
+
+    def _aborted(self, event: Event, fact: RunAborted) -> None:
+        self.aborted = fact
+
+    def _run_ended(self, event: Event, fact: RunEnded) -> None:
+        self.ended = fact
+
+    def _asked(self, event: Event, fact: AgentAsked) -> None:
+        key = event.key
+        if key in self.asks or not event.place:
+            raise damaged(event.run_id, f"event {event.number} asks for a second time at {key!r}")
+        self.asks[key] = RecordedAsk(fact, event.time, event.number)
+        self._gone = None
+
+    def _called(self, event: Event, fact: AgentCalled) -> None:
+        call = self.calls.setdefault(event.key, RecordedCall(fact.request))
+        if call.in_doubt:
+            self._tally(event.scope, call.reserved)
+        call.attempts, call.in_doubt = fact.attempt, True
+        call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd))
+        call.request = fact.request
+
+    def _returned(self, event: Event, fact: AgentReturned) -> None:
+        call = self.calls.setdefault(event.key, RecordedCall(""))
+        call.outcome, call.in_doubt = fact, False
+        self._tally(event.scope, charged(fact.usage, call.reserved), fact.mark)
+
+    def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
+        call = self.calls.setdefault(event.key, RecordedCall(""))
+        call.attempts = fact.attempt
+        call.failures, call.in_doubt = call.failures + 1, False
+        self._tally(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
+        if fact.retry_in is None:
+            call.outcome = fact
+        else:
+            call.retry_at, call.retry_in = event.time + fact.retry_in, fact.retry_in
+
+    def _refused(self, event: Event, fact: BudgetRefused) -> None:
+        self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
+
+    def _opened(self, event: Event, fact: BudgetOpened) -> None:
+        self.opened.add(event.scope)
+
+    def _degraded(self, event: Event, fact: BudgetDegraded) -> None:
+        self.rungs[event.key] = fact
+
+    def _unpriced(self, event: Event, fact: BudgetUnpriced) -> None:
+        self.unpriced[fact.model] = fact
+
+    def _answered(self, event: Event, fact: PersonAnswered) -> None:
+        self.answers[event.key] = event
+        turn = self.turn_of(event.scope)
+        if not turn or self.asks[turn].is_team:
+            self._schedule(event, event.key)
+
+    def _person_asked(self, event: Event, fact: PersonAsked) -> None:
+        self.questions[event.key] = event
+
+    def _waited(self, event: Event, fact: ScopeWaited) -> None:
+        self.waited[event.scope] += fact.seconds
+
+    def _timer_set(self, event: Event, fact: TimerSet) -> None:
+        self.timers[event.key] = event.time + fact.seconds
+
+    def _timer_fired(self, event: Event, fact: TimerFired) -> None:
+        self.fired.add(event.key)
+        self._schedule(event, event.key)
+
+    def _expired(self, event: Event, fact: ScopeExpired) -> None:
+        self.expired.add(event.key)
+        self._schedule(event, event.key + EXPIRED)
+
+    def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
+        key = event.key
+        ask = self.asks.get(key)
+        if ask is None or ask.ending is not None or not event.place:
+            raise damaged(event.run_id, f"event {event.number} ends what is not under way")
+        ask.ending = fact
+        self._gone = None
+        self._forget_inside(key)
+        self.open.pop(key, None)
+        self._count(event.scope, ask, 1)
+        if not ask.stopped:
+            self._schedule(event, key)
+
+    def _recovered(self, event: Event, fact: AgentRecovered) -> None:
+        self.recovered.add((event.scope, fact.error, fact.to or fact.member))
+        self.noted.add((fact.kind, event.scope, event.place))
+
+    def _reopened(self, event: Event, fact: TeamReopened) -> None:
+        """The team ends anew, but at the same place in the order."""
+        self.reopened.add(event.key)
+        self._schedule(event, event.key)
+
+    def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
+        self.writes[event.key] = event
+
+    def _kept(self, event: Event, fact: WorkspaceKept) -> None:
+        self.artifacts.add(fact.artifact.hash)
+        self.noted.add((fact.kind, event.scope, event.place))
+
+    _handlers: ClassVar[dict[type[object], Callable[[Past, Event, Any], None]]] = {
+        RunStarted: _started,
+        RunResumed: _resumed,
+        RunPaused: _paused,
+        RunInterrupted: _interrupted,
+        RunIntervened: _intervened,
+        RunAborted: _aborted,
+        RunEnded: _run_ended,
+        AgentAsked: _asked,
+        AgentReplied: _ended,
+        AgentFailed: _ended,
+        AgentRecovered: _recovered,
+        AgentCalled: _called,
+        AgentReturned: _returned,
+        AgentCallFailed: _call_failed,
+        BudgetOpened: _opened,
+        BudgetRefused: _refused,
+        BudgetUnpriced: _unpriced,
+        BudgetDegraded: _degraded,
+        PersonAsked: _person_asked,
+        PersonAnswered: _answered,
+        ScopeWaited: _waited,
+        TimerSet: _timer_set,
+        TimerFired: _timer_fired,
+        ScopeExpired: _expired,
+        TeamReopened: _reopened,
+        WorkspaceWritten: _written,
+        WorkspaceConflicted: _written,
+        WorkspaceKept: _kept,
+    }
+    """How each kind of fact is read; one that is not here is only noted."""
+
+    def give_way(self, key: str) -> None:
+        """A fork asks this anew: what its turns had cost and used up no longer counts."""
+        for inner, ask in self.asks.items():
+            if inner == key or inner.startswith(key + SEPARATOR):
+                self._count(inner.rpartition(SEPARATOR)[0], ask, -1)
+
+    def _count(self, scope: str, ask: RecordedAsk, times: int) -> None:
+        """Count what a turn that has ended came to, or take it back."""
+        if ask.ending is None or ask.ending.tally is None:
+            return
+        usage, tally = ask.ending.usage, ask.ending.tally
+        tokens = usage.total_tokens if tally.charged is None else tally.charged
+        usd = picodollars(usage.usd if tally.charged_usd is None else tally.charged_usd)
+        self._charge(scope, times * tokens, times * usd, times * tally.calls)
+        for mark in tally.marks:
+            self.marks[ask.asked.member, mark] += times
+
+    def _tally(self, scope: str, cost: Cost, mark: str | None = None) -> None:
+        """Count an effect with the turn that it belongs to, which is still open."""
+        tally = self.open.setdefault(self.turn_of(scope), OpenTurn())
+        tally.add(*cost)
+        tally.scopes.setdefault(scope, Spending()).add(*cost)
+        if mark:
+            tally.marks += (mark,)
+
+    def gave_way(self, key: str) -> bool:
+        """Whether a fork has asked this anew, or something around it: what was said there counts no more."""
+        if not self.taken_over:
+            return False
+        if self._gone is None:
+            self._gone = asked_anew(self.asks, self.recovered, self.taken_over)
+        while key and key not in self._gone:
+            key = key.rpartition(SEPARATOR)[0]
+        return bool(key)
+
+    def turn_of(self, scope: str) -> str:
+        """The ask that a scope belongs to, or nothing for the run's own."""
+        while scope and scope not in self.asks:
+            scope = scope.rpartition(SEPARATOR)[0]
+        return scope
+
+    def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
+        while True:
+            self.spent[scope].add(tokens, usd, calls)
+            if not scope:
+                return
+            scope = scope.rpartition(SEPARATOR)[0]
+
+    def _schedule(self, event: Event, key: str) -> None:
+        scope = event.scope
+        self._due[key] = scope
+        self.arrivals[key] = event
+        self._inside[scope].append(key)
+        while scope and scope not in self._linked:
+            self._linked.add(scope)
+            inner, scope = scope, scope.rpartition(SEPARATOR)[0]
+            self._inside[scope].append(inner)
+
+    def _forget_inside(self, scope: str) -> None:
+        self._linked.discard(scope)
+        for key in self._inside.pop(scope, ()):
+            self._due.pop(key, None)
+            self._forget_inside(key)
+
+    @property
+    def due(self) -> list[str]:
+        """The keys for which something is to be delivered, in journal order."""
+        return list(self._due)
+
+    def charge_open_turns(self) -> None:
+        """Charge the turns that were under way when the record ends; what was in doubt is charged in full."""
+        for key, call in self.calls.items():
+            if call.in_doubt:
+                self._tally(key.rpartition(SEPARATOR)[0], call.reserved)
+        for scope, tally in self.open.items():
+            for inner, spending in tally.scopes.items():
+                self._charge(inner, *spending.cost)
+            for mark in tally.marks:
+                self.marks[self.asks[scope].asked.member, mark] += 1
+
+    def first_open_turn(self) -> int:
+        """The number after which all effects of unfinished turns lie; the last one if there are none."""
+        return min(
+            (ask.number for ask in self.asks.values() if ask.ending is None and not ask.is_team), default=self.number
+        )
+
+    @property
+    def latest(self) -> float:
+        """The time before which nothing more may be recorded."""
+        return max(self.driving.last, self.started_at)
+
+    def used_by(self, scope: str, since: float) -> float:
+        """Seconds of a scope that began then: with a driver, and not waiting for people."""
+        return max(0.0, self.driving.seconds(since) - self.waited[scope])
+
+    def needed_bodies(self) -> set[Body]:
+        """The bodies without which the run can't be replayed."""
+        found: set[Body] = set()
+        for key, ask in self.asks.items():
+            if ask.ending is not None and (key in self._due or ask.stopped):
+                for ref in ask.ending.messages:
+                    found.add(ref.body)
+                if ask.ending.data:
+                    found.add(ask.ending.data)
+        found.update(call.outcome.body for call in self.calls.values() if isinstance(call.outcome, AgentReturned))
+        found.update(event.fact.body for event in self.writes.values() if isinstance(event.fact, WorkspaceWritten))
+        if self.started and self.started.format == 1:
+            asked = (event.fact for event in self.questions.values())
+            found.update(fact.draft for fact in asked if isinstance(fact, PersonAsked) and fact.draft is not None)
+        if self.started:
+            found.update((self.started.task, self.started.manifest, *(ref.body for ref in self.started.history)))
+        return found
+
+    def shared(self) -> Store:
+        """The workspace as it was left."""
+        store = Store()
+        for event in self.writes.values():
+            if isinstance(fact := event.fact, WorkspaceWritten):
+                store.write(fact.name, self.value(fact.body), by=fact.by, number=event.number)
+        return store
+
+    def value(self, body: Body) -> JsonValue:
+        """What a body says."""
+        if body not in self.bodies:
+            raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
+        return decode_body(self.bodies[body])
+
+    def messages(
+        self, refs: Collection[MessageRef], know: Callable[[str, Body], None] | None = None
+    ) -> tuple[Message, ...]:
+        """The messages behind references; `know` is told which text belongs to which body."""
+        found: list[Message] = []
+        for ref in refs:
+            content = str(self.value(ref.body))
+            if know is not None:
+                know(content, ref.body)
+            found.append(Message(name=ref.name, content=content, role=ref.role or "assistant"))
+        return tuple(found)
+
+    def reply(self, ask: RecordedAsk, know: Callable[[str, Body], None]) -> Reply | Failure:
+        """What an ask came to."""
+        match ask.ending:
+            case AgentReplied() as said:
+                return Reply(
+                    messages=self.messages(said.messages, know),
+                    data=self.value(said.data) if said.data else None,
+                    usage=said.usage,
+                    signal=said.signal,
+                    stop_reason=said.stop_reason,
+                    truncated=said.truncated,
+                    warnings=said.warnings,
+                    artifacts=said.artifacts,
+                    handoff=said.handoff,
+                )
+            case AgentFailed() as failed:
+                return Failure(
+                    member=failed.path or failed.member,
+                    error=failed.error,
+                    message=failed.message,
+                    messages=self.messages(failed.messages, know),
+                    data=self.value(failed.data) if failed.data else None,
+                    warnings=failed.warnings,
+                )
+            case None:
+                raise AssertionError("only an ask that has ended has a reply")
+
+    def returned(self, call: RecordedCall) -> Returned:
+        """What an effect came to; raises what it failed with."""
+        match call.outcome:
+            case AgentReturned() as fact:
+                return Returned(self.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form, fact.capped)
+            case AgentCallFailed() as fact:
+                raise recorded_error(fact.error, fact.message)
+            case BudgetRefused() as fact:
+                raise LimitReached(refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit))
+            case None:
+                raise AgentError("the effect has no outcome yet")

@@ -1,0 +1,113 @@
+"""How a run stands, told from its events alone. A summary never holds anything that the events do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+from teamwright.values.events.event import (
+    AgentReturned,
+    Event,
+    Fact,
+    RunEnded,
+    RunInterrupted,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    ScopeWaited,
+)
+from teamwright.values.results import RunSummary, Status, StopReason, iso
+from teamwright.values.usage import added
+
+TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
+"""What changes the status of a run, or leaves it without a driver."""
+COUNTED = TURNS | {AgentReturned, ScopeWaited}
+"""What adds to more than the time."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """A run's summary in the making: takes events in order.
+
+    `seconds` is the time with a driver up to `since`, when the present driver began, less what was spent waiting for
+    people; `last` is the time of the newest event with a driver and `number` the newest event's number.
+    """
+
+    number: int = 0
+    team: str = ""
+    started: float | None = None
+    status: Status | None = None
+    stop_reason: StopReason | None = None
+    tokens: int = 0
+    usd: float | None = None
+    seconds: float = 0.0
+    since: float | None = None
+    last: float | None = None
+
+    def take_all(self, events: Iterable[Event]) -> None:
+        """Add what events say; of most, only that they are there."""
+        for event in events:
+            if self.since is None:
+                self.since = event.time
+            if event.fact.__class__ in COUNTED:
+                self._count(event, event.fact)
+            self.number = event.number
+            if self.status is None:
+                self.last = event.time
+
+    def _count(self, event: Event, fact: Fact) -> None:
+        if isinstance(fact, AgentReturned):
+            self.tokens += fact.usage.total_tokens
+            self.usd = added(self.usd, fact.usage.usd)
+        elif isinstance(fact, ScopeWaited) and not event.scope:
+            self.seconds -= fact.seconds
+        else:
+            self._turn(fact, event.time)
+
+    def _turn(self, fact: Fact, time: float) -> None:
+        match fact:
+            case RunStarted():
+                self.team, self.started, self.since = fact.team, time, time
+            case RunResumed():
+                self.seconds, self.since = self._elapsed(self.last), time
+                self.status = self.stop_reason = None
+            case RunPaused():
+                self.seconds, self.since = self._elapsed(time), time
+                self.status, self.stop_reason = "paused", fact.stop_reason
+            case RunInterrupted():
+                self.seconds, self.since = self._elapsed(time), time
+                self.status = "interrupted"
+            case RunEnded():
+                self.seconds, self.since = fact.seconds, time
+                self.status, self.stop_reason = fact.status, fact.stop_reason
+            case _:
+                pass
+
+    def _elapsed(self, until: float | None) -> float:
+        return self.seconds + max(0.0, (until or 0.0) - (self.since or 0.0))
+
+    @property
+    def settled(self) -> bool:
+        """Whether it stands like this whoever drives it."""
+        return self.status not in {None, "interrupted"}
+
+    def columns(self) -> tuple[str | float | None, ...]:
+        """What to keep, in the order of the fields."""
+        return tuple(getattr(self, name) for name in COLUMNS)
+
+    def summary(self, run_id: str, *, driven: bool) -> RunSummary:
+        """The run as a line in a list; without an ending it is running or interrupted, which only its lock tells."""
+        return RunSummary(
+            id=run_id,
+            team=self.team,
+            status=self.status if self.status and self.settled else ("running" if driven else "interrupted"),
+            stop_reason=self.stop_reason,
+            started_at="" if self.started is None else iso(self.started),
+            seconds=max(0.0, self._elapsed(self.last)),
+            total_tokens=self.tokens,
+            usd=self.usd,
+        )
+
+
+COLUMNS = tuple(field.name for field in fields(Standing))
+"""The fields, as a database has them."""

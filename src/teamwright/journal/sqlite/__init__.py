@@ -1,0 +1,1 @@
+"""The SQLite journal. Only this package knows SQLite."""

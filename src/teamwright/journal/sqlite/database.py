@@ -1,0 +1,286 @@
+"""The SQLite file under the journal: opening and preparing it, writing to it, and its failures in words.
+
+It never writes to a file that is not a journal.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
+from teamwright.journal.permissions import make_file, make_folder, make_own_folder, tighten_folder
+from teamwright.journal.sqlite.delete import delete_runs
+from teamwright.journal.sqlite.disk_reserve import Reserve
+from teamwright.journal.sqlite.file_identity import FileIdentity
+from teamwright.journal.sqlite.layout import check_layout, is_older, pragma, prepare, transaction, upgrade
+from teamwright.journal.sqlite.locks import LOCKS
+from teamwright.journal.sqlite.queries import is_bad_text, lenient
+from teamwright.journal.sqlite.rescue import FOLDER as RESCUE
+from teamwright.journal.sqlite.rescue import save_copy
+
+Column = str | bytes | float | None
+"""What a row holds in one place."""
+
+_LOG_PAGES = 256
+"""When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
+grows, so it is kept short and made long enough before it is needed."""
+_LOG_BYTES = (_LOG_PAGES + 16) * 4200
+AT_ONCE = 8
+"""Up to how many rows are always added by one statement."""
+_BLOCK = 64
+"""How many rows of many go into one statement."""
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of the largest row that is written or read."""
+_STEP = 64
+"""How many pages are given back at a time on a full disk."""
+_MAKE_ROOM = "delete some other file of a few MiB"
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_ADVICE = {
+    sqlite3.SQLITE_ERROR: "another version of Teamwright may have changed it meanwhile, so try again",
+    sqlite3.SQLITE_TOOBIG: f"a row is larger than {_LARGEST // 1024 // 1024} MiB, so keep such things in files",
+    sqlite3.SQLITE_BUSY: "another process has locked it, so end that one or try again",
+    sqlite3.SQLITE_LOCKED: "another process has locked it, so end that one or try again",
+    sqlite3.SQLITE_FULL: "the disk is full, so make room, for example with  teamwright runs prune,  and resume",
+    sqlite3.SQLITE_READONLY: "it is read-only, so change its permissions or set TEAMWRIGHT_HOME to a folder of yours",
+    sqlite3.SQLITE_CANTOPEN: "see that its folder exists and may be written, or set TEAMWRIGHT_HOME to one of yours",
+}
+
+
+class Database:
+    """One file, open twice: for the writer thread and for reading."""
+
+    def __init__(self, path: Path, busy_timeout: float) -> None:
+        """Open the file, creating it or bringing it up to date."""
+        self.name = str(path)
+        self._patience = busy_timeout
+        self.waits = True
+        """Whether a commit waits for another process that is writing, or is refused at once."""
+        self._reserve = Reserve(self.name)
+        self.lost: JournalUnavailable | None = None
+        """Why nothing can be recorded any more, once the file has been deleted or replaced."""
+        try:
+            _make_places(path)
+        except OSError as error:
+            raise JournalUnavailable(
+                f"The folder of the journal {self.name!r} can't be made or written: {error.strerror};"
+                " set TEAMWRIGHT_HOME to a folder of yours."
+            ) from error
+        with self.told():
+            try:
+                self._open(busy_timeout)
+            except sqlite3.OperationalError as error:
+                if not (self._is_full(error) and self._reserve.release()):
+                    raise
+                try:
+                    self._open(busy_timeout)
+                finally:
+                    self._reserve.hold_rest()  # or the next run would use it up, and nothing could be deleted
+        self._reserve.fill()
+
+    def _open(self, busy_timeout: float) -> None:
+        with ExitStack() as opened:
+            self.writer = self._connect(opened, busy_timeout)
+            if is_older(self.writer, self.name):
+                opened.close()
+                upgrade(self.name, busy_timeout)
+                self.writer = self._connect(opened, busy_timeout)
+            self.pen = self.writer.cursor()
+            opened.callback(self.pen.close)
+            """For what is written again and again: a connection makes a new one for each statement."""
+            prepare(self.writer, self.name, busy_timeout)
+            self.reader = self._connect(opened, busy_timeout)
+            self.reader.execute("PRAGMA query_only = ON")
+            check_layout(self.reader, self.name)
+            self._identity = FileIdentity(self.name, self.writer)
+            self._opened = opened.pop_all()
+
+    def _connect(self, opened: ExitStack, busy_timeout: float) -> sqlite3.Connection:
+        """Transactions are explicit; one thread at a time uses it, though not always the same one."""
+        connection = sqlite3.connect(self.name, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+        opened.callback(connection.close)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        return connection
+
+    def wait_for_others(self, waits: bool) -> None:
+        """Say whether commits wait from here on."""
+        if waits != self.waits:
+            self.waits = waits
+            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._patience) if waits else 0}")
+
+    def close(self) -> None:
+        """Close both; the last process to do so folds the write-ahead log into the file."""
+        if self.lost is None:
+            self._opened.close()
+            self._reserve.top_up()
+            return
+        with self._identity.others_kept():
+            self._opened.close()
+
+    def require_identity(self) -> None:
+        """Raise if what was just committed went into a file that nobody will find; what there is gets saved."""
+        if self.lost is None and (what := self._identity.changed()) is not None:
+            self.lost = self._rescued(what)
+        if self.lost is not None:
+            raise self.lost
+
+    def _rescued(self, what: str) -> JournalUnavailable:
+        path = Path(self.name)
+        saved = save_copy(self.writer, path.parent, path.name)
+        told = f"The journal {self.name!r} {what} while it was in use, so nothing more can be recorded in it;"
+        if saved is None:
+            return JournalUnavailable(
+                f"{told} what it held could not be saved either. Restore a backup of the journal."
+            )
+        return JournalUnavailable(
+            f"{told} all that it held is saved in {str(saved)!r}. Put that file back, or use it where it is with"
+            f"  TEAMWRIGHT_HOME={saved.parent} teamwright runs list"
+        )
+
+    def changes(self) -> int:
+        """A number that differs once anybody has committed something."""
+        return pragma(self.reader, "data_version")
+
+    def lengthen_log(self) -> None:
+        """Make the log as long as it is going to be, so that no commit has to, unless somebody else is writing.
+
+        Whoever may write is the only one who may append to it, and SQLite passes over what it did not write itself.
+        """
+        self.wait_for_others(False)
+        with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab", 0) as log:
+            if log.tell() < _LOG_BYTES:
+                log.write(bytes(_LOG_BYTES - log.tell()))
+                os.fsync(log.fileno())
+
+    def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
+        connection = self.writer
+        with self.told():
+            before = pragma(connection, "page_count")
+            try:
+                self._delete(run_ids)
+                connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError as error:
+                if not self._is_full(error):
+                    raise
+                held = self._reserve.release()
+                try:
+                    self._delete_little_by_little(run_ids)
+                finally:
+                    if held:
+                        self._reserve.hold_rest()
+            self.require_identity()
+            freed = max(0, before - pragma(connection, "page_count")) * pragma(connection, "page_size")
+        self._reserve.fill()
+        return freed
+
+    def _delete(self, run_ids: Collection[str]) -> None:
+        try:
+            with transaction(self.pen) as pen:
+                delete_runs(pen, run_ids)
+        except sqlite3.OperationalError as error:
+            if not is_bad_text(error):
+                raise
+            with lenient(self.writer), transaction(self.pen) as pen:
+                delete_runs(pen, run_ids)
+
+    def _delete_little_by_little(self, run_ids: Collection[str]) -> None:
+        """Delete on a full disk: in the room that was held back, one run at a time, with the log emptied in between."""
+        for run_id in run_ids:
+            try:
+                self._delete([run_id])
+            except sqlite3.OperationalError as error:
+                if not self._is_full(error):
+                    raise
+                raise JournalUnavailable(
+                    f"The disk of the journal {self.name!r} is full, so that not even run {run_id!r} can be deleted:"
+                    f" {_MAKE_ROOM} first."
+                ) from error
+            while free := pragma(self.writer, "freelist_count"):
+                with suppress(sqlite3.OperationalError):  # what stays in the file is used again by what comes next
+                    self.writer.executescript(f"PRAGMA incremental_vacuum({_STEP})")
+                if pragma(self.writer, "freelist_count") >= free:
+                    break
+                with suppress(sqlite3.OperationalError):  # the file itself may have to grow until more is given back
+                    self.writer.executescript("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _is_full(self, error: sqlite3.Error) -> bool:
+        """Whether something failed for want of room: opening a database on a full disk fails in several ways."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+        unclear = code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
+        return code == sqlite3.SQLITE_FULL or (unclear and self._reserve.is_needed)
+
+    @contextmanager
+    def told(self) -> Generator[None]:
+        """Raise failures of SQLite in words."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self.in_words(error) from error
+        except UnicodeDecodeError as error:  # what SQLite says of a damaged layout quotes its bytes
+            raise self._damaged("its layout can't be read") from error
+
+    def in_words(self, error: sqlite3.Error) -> JournalError:
+        """What went wrong with the file, and what to do."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
+        if code in _DAMAGED or is_bad_text(error):
+            return self._damaged("a text in it is not UTF-8" if is_bad_text(error) else str(error))
+        advice = _ADVICE.get(code, "see that the file can be read and written")
+        if code != sqlite3.SQLITE_FULL and self._is_full(error):
+            advice = f"the disk is full, so {_MAKE_ROOM} and try again"
+        return JournalUnavailable(
+            f"The journal {self.name!r} can't be used now ({error}): {advice}; what was recorded before is safe."
+        )
+
+    def _damaged(self, why: str) -> JournalCorrupt:
+        return JournalCorrupt(
+            f"The journal {self.name!r} is damaged or is no journal ({why}): restore a backup, save what is left"
+            f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
+        )
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    """Whether somebody else is writing."""
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+class Insert:
+    """Adds rows to a table, many by one statement: SQLite then lets go of the interpreter once, not for each row."""
+
+    __slots__ = ("_block", "_least", "_statements")
+
+    def __init__(self, into: str, columns: int, otherwise: str = "") -> None:
+        row = f"({', '.join('?' * columns)})"
+        self._least, self._block = AT_ONCE * columns, _BLOCK * columns
+        self._statements = {
+            rows * columns: f"INSERT INTO {into} VALUES {', '.join([row] * rows)} {otherwise}"
+            for rows in (*range(1, AT_ONCE + 1), _BLOCK)
+        }
+
+    def __call__(self, pen: sqlite3.Cursor, columns: Sequence[Column]) -> int:
+        """Add rows, given as their columns in a row, and return how many were added.
+
+        Up to `AT_ONCE` are added by one statement, all or none; more need a transaction around them.
+        """
+        if statement := self._statements.get(len(columns)):
+            return pen.execute(statement, columns).rowcount
+        start = added = 0
+        while left := len(columns) - start:
+            size = self._block if left >= self._block else min(left, self._least)
+            added += pen.execute(self._statements[size], columns[start : start + size]).rowcount
+            start += size
+        return added
+
+
+def _make_places(path: Path) -> None:
+    """Make the file and its folders, for this user alone."""
+    make_folder(path.parent)
+    tighten_folder(path.parent, (path.name, f".{path.name}", LOCKS, RESCUE, "profiles"))
+    make_own_folder(path.parent / LOCKS)
+    make_file(path)

@@ -1,0 +1,317 @@
+"""The journal in one SQLite file: WAL, `synchronous=FULL`, one writer thread, one connection for reading.
+
+It never blocks the event loop: what is written goes through the writer thread, what is read through a worker thread,
+and a driver lock is never waited for.
+Several processes may have the file open; a forked child must open a journal of its own.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
+from teamwright.journal.decoder import decode_letter, decode_run
+from teamwright.journal.encoder import letter_to_text
+from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
+from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.run_status import Standing
+from teamwright.journal.sqlite.database import AT_ONCE, Column, Database, Insert, is_locked
+from teamwright.journal.sqlite.layout import transaction
+from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
+from teamwright.journal.sqlite.queries import STANDING, lenient, read_bodies, read_events, read_place
+from teamwright.journal.sqlite.run_rows import Kept
+from teamwright.journal.sqlite.writer import Writer
+from teamwright.values.events.event import Body, Event
+from teamwright.values.people import Intervention
+from teamwright.values.results import RunSummary
+
+T = TypeVar("T")
+
+_SMALL = 50
+_add_events = Insert("events", 8)
+
+
+class SqliteJournal:
+    """Durable storage of runs in a file."""
+
+    instant = False
+
+    def __init__(self, path: str | Path, *, busy_timeout: float = 10.0) -> None:
+        self._path = Path(path).expanduser().resolve()
+        self._busy_timeout = busy_timeout
+        self._locks = DriverLocks(self._path.parent / LOCKS, self._path.name)
+        self._reading = anyio.CapacityLimiter(1)
+        self._failed: dict[str, JournalError] = {}
+        self._driven: set[str] = set()
+        self._kept: dict[str, Kept] = {}
+        self._opened: Database | None = None
+        self._running: Writer | None = None
+        self._seen: int | None = None
+
+    async def open(self) -> None:
+        """Create the file or bring it up to date."""
+        self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
+        self._failed, self._kept, self._seen = {}, {}, None
+        self._running = Writer(f"journal {self._path.name}", self._commit_group, self._commit_here)
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go of everything."""
+        writer, self._running = self._running, None
+        if writer is not None:
+            await writer.close()
+        database, self._opened = self._opened, None
+        if database is not None:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(database.close, limiter=self._reading)
+
+    def append(self, batch: Batch, done: Committed) -> None:
+        """Queue a batch for the writer thread, or commit it here when nobody is kept waiting by that."""
+        self._writer.append(batch, done)
+
+    @contextmanager
+    def drive(self, run_id: str) -> Generator[None]:
+        """Hold the run's driver lock, in a file beside the database."""
+        with self._locks.hold(run_id):
+            self._writer.do(lambda: self._begin_anew(run_id))
+            self._driven.add(run_id)
+            try:
+                yield
+            finally:
+                self._driven.discard(run_id)
+                if self._running is not None:
+                    self._running.do(lambda: self._forget(run_id))
+
+    def is_driven(self, run_id: str) -> bool:
+        """Whether somebody holds the run's driver lock right now."""
+        return self._locks.is_held(run_id)
+
+    async def read(
+        self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
+    ) -> list[Event]:
+        """The run's events with a number above `after`, in order, but for the kinds `without`."""
+
+        def work(reader: sqlite3.Connection) -> list[Event]:
+            place = read_place(reader, run_id)
+            return [] if place is None else read_events(reader, run_id, place, after, limit, without)
+
+        return await self._look(work)
+
+    async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
+        """The JSON text of each body."""
+        wanted = set(hashes)
+        found = await self._look(lambda reader: read_bodies(reader, wanted))
+        if len(found) < len(wanted):
+            raise missing_bodies(wanted - found.keys())
+        return found
+
+    async def runs(self, limit: int | None = None) -> list[RunSummary]:
+        """All runs, newest first."""
+        return await self._summaries("ORDER BY place DESC LIMIT ?", -1 if limit is None else limit)
+
+    async def find(self, run_id: str) -> RunSummary | None:
+        """One run's summary."""
+        return next(iter(await self._summaries("WHERE id = ?", run_id)), None)
+
+    async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
+        def work(reader: sqlite3.Connection) -> list[RunSummary]:
+            with lenient(reader):
+                rows = reader.execute(f"SELECT id, place, {STANDING} FROM runs {which}", (parameter,)).fetchall()
+            return [self._summary(reader, str(run_id), columns) for run_id, *columns in rows]
+
+        return await self._look(work)
+
+    def _summary(self, reader: sqlite3.Connection, run_id: str, columns: Sequence[object]) -> RunSummary:
+        """One run that can't be read is marked, and does not hide the others."""
+        standing = Standing()
+        try:
+            place, standing = decode_run(run_id, columns)
+            if not standing.settled:
+                standing.take_all(read_events(reader, run_id, place, standing.number))
+        except (JournalCorrupt, JournalTooNew) as error:
+            return standing.summary(run_id, driven=self._locks.is_held(run_id)).changed(damage=str(error))
+        return standing.summary(run_id, driven=not standing.settled and self._locks.is_held(run_id))
+
+    async def delete(self, run_ids: Collection[str]) -> int:
+        """Delete runs with all that only they refer to, and give the space back."""
+
+        def work() -> int:
+            with ExitStack() as held:
+                for run_id in set(run_ids):
+                    held.enter_context(self._locks.hold(run_id))
+                self._database.wait_for_others(True)
+                return self._database.delete(run_ids)
+
+        return await self._writer.call(work)
+
+    async def send(self, run_id: str, intervention: Intervention) -> None:
+        """Put something into a run's inbox."""
+        text = letter_to_text(intervention)
+
+        def work() -> None:
+            self._database.wait_for_others(True)
+            with self._database.told():
+                self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
+                self._database.require_identity()
+
+        await self._writer.call(work)
+
+    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
+        """What lies in the inbox, with an id above `after`."""
+
+        def work(reader: sqlite3.Connection) -> list[Letter]:
+            with lenient(reader):
+                rows = reader.execute(
+                    "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
+                ).fetchall()
+            return [Letter(number, run_id, decode_letter(run_id, number, data)) for number, data in rows]
+
+        return await self._look(work)
+
+    async def news(self, every: float) -> None:
+        """Wait until something was committed since the last news, by any process, which is looked for so often."""
+        seen = self._seen
+        while seen == self._seen:
+            await anyio.sleep(every)
+            self._seen = await self._look(lambda _: self._database.changes())
+
+    def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
+        """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
+        if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:
+            return None
+        if self._database.waits:
+            self._database.wait_for_others(False)
+        try:
+            self._commit((batch,))
+        except sqlite3.Error as error:
+            return None if is_locked(error) else self._commit_group([batch])
+        except (ValueError, OverflowError, JournalError):
+            return self._commit_group([batch])
+        return (None,)
+
+    def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
+        """Make a group durable and say what became of each batch. One that can't be kept fails alone."""
+        self._database.wait_for_others(True)
+        if not any(map(self._refusal, batches)):
+            try:
+                self._commit(batches)
+            except (sqlite3.IntegrityError, ValueError, OverflowError, JournalError):
+                pass  # it is about one of them: see below which
+            except sqlite3.Error as error:
+                return [self._fail(batch, self._database.in_words(error)) for batch in batches]
+            else:
+                return [None] * len(batches)
+        return [self._commit_alone(batch) for batch in batches]
+
+    def _commit_alone(self, batch: Batch) -> JournalError | None:
+        refusal = self._refusal(batch)
+        if refusal is not None:
+            return refusal
+        try:
+            self._commit([batch])
+        except sqlite3.IntegrityError:
+            return self._fail(batch, fenced_out(batch.run_id))
+        except (ValueError, OverflowError) as error:
+            return self._fail(batch, JournalError(f"What happened in run {batch.run_id!r} can't be recorded: {error}"))
+        except JournalError as error:
+            return self._fail(batch, error)
+        except sqlite3.Error as error:
+            return self._fail(batch, self._database.in_words(error))
+        return None
+
+    def _fail(self, batch: Batch, failure: JournalError) -> JournalError:
+        """After a lost batch its run takes no further one until it is driven anew, so that its record has no gap."""
+        self._failed[batch.run_id] = failure
+        return failure
+
+    def _refusal(self, batch: Batch) -> JournalError | None:
+        return self._database.lost or self._failed.get(batch.run_id)
+
+    def _begin_anew(self, run_id: str) -> None:
+        self._failed.pop(run_id, None)
+        self._forget(run_id)
+        self._database.lengthen_log()
+
+    def _forget(self, run_id: str) -> None:
+        """Let go of what was known of a run: another process may drive it from here on."""
+        self._kept.pop(run_id, None)
+
+    def _commit(self, batches: Sequence[Batch]) -> None:
+        """Make batches durable, all or none: their events with the bodies and, now and then, how their runs stand."""
+        self._write(batches)
+        self._database.require_identity()
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        if len(batches) == 1 and self._add(batches[0]):
+            return
+        touched: dict[str, Kept] = {}
+        due: set[str] = set()
+        try:
+            with transaction(self._database.pen) as pen:
+                columns: list[Column] = []
+                for batch in batches:
+                    if batch.source is not None and read_place(self._database.writer, batch.source) is None:
+                        raise missing_source(batch.source)
+                    kept = touched.get(batch.run_id) or touched.setdefault(batch.run_id, self._keep(batch.run_id))
+                    if kept.is_due(batch.events) or batch.run_id not in self._driven:
+                        due.add(batch.run_id)
+                    columns += kept.take(batch)
+                _add_events(pen, columns)
+                for run_id in due:
+                    touched[run_id].save(pen)
+        except BaseException:
+            for run_id in touched:
+                self._kept.pop(run_id, None)
+            raise
+
+    def _add(self, batch: Batch) -> bool:
+        """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
+        kept = self._kept.get(batch.run_id)
+        if kept is None or len(batch.events) > AT_ONCE or batch.source is not None or kept.is_due(batch.events):
+            return False
+        try:
+            _add_events(self._database.pen, kept.take(batch))
+        except BaseException:
+            del self._kept[batch.run_id]
+            raise
+        return True
+
+    def _keep(self, run_id: str) -> Kept:
+        """The run as it stands. What is not driven here may change elsewhere, so it is looked up anew."""
+        kept = self._kept.get(run_id)
+        if kept is None:
+            kept = Kept(self._database.pen, run_id)
+            if run_id in self._driven:
+                self._kept[run_id] = kept
+        return kept
+
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""
+        database = self._database
+
+        def look() -> T:
+            with database.told():
+                return work(database.reader)
+
+        return await anyio.to_thread.run_sync(look, limiter=self._reading)
+
+    @property
+    def _writer(self) -> Writer:
+        if self._running is None:
+            raise self._closed()
+        return self._running
+
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            raise self._closed()
+        return self._opened
+
+    def _closed(self) -> JournalUnavailable:
+        return JournalUnavailable(f"The journal {str(self._path)!r} is not open: call open() before using it.")

@@ -1,0 +1,1 @@
+"""Profiles learnt from one's own runs and from published findings."""

@@ -1,0 +1,109 @@
+"""Learns from past runs how members behave: time, tokens and failures of their turns, as they were measured."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from teamwright.history.kpis import TurnFigures, turns_of
+from teamwright.lab.simulation.agents import RIGHT, WRONG, Learnt
+from teamwright.values.events.event import AgentCalled, AgentCallFailed, AgentReturned, Event
+from teamwright.values.simulation import Behaviour, Data, Simulation
+from teamwright.values.turns import Purpose
+
+MOST_VALUES = 200
+"""Values that are kept of a distribution: of more, as many in even distances by rank."""
+KINDS = {"rate_limit": "rate_limit", "timeout": "timeout"}
+"""Failures that a simulation tells apart; any other is an error."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of a member, or of all."""
+
+    turns: dict[Purpose, list[TurnFigures]] = field(default_factory=lambda: defaultdict(list))
+    seconds: dict[Purpose, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failures: Counter[str] = field(default_factory=Counter[str])
+    calls: int = 0
+
+    def add(self, turn: TurnFigures, seconds: float) -> None:
+        """Take in a turn that ended well."""
+        self.turns[turn.purpose].append(turn)
+        self.seconds[turn.purpose].append(seconds)
+
+    def simulation(self) -> Simulation:
+        """The behaviour that this comes to; what was not seen stays open."""
+        given: dict[str, object] = dict(self._behaviour("work"))
+        for purpose in ("coordinate", "judge"):
+            if self.turns[purpose]:
+                given[purpose] = Behaviour.model_validate(self._behaviour(purpose))
+        if self.calls:
+            given |= {kind: self.failures[kind] / self.calls for kind in ("rate_limit", "timeout", "error")}
+        marks = Counter(mark for turn in self.turns["work"] for mark in turn.marks)
+        if judged := marks[RIGHT] + marks[WRONG]:
+            given["skill"] = marks[RIGHT] / judged
+        return Simulation.model_validate(given)
+
+    def _behaviour(self, purpose: Purpose) -> Mapping[str, object]:
+        turns = self.turns[purpose]
+        if not turns:
+            return {}
+        return {
+            "latency": from_data(self.seconds[purpose]),
+            "input": from_data(turn.usage.input_tokens for turn in turns),
+            "output": from_data(turn.usage.output_tokens for turn in turns),
+        }
+
+
+def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
+    """What the records of runs say of their members."""
+    members: dict[str, Seen] = defaultdict(Seen)
+    everybody = Seen()
+    for events in runs:
+        turns, calls = turns_of(events), _Calls.of(events)
+        for turn in turns:
+            for seen in (members[turn.member], everybody):
+                seen.failures.update(calls.failures[turn.key])
+                seen.calls += calls.made[turn.key]
+                if turn.came == "passed" and turn.ended is not None:
+                    seen.add(turn, max(0.0, turn.ended - turn.began - calls.lost[turn.key]))
+    known = {name: seen.simulation() for name, seen in sorted(members.items()) if any(seen.turns.values())}
+    return Learnt(members=known, everybody=everybody.simulation() if known else None)
+
+
+def from_data(values: Iterable[float]) -> Data:
+    """Values as a distribution; of many, those at even distances by rank."""
+    ranked = sorted(values)
+    if len(ranked) > MOST_VALUES:
+        last = len(ranked) - 1
+        ranked = [ranked[round(place * last / (MOST_VALUES - 1))] for place in range(MOST_VALUES)]
+    return Data(data=tuple(round(value, 6) for value in ranked))
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls inside the turns of a run: how many, how they failed, and the time that was lost by that or in line."""
+
+    made: Counter[str] = field(default_factory=Counter[str])
+    failures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
+    lost: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> _Calls:
+        """Read a record; an effect stands in the scope of its turn."""
+        found, left = cls(), dict[str, float]()
+        for event in events:
+            match event.fact:
+                case AgentCalled(effect="model", waited=waited):
+                    found.made[event.scope] += 1
+                    found.lost[event.scope] += waited
+                    left[event.key] = event.time
+                case AgentReturned():
+                    left.pop(event.key, None)
+                case AgentCallFailed(error=error, retry_in=again) if event.key in left:
+                    found.failures[event.scope][KINDS.get(error, "error")] += 1
+                    found.lost[event.scope] += max(0.0, event.time - left.pop(event.key)) + (again or 0.0)
+                case _:
+                    pass
+        return found

@@ -1,0 +1,336 @@
+"""Fits the numbers of the topology model to runs of one's own, and says how far prediction and reality were apart.
+
+Only runs that were recorded count. A number that the runs say nothing about stays as it is built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, FiniteFloat, JsonValue
+
+from teamwright.errors import UsageError
+from teamwright.lab.calibration.observations import Observation
+from teamwright.lab.evaluation.options import refusal
+from teamwright.lab.simulation.agents import Learnt
+from teamwright.planning.topology.formulas import MOST_CACHED, TIME_DIGITS
+from teamwright.planning.topology.model import (
+    MOST_ROUNDS,
+    MOST_TOKENS,
+    Evaluation,
+    EvaluationSettings,
+    evaluate_topology,
+)
+from teamwright.planning.topology.profiles import (
+    BUDGETS,
+    PROTOCOLS,
+    TOPOLOGIES,
+    WORKLOADS,
+    BudgetLevel,
+    Topology,
+    TopologyProfile,
+    TopologyProfiles,
+    Workload,
+)
+from teamwright.values.models import Record, Value
+
+VERSION = 1
+DIGITS = 6
+NEARLY_THE_SAME = 1e-6
+"""Below this share of what it could be, a determinant says that time for tasks and messages can't be told apart."""
+LARGEST_FACTOR = 1000.0
+"""With larger ones amounts of tokens could not be told exactly any more."""
+WORST_TIMES = 0.5
+"""Times that are further off than this share, on average, are not fitted."""
+Factor = Annotated[FiniteFloat, Field(ge=0, le=LARGEST_FACTOR)]
+Share = Annotated[FiniteFloat, Field(ge=-1, le=2)]
+Seconds = Annotated[FiniteFloat, Field(ge=0, le=1e9)]
+FITTED = ("execution", "pass_rate", "cache", "messages", "summary", "seconds_per_task", "seconds_per_message")
+
+
+class Fit(Value):
+    """The numbers of one topology as runs of one's own have them; `None` where these say nothing about one.
+
+    `judged` is how many steps somebody judged, none in what runs say by themselves: a pass rate without any only says
+    that steps were completed.
+    """
+
+    runs: int = Field(ge=1)
+    steps: int = Field(ge=0)
+    judged: int = Field(default=0, ge=0)
+    execution: Factor | None = None
+    pass_rate: Share | None = None
+    cache: Share | None = None
+    messages: Factor | None = None
+    summary: Factor | None = None
+    seconds_per_task: Seconds | None = None
+    seconds_per_message: Seconds | None = None
+
+    def over(self, profile: TopologyProfile) -> TopologyProfile:
+        """A profile with the numbers that there are."""
+        return profile._replace(**{name: value for name in FITTED if (value := getattr(self, name)) is not None})
+
+
+class Calibration(Value):
+    """What runs of one's own say: the numbers of topologies, and how members behave."""
+
+    version: int = VERSION
+    workload: Workload = "mixed"
+    budget: BudgetLevel = "medium"
+    rounds: int = Field(default=4, ge=0, le=MOST_ROUNDS)
+    average_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    runs: tuple[str, ...] = ()
+    topologies: dict[Topology, Fit] = {}
+    learnt: Learnt = Learnt()
+
+    @property
+    def profiles(self) -> TopologyProfiles:
+        """The numbers of all topologies: fitted, or where no run was of that topology as built in."""
+        fits = self.topologies
+        return {name: fits[name].over(built) if name in fits else built for name, built in TOPOLOGIES.items()}
+
+
+class Gap(Record, frozen=True):
+    """One figure of the runs of a topology: as it was, and on average how far off predictions are, as a share of it."""
+
+    topology: Topology
+    figure: str
+    actual: float
+    built_in: float
+    built_in_off: float
+    fitted: float
+    fitted_off: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """A calibration, the gaps that it leaves, and which runs could not be used, with the reason.
+
+    `notes` say what was not fitted although there were runs of that topology, and why.
+    """
+
+    calibration: Calibration
+    gaps: tuple[Gap, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "calibration": self.calibration.model_dump(mode="json", exclude_none=True),
+            "gaps": [gap.to_json() for gap in self.gaps],
+            "left_out": dict[str, JsonValue](self.left_out),
+            "notes": list[JsonValue](self.notes),
+        }
+
+
+def calibrate(
+    runs: Sequence[Observation],
+    *,
+    workload: Workload = "mixed",
+    budget: BudgetLevel = "medium",
+    rounds: int = 4,
+    learnt: Learnt | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> CalibrationReport:
+    """Fit the model to these runs, which were of this kind of work."""
+    if not 0 <= rounds <= MOST_ROUNDS:
+        raise UsageError(refusal("coordination_rounds", rounds))
+    usual = reference(runs)
+    seen = [one if one.average_tokens is not None else one.with_average(usual) for one in runs]
+    kind = EvaluationSettings(workload=workload, budget=budget, rounds=rounds)
+    by_topology: dict[Topology, list[Observation]] = {name: [] for name in TOPOLOGIES}
+    for one in seen:
+        by_topology[one.topology].append(one)
+    fits: dict[Topology, Fit] = {name: fit(name, found, kind) for name, found in by_topology.items() if found}
+    calibration = Calibration(
+        workload=workload,
+        budget=budget,
+        rounds=rounds,
+        average_tokens=usual,
+        runs=tuple(one.run_id for one in runs),
+        topologies=fits,
+        learnt=learnt or Learnt(),
+    )
+    gaps = [gap for name in fits for gap in gaps_of(name, by_topology[name], kind, calibration.profiles[name])]
+    notes = [f"{name}: {why}" for name in fits if (why := times_of(name, by_topology[name], kind).refused)]
+    return CalibrationReport(calibration, tuple(gaps), left_out or {}, tuple(notes))
+
+
+def reference(runs: Sequence[Observation]) -> int | None:
+    """Tokens that a task takes one agent: for runs whose plan says nothing of it."""
+    alone = [one for one in runs if one.topology == "single"] or runs
+    tasks = sum(one.tasks for one in alone)
+    return min(MOST_TOKENS, max(1, round(sum(one.execution for one in alone) / tasks))) if tasks else None
+
+
+def fit(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Fit:
+    """The numbers of one topology by its runs. Of those that came to no end only the pass rate counts."""
+    whole = [one for one in runs if one.whole]
+    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
+    messages = sum(one.messages for one in whole)
+    times = times_of(topology, runs, kind)
+    return Fit(
+        runs=len(runs),
+        steps=sum(one.steps for one in runs),
+        execution=_ratio(sum(one.execution for one in whole), sum(one.execution_tokens for one in expected)),
+        pass_rate=_pass_rate(runs, kind),
+        cache=_cache(whole),
+        messages=_ratio(messages, sum(one.messages for one in expected)),
+        summary=_summary(whole, expected) if messages else None,
+        seconds_per_task=times.per_task,
+        seconds_per_message=times.per_message,
+    )
+
+
+def predicted(topology: Topology, profile: TopologyProfile, run: Observation, kind: EvaluationSettings) -> Evaluation:
+    """What the model says of the work of a run, with as many participants as it had."""
+    rounds = kind.rounds if run.rounds is None else run.rounds
+    average = run.average_tokens or 1
+    work = {"tasks": run.tasks, "average_tokens": average, "protocol": run.protocol, "rounds": rounds}
+    settings = kind.model_copy(update=work)
+    return evaluate_topology(topology, settings, {topology: profile._replace(participants=run.participants)})
+
+
+def gaps_of(
+    topology: Topology, runs: Iterable[Observation], kind: EvaluationSettings, fitted: TopologyProfile
+) -> list[Gap]:
+    """How far the built-in numbers and the fitted ones are off, figure by figure."""
+    whole = [one for one in runs if one.whole]
+    before = [predicted(topology, TOPOLOGIES[topology], one, kind) for one in whole]
+    after = [predicted(topology, fitted, one, kind) for one in whole]
+    found: list[Gap] = []
+    for figure in ("execution_tokens", "coordination_tokens", "total_tokens", "pass_rate", "seconds"):
+        actual = [one.figure(figure) for one in whole]
+        told = [[_figure(one, figure) for one in rows] for rows in (before, after)]
+        if whole and any(map(any, (actual, *told))):
+            found.append(
+                Gap(
+                    topology=topology,
+                    figure=figure,
+                    actual=_mean(actual),
+                    built_in=_mean(told[0]),
+                    built_in_off=_off(told[0], actual),
+                    fitted=_mean(told[1]),
+                    fitted_off=_off(told[1], actual),
+                )
+            )
+    return found
+
+
+def _figure(evaluation: Evaluation, figure: str) -> float:
+    return evaluation.p95_latency_s if figure == "seconds" else getattr(evaluation, figure)
+
+
+def _pass_rate(runs: Sequence[Observation], kind: EvaluationSettings) -> float | None:
+    """The rate without what the kind of work and the protocol bring, since the model adds those again."""
+    steps, passed = sum(one.steps for one in runs), sum(one.passed for one in runs)
+    if passed == steps:
+        return None  # nothing failed, and nothing judges steps yet: that says nothing
+    brought = BUDGETS[kind.budget].quality + WORKLOADS[kind.workload].quality
+    protocols = sum(PROTOCOLS[one.protocol].quality * one.steps for one in runs) / steps
+    return round(passed / steps - brought - protocols, DIGITS)
+
+
+def _cache(runs: Sequence[Observation]) -> float | None:
+    """The share of the work that was served from a cache, without what the protocol brings."""
+    work = sum(one.execution for one in runs)
+    if not work:
+        return None
+    bonus = sum(PROTOCOLS[one.protocol].cache_bonus * one.execution for one in runs) / work
+    return round(min(MOST_CACHED, sum(one.cached for one in runs) / work) - bonus, DIGITS)
+
+
+def _summary(runs: Sequence[Observation], expected: Sequence[Evaluation]) -> float | None:
+    """How many times as many tokens a message takes as the model says."""
+    told = sum(
+        one.coordination_tokens / one.messages * run.messages
+        for run, one in zip(runs, expected, strict=True)
+        if one.messages
+    )
+    return _ratio(sum(one.coordination for one in runs), told)
+
+
+class Times(NamedTuple):
+    """Fitted seconds per task and per message, or why there are none."""
+
+    per_task: float | None = None
+    per_message: float | None = None
+    refused: str = ""
+
+
+def times_of(topology: Topology, runs: Sequence[Observation], kind: EvaluationSettings) -> Times:
+    """Seconds per task and per message by least squares; per task alone where runs can't tell the two apart.
+
+    A message is then taken to need the usual time. What the runs say nothing about, because they are too much alike or
+    took no time to speak of, is refused: a number from noise is worse than the built-in one.
+    """
+    whole = [one for one in runs if one.whole]
+    expected = [predicted(topology, _plain(topology), one, kind) for one in whole]
+    found = _least_squares(whole, expected, kind, TOPOLOGIES[topology].seconds_per_message)
+    if found.per_task is None:
+        return found
+    profile = TOPOLOGIES[topology]._replace(seconds_per_task=found.per_task)
+    if found.per_message is not None:
+        profile = profile._replace(seconds_per_message=found.per_message)
+    told = [
+        one.tasks / this.parallelism * WORKLOADS[kind.workload].latency * profile.seconds_per_task
+        + one.messages * (profile.seconds_per_message + PROTOCOLS[one.protocol].latency)
+        for one, this in zip(whole, expected, strict=True)
+    ]
+    off = _off([round(one, TIME_DIGITS) for one in told], [one.seconds for one in whole])
+    if off > WORST_TIMES:
+        return Times(refused=f"{NOT_FITTED} follow neither their tasks nor their messages; {STAY}")
+    return found
+
+
+NOT_FITTED = "times are not fitted, because those of these runs"
+STAY = "the built-in ones stay"
+
+
+def _least_squares(
+    runs: Sequence[Observation], expected: Sequence[Evaluation], kind: EvaluationSettings, usual: float
+) -> Times:
+    latency = WORKLOADS[kind.workload].latency
+    tasks = [run.tasks / one.parallelism * latency for run, one in zip(runs, expected, strict=True)]
+    messages = [float(run.messages) for run in runs]
+    times = [run.seconds - run.messages * PROTOCOLS[run.protocol].latency for run in runs]
+    aa, bb = _dot(tasks, tasks), _dot(messages, messages)
+    ab, ay, by = _dot(tasks, messages), _dot(tasks, times), _dot(messages, times)
+    determinant = aa * bb - ab * ab
+    if not aa:
+        return Times()
+    if determinant > NEARLY_THE_SAME * aa * bb:
+        both = (ay * bb - by * ab) / determinant, (by * aa - ay * ab) / determinant
+        if min(both) >= 0:
+            return Times(round(both[0], DIGITS), round(both[1], DIGITS))
+    alone = round((ay - usual * ab) / aa, DIGITS)
+    if alone <= 0:
+        return Times(refused=f"{NOT_FITTED} are too short and too much alike to tell tasks from messages; {STAY}")
+    return Times(alone)
+
+
+def _plain(topology: Topology) -> TopologyProfile:
+    """The built-in numbers of a topology without its factors."""
+    return TOPOLOGIES[topology]._replace(execution=1.0, messages=1.0, summary=1.0)
+
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def _ratio(actual: float, expected: float) -> float | None:
+    ratio = round(actual / expected, DIGITS) if expected else None
+    return ratio if ratio is None or ratio <= LARGEST_FACTOR else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4)
+
+
+def _off(told: Sequence[float], actual: Sequence[float]) -> float:
+    """How far off on average, as a share of what was; where there was nothing, of what was told."""
+    shares = [abs(one - real) / (real or one) if real or one else 0.0 for one, real in zip(told, actual, strict=True)]
+    return round(sum(shares) / len(shares), 4)

@@ -1,0 +1,147 @@
+"""What past runs tell the topology model: how much work they were, in which shape, and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import ValidationError
+
+from teamwright.errors import UsageError
+from teamwright.history.kpis import kpis_of, turns_of
+from teamwright.journal.errors import damaged
+from teamwright.journal.protocol import Journal
+from teamwright.lab.calibration.behaviour import learn
+from teamwright.lab.simulation.agents import Learnt
+from teamwright.lab.simulation.topologies import average_tokens
+from teamwright.lab.simulation.trials import messages_in
+from teamwright.planning.topology.profiles import TOPOLOGY_NAMES, Protocol, Topology
+from teamwright.strategies.plan.step_options import STEPS
+from teamwright.values.events.event import Event, RunEnded, RunStarted, TeamPlanned, TeamStarted
+from teamwright.values.manifest import Source
+from teamwright.values.results import FINAL
+
+WHOLE = frozenset(("completed", "degraded"))
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One run, in the words of the model.
+
+    `average_tokens` is what its plan says that a task takes, and `rounds` those of its plan, where it says so.
+    """
+
+    run_id: str
+    topology: Topology
+    protocol: Protocol
+    participants: int
+    tasks: int
+    average_tokens: int | None
+    execution: int
+    coordination: int
+    messages: int
+    cached: int
+    steps: int
+    passed: int
+    seconds: float
+    rounds: int | None = None
+    whole: bool = True
+
+    def with_average(self, tokens: int | None) -> Observation:
+        """The same with what a task takes usually."""
+        return replace(self, average_tokens=tokens)
+
+    def figure(self, name: str) -> float:
+        """What really was, by the name that the model gives it."""
+        match name:
+            case "execution_tokens":
+                return self.execution
+            case "coordination_tokens":
+                return self.coordination
+            case "total_tokens":
+                return self.execution + self.coordination - self.cached
+            case "pass_rate":
+                return self.passed / self.steps if self.steps else 0.0
+            case _:
+                return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Runs that were read: those of a topology, what all say of their members, and why others were left out."""
+
+    runs: tuple[Observation, ...]
+    learnt: Learnt
+    left_out: dict[str, str]
+
+
+async def observe(journal: Journal, run_ids: Sequence[str], *, as_topology: Topology | None = None) -> Observed:
+    """Read runs; with `as_topology` those of other strategies count as runs of that one."""
+    found: list[Observation] = []
+    records: list[Sequence[Event]] = []
+    left_out: dict[str, str] = {}
+    for run_id in run_ids:
+        events = await journal.read(run_id)
+        try:
+            found.append(await _observation(journal, run_id, events, as_topology))
+        except UsageError as error:
+            left_out[run_id] = str(error)
+        if any(isinstance(event.fact, RunEnded) for event in events):
+            records.append(events)
+    return Observed(tuple(found), learn(records), left_out)
+
+
+async def _observation(
+    journal: Journal, run_id: str, events: Sequence[Event], as_topology: Topology | None
+) -> Observation:
+    if not events:
+        raise UsageError("it has no events")
+    kpis, turns = kpis_of(events), turns_of(events)
+    if kpis.status not in FINAL:
+        raise UsageError(f"it has not ended ({kpis.status})")
+    if not kpis.steps:
+        raise UsageError("it has no steps")
+    began = next(event.fact for event in events if isinstance(event.fact, TeamStarted))
+    topology = _topology(began) or as_topology
+    if topology is None:
+        raise UsageError(f"its strategy {began.strategy!r} is no topology; say which one with --as")
+    ended = next(event.fact for event in reversed(events) if isinstance(event.fact, RunEnded))
+    planned = next((event.fact for event in events if isinstance(event.fact, TeamPlanned)), None)
+    return Observation(
+        run_id=run_id,
+        topology=topology,
+        protocol="a2a_lite" if began.share == "a2a_lite" else "transcript",
+        participants=len({planned.lead, *planned.workers} - {""}) if planned else len({one.member for one in turns}),
+        tasks=kpis.steps,
+        average_tokens=await _planned(journal, events),
+        execution=kpis.work_tokens + kpis.judge_tokens,
+        coordination=kpis.coordination_tokens,
+        messages=messages_in(kpis, turns),
+        cached=ended.usage.cached_tokens,
+        steps=kpis.steps,
+        passed=kpis.passed,
+        seconds=kpis.seconds,
+        rounds=planned.rounds if planned else None,
+        whole=kpis.status in WHOLE,
+    )
+
+
+def _topology(began: TeamStarted) -> Topology | None:
+    """The topology of a team: its strategy's name, or one agent where there is but one."""
+    if began.strategy in TOPOLOGY_NAMES:
+        return began.strategy
+    return "single" if len(set(began.members)) == 1 else None
+
+
+async def _planned(journal: Journal, events: Sequence[Event]) -> int | None:
+    """What the steps of a recorded team were expected to take, on average; nothing where nobody said so."""
+    started = next((event.fact for event in events if isinstance(event.fact, RunStarted)), None)
+    if started is None:
+        return None
+    try:
+        source = Source.model_validate_json((await journal.bodies([started.manifest]))[started.manifest])
+    except ValidationError as error:
+        raise damaged(events[0].run_id, "what it says of its team is no declaration of one") from error
+    team = source.manifest.teams.get(source.team)
+    steps = team.options.get(STEPS) if team else None
+    return average_tokens(steps) if isinstance(steps, list) else None

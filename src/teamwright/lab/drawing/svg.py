@@ -1,0 +1,121 @@
+"""What the lab's drawings share: text, ticks, colours, and how a drawing becomes a file.
+
+SVG is written by hand, with nothing but the standard library. A PNG is made from it by resvg (the extra `plots`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.planning.topology.profiles import Topology
+
+FONT = "system-ui, -apple-system, Segoe UI, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
+INK, FAINT, LINE, PAPER = "#0f172a", "#64748b", "#e2e8f0", "#ffffff"
+COLOURS: dict[Topology, str] = {
+    "single": "#64748b",
+    "lead_subagent": "#2563eb",
+    "star_team": "#0f766e",
+    "mesh_team": "#c2410c",
+}
+FORMATS = (".svg", ".png")
+PNG_ZOOM = 2.0
+CHARACTER = 0.58
+"""The width of a character beside its height, on average."""
+
+
+def document(width: float, height: float, parts: Iterable[str], defs: str = "") -> str:
+    """A whole drawing."""
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} font-family="{FONT}">'
+    return "\n".join([opening, *([defs] if defs else []), f'<rect {size} fill="{PAPER}"/>', *parts, "</svg>\n"])
+
+
+def words(
+    x: float,
+    y: float,
+    content: str,
+    *,
+    size: float = 11,
+    weight: int = 400,
+    fill: str = INK,
+    anchor: str = "start",
+    halo: bool = False,
+) -> str:
+    """A line of text; a halo keeps it readable on lines."""
+    style = f'font-size="{size:g}" font-weight="{weight}" fill="{fill}" text-anchor="{anchor}"'
+    around = f' paint-order="stroke" stroke="{PAPER}" stroke-width="4" stroke-linejoin="round"' if halo else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}{around}>{escape(content)}</text>'
+
+
+def upright(x: float, y: float, content: str, *, size: float = 11, fill: str = FAINT) -> str:
+    """A line of text that is read from below, around a middle."""
+    return (
+        f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" font-size="{size:g}" fill="{fill}" '
+        f'text-anchor="middle">{escape(content)}</text>'
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str = LINE, width: float = 1, dashes: str = "") -> str:
+    """A straight line."""
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+    return f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"{dashed}/>'
+
+
+def text_width(content: str, size: float) -> float:
+    """About how wide a line of text is."""
+    return len(content) * size * CHARACTER
+
+
+def ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers from below one to above the other, about so many and at least two."""
+    rough = max((high - low) or abs(high), 1e-6) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(place * step, 10) for place in range(first, max(last, first + 1) + 1)]
+
+
+def short(value: float) -> str:
+    """A number in few characters: 950, 32k, 1.2M, 0.15."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size * 0.9995 and (unit != "k" or abs(value) >= 9999.5):
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def save(svg: str, file: str | Path) -> None:
+    """Write a drawing to a file, as SVG or PNG by the end of its name."""
+    path = check_file(file)
+    content = svg.encode() if path.suffix.lower() == ".svg" else png(svg)
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} can't be written: {error.strerror}; name another file.") from error
+
+
+def check_file(file: str | Path) -> Path:
+    """The file of a drawing; refused where its kind is unknown or the extra for it is missing."""
+    path = Path(file)
+    if path.suffix.lower() not in FORMATS:
+        raise UsageError(f"{str(path)!r} is no name for a plot, expected one that ends in {_either(FORMATS)}.")
+    if path.suffix.lower() == ".png" and find_spec("resvg_py") is None:
+        raise MissingExtra("plots", f"A plot as PNG ({path.name!r}; SVG needs nothing)")
+    return path
+
+
+def png(svg: str) -> bytes:
+    """A drawing as the bytes of a PNG, with two pixels to each of its own."""
+    import resvg_py
+
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=PNG_ZOOM))
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(names)

@@ -1,0 +1,1 @@
+"""Topologies evaluated with the analytic model."""

@@ -1,0 +1,239 @@
+"""Cost against quality: a point for each topology, the bounds that it has to keep to, and which one is recommended.
+
+Budgets get a panel each, with the same axes, so that they can be compared by eye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from teamwright.lab.drawing.svg import (
+    COLOURS,
+    FAINT,
+    INK,
+    PAPER,
+    document,
+    line,
+    short,
+    text_width,
+    ticks,
+    upright,
+    words,
+)
+from teamwright.lab.evaluation.text import report_line, work_line
+from teamwright.planning.topology.profiles import Topology
+
+if TYPE_CHECKING:
+    from teamwright.lab.evaluation.compare import Comparison
+    from teamwright.lab.evaluation.report import Report, Section
+
+LEFT, TOP, RIGHT, BOTTOM, GAP = 66, 92, 24, 78, 44
+WIDE, NARROW, HEIGHT = 620, 330, 380
+RADIUS, LABEL = 7, 12
+BOUND = "#b91c1c"
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One topology; a hollow point fails a gate. `before` is where an arrow to it begins."""
+
+    topology: Topology
+    tokens: float
+    pass_rate: float
+    passed: bool
+    recommended: bool
+    before: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Points with the bounds of their gates."""
+
+    title: str
+    points: Sequence[Point]
+    limit: float
+    floor: float
+
+
+def report_plot(report: Report) -> str:
+    """The topologies of a report."""
+    panels = [Panel(f"{one.settings.budget} budget", _points(one), *_bounds(one)) for one in report.sections]
+    return _drawn("Cost against quality", report_line(report), panels)
+
+
+def comparison_plot(comparison: Comparison) -> str:
+    """The topologies of two reports, with arrows from one to the other."""
+    panels = [
+        Panel(f"{one.settings.budget} budget", _points(other, one), *_bounds(one))
+        for one, other in zip(comparison.first.sections, comparison.second.sections, strict=True)
+    ]
+    first, second = comparison.protocols
+    title = f"Cost against quality, from {first} to {second}"
+    return _drawn(title, work_line(comparison.first.settings), panels)
+
+
+def _points(section: Section, before: Section | None = None) -> list[Point]:
+    found: list[Point] = []
+    for row in section.results:
+        start = before.row(row.topology) if before else None
+        found.append(
+            Point(
+                topology=row.topology,
+                tokens=row.total_tokens,
+                pass_rate=row.estimated_pass_rate,
+                passed=row.gate_pass,
+                recommended=row.topology == section.recommendation.recommended_topology,
+                before=(start.total_tokens, start.estimated_pass_rate) if start else None,
+            )
+        )
+    return found
+
+
+def _bounds(section: Section) -> tuple[float, float]:
+    return section.results[0].budget_limit_tokens, section.settings.gates.min_pass_rate
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where a panel is, and how figures become places."""
+
+    left: float
+    width: float
+    xs: Sequence[float]
+    ys: Sequence[float]
+
+    def x(self, tokens: float) -> float:
+        return self.left + (tokens - self.xs[0]) / (self.xs[-1] - self.xs[0]) * self.width
+
+    def y(self, rate: float) -> float:
+        return TOP + HEIGHT - (rate - self.ys[0]) / (self.ys[-1] - self.ys[0]) * HEIGHT
+
+
+def _drawn(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
+    width = WIDE if len(panels) == 1 else NARROW
+    xs = _ticks([x for one in panels for x in _extent(one)[0]], 6 if len(panels) == 1 else 4)
+    ys = _ticks([y for one in panels for y in _extent(one)[1]], 6)
+    parts = [words(LEFT, 30, title, size=18, weight=600), words(LEFT, 50, subtitle, size=12, fill=FAINT)]
+    for place, panel in enumerate(panels):
+        frame = _Frame(LEFT + place * (width + GAP), width, xs, ys)
+        parts += [*_axes(frame, panel, first=not place), *_marks(frame, panel)]
+    parts.append(upright(20, TOP + HEIGHT / 2, "tasks that pass", size=12))
+    full = LEFT + len(panels) * width + (len(panels) - 1) * GAP + RIGHT
+    parts += _legend(TOP + HEIGHT + BOTTOM - 16)
+    return document(max(full, 700), TOP + HEIGHT + BOTTOM, parts)
+
+
+def _extent(panel: Panel) -> tuple[list[float], list[float]]:
+    """All figures that the axes have to hold."""
+    starts = [one.before for one in panel.points if one.before]
+    xs = [panel.limit, *(one.tokens for one in panel.points), *(x for x, _ in starts)]
+    return xs, [panel.floor, *(one.pass_rate for one in panel.points), *(y for _, y in starts)]
+
+
+def _ticks(values: Sequence[float], about: int) -> list[float]:
+    """Ticks with some room around the figures, so that labels have a place."""
+    low, high = min(values), max(values)
+    room = (high - low) * 0.08 or abs(high) * 0.05
+    return ticks(max(0.0, low - room), high + room, about)
+
+
+def _axes(frame: _Frame, panel: Panel, *, first: bool) -> Iterator[str]:
+    right, base = frame.left + frame.width, TOP + HEIGHT
+    yield words(frame.left, TOP - 12, panel.title, size=13, weight=600)
+    for value in frame.ys:
+        yield line(frame.left, frame.y(value), right, frame.y(value))
+        if first:
+            yield words(frame.left - 8, frame.y(value) + 4, f"{value * 100:.4g}%", fill=FAINT, anchor="end")
+    for value in frame.xs:
+        yield line(frame.x(value), base, frame.x(value), base + 4, stroke=FAINT)
+        yield words(frame.x(value), base + 18, short(value), fill=FAINT, anchor="middle")
+    yield line(frame.left, base, right, base, stroke=FAINT)
+    yield words(frame.left + frame.width / 2, base + 36, "tokens", size=12, fill=FAINT, anchor="middle")
+    yield line(frame.left, frame.y(panel.floor), right, frame.y(panel.floor), stroke=BOUND, dashes="5 4")
+    yield line(frame.x(panel.limit), TOP, frame.x(panel.limit), base, stroke=BOUND, dashes="5 4")
+
+
+def _marks(frame: _Frame, panel: Panel) -> Iterator[str]:
+    """Arrows below, points above them, labels where there is room."""
+    for one in panel.points:
+        if one.before:
+            start = frame.x(one.before[0]), frame.y(one.before[1])
+            yield line(*start, frame.x(one.tokens), frame.y(one.pass_rate), stroke=COLOURS[one.topology], width=1.5)
+            yield f'<circle cx="{start[0]:.1f}" cy="{start[1]:.1f}" r="3" fill="{COLOURS[one.topology]}"/>'
+    for one in panel.points:
+        yield from _mark(frame.x(one.tokens), frame.y(one.pass_rate), one)
+    taken = list(_obstacles(frame, panel))
+    for one in panel.points:
+        box, anchor = _place(frame, one, taken)
+        taken.append(box)
+        at = {"start": box[0], "middle": (box[0] + box[2]) / 2, "end": box[2]}[anchor]
+        weight, colour = (700 if one.recommended else 400), COLOURS[one.topology]
+        yield words(at, box[3] - 4, one.topology, size=LABEL, weight=weight, fill=colour, anchor=anchor, halo=True)
+
+
+def _obstacles(frame: _Frame, panel: Panel) -> Iterator[Box]:
+    """What labels keep clear of: points, arrows and the lines of bounds."""
+    x, y = frame.x(panel.limit), frame.y(panel.floor)
+    yield x - 2, TOP, x + 2, TOP + HEIGHT
+    yield frame.left, y - 2, frame.left + frame.width, y + 2
+    for one in panel.points:
+        end = frame.x(one.tokens), frame.y(one.pass_rate)
+        yield _around(*end, RADIUS + 5)
+        start = (frame.x(one.before[0]), frame.y(one.before[1])) if one.before else end
+        for step in range(20 if one.before else 0):
+            share = step / 20
+            yield _around(start[0] + (end[0] - start[0]) * share, start[1] + (end[1] - start[1]) * share, 3)
+
+
+def _mark(x: float, y: float, one: Point) -> Iterator[str]:
+    colour = COLOURS[one.topology]
+    if one.recommended:
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS + 5}" fill="none" stroke="{INK}" stroke-width="1.5"/>'
+    fill = colour if one.passed else PAPER
+    yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}" fill="{fill}" stroke="{colour}" stroke-width="2.5"/>'
+
+
+def _around(x: float, y: float, reach: float) -> Box:
+    return x - reach, y - reach, x + reach, y + reach
+
+
+def _place(frame: _Frame, one: Point, taken: Sequence[Box]) -> tuple[Box, str]:
+    """Where a label stands: beside its point, above or below it, the first place that is free and in the panel."""
+    x, y = frame.x(one.tokens), frame.y(one.pass_rate)
+    width, away = text_width(one.topology, LABEL) * (1.1 if one.recommended else 1), RADIUS + 8
+    places: list[tuple[Box, str]] = []
+    for rise in (0, -22, 22, -38, 38):
+        up, down = y + rise - LABEL / 2 - 2, y + rise + LABEL / 2 + 2
+        places.append(((x + away, up, x + away + width, down), "start"))
+        places.append(((x - away - width, up, x - away, down), "end"))
+        if rise:
+            places.append(((x - width / 2, up, x + width / 2, down), "middle"))
+    free = (place for place in places if _inside(frame, place[0]) and not any(_meet(place[0], box) for box in taken))
+    return next(free, places[0])
+
+
+def _inside(frame: _Frame, box: Box) -> bool:
+    return frame.left <= box[0] and box[2] <= frame.left + frame.width and box[1] >= TOP and box[3] <= TOP + HEIGHT
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _legend(y: float) -> Iterator[str]:
+    x = float(LEFT)
+    for text, fill, radius, stroke in (
+        ("passes its gates", FAINT, 5, FAINT),
+        ("fails a gate", PAPER, 5, FAINT),
+        ("recommended", PAPER, 8, INK),
+    ):
+        style = f'fill="{fill}" stroke="{stroke}" stroke-width="1.5"'
+        yield f'<circle cx="{x + 8:.1f}" cy="{y - 4:.1f}" r="{radius}" {style}/>'
+        yield words(x + 22, y, text, fill=FAINT)
+        x += 46 + text_width(text, 11)
+    yield line(x, y - 4, x + 22, y - 4, stroke=BOUND, dashes="5 4")
+    yield words(x + 28, y, "bounds of tokens and pass rate", fill=FAINT)

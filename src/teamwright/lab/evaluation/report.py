@@ -1,0 +1,292 @@
+"""The evaluation of topologies as a report: a row for each, rankings, a recommendation and its reason.
+
+The figures are those of `teamwright.planning.topology.model`; here they get the names that others script against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Unpack
+
+from pydantic import JsonValue
+
+from teamwright.lab.evaluation.options import BUDGET_LEVELS, Options, inputs_of, settings_from
+from teamwright.planning.topology.model import Evaluation, EvaluationSettings, Gates, TopologyReport
+from teamwright.planning.topology.model import evaluate as evaluate_settings
+from teamwright.planning.topology.profiles import (
+    TOPOLOGIES,
+    BudgetLevel,
+    ModelTier,
+    Preference,
+    Topology,
+    TopologyProfiles,
+)
+from teamwright.values.models import Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class RowGates(Record, frozen=True):
+    """Which gates a topology passes."""
+
+    coordination_ratio_ok: bool
+    quality_ok: bool
+    latency_ok: bool
+    budget_ok: bool
+
+
+class Row(Record, frozen=True):
+    """What the model says of one topology."""
+
+    topology: Topology
+    participants: int
+    model_tier: ModelTier
+    tasks_per_worker: float
+    degradation_applied: bool
+    degradation_actions: tuple[str, ...]
+    execution_tokens: int
+    coordination_tokens: int
+    cache_savings_tokens: int
+    total_tokens: int
+    coordination_ratio: float
+    estimated_pass_rate: float
+    estimated_defect_escape: float
+    estimated_p95_latency_s: float
+    estimated_throughput_tpd: float
+    budget_limit_tokens: int
+    budget_headroom_tokens: int
+    gates: RowGates
+    gate_pass: bool
+
+
+class Rankings(Record, frozen=True):
+    """Topologies in order, the best first; equal ones in the order in which they were named."""
+
+    cost_asc: tuple[Topology, ...]
+    coordination_ratio_asc: tuple[Topology, ...]
+    latency_asc: tuple[Topology, ...]
+    pass_rate_desc: tuple[Topology, ...]
+
+
+class Scored(Record, frozen=True):
+    """The score of one topology."""
+
+    topology: Topology
+    score: float
+    gate_pass: bool
+
+
+class Choice(Record, frozen=True):
+    """Which topology to take: the best score of those that pass their gates, or of all where none does."""
+
+    mode: Preference
+    recommended_topology: Topology
+    scores: tuple[Scored, ...]
+    used_gate_filtered_pool: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A gate that a topology fails, with its figure and the bound."""
+
+    budget: BudgetLevel
+    topology: Topology
+    figure: str
+    value: float
+    bound: float
+    sign: str
+
+    def __str__(self) -> str:
+        return f"{self.budget} budget, {self.topology}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """The figure and its bound."""
+        return f"{self.figure} {self.value:.10g} is {'below' if self.sign == '<' else 'above'} {self.bound:.10g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The evaluation for one level of budget."""
+
+    settings: EvaluationSettings
+    results: tuple[Row, ...]
+    rankings: Rankings
+    recommendation: Choice
+
+    @property
+    def chosen(self) -> Row:
+        """The row of the topology that is recommended."""
+        return self.row(self.recommendation.recommended_topology)
+
+    def row(self, topology: Topology) -> Row:
+        """The row of one topology."""
+        return next(one for one in self.results if one.topology == topology)
+
+    def breaches(self) -> Iterator[Breach]:
+        """Every gate that any topology here fails."""
+        for row in self.results:
+            yield from _breaches(row, self.settings.budget, self.settings.gates)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "results": [row.to_json() for row in self.results],
+            "rankings": self.rankings.to_json(),
+            "recommendation": self.recommendation.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Topologies evaluated for the same work, and for all levels of budget where that was asked for."""
+
+    section: Section
+    budget_sweep: tuple[Section, ...] = ()
+
+    @property
+    def settings(self) -> EvaluationSettings:
+        """What was evaluated."""
+        return self.section.settings
+
+    @property
+    def results(self) -> tuple[Row, ...]:
+        """A row for each topology, in the order in which they were named."""
+        return self.section.results
+
+    @property
+    def rankings(self) -> Rankings:
+        """Topologies by cost, coordination, time and quality."""
+        return self.section.rankings
+
+    @property
+    def recommendation(self) -> Choice:
+        """Which topology to take."""
+        return self.section.recommendation
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Every level of budget that was evaluated, once."""
+        return self.budget_sweep or (self.section,)
+
+    def breaches(self) -> list[Breach]:
+        """Every gate that any topology fails, at every level of budget that was evaluated."""
+        return [breach for section in self.sections for breach in section.breaches()]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data: `inputs`, `results`, `rankings`, `recommendation`, and `budget_sweep` with all budgets."""
+        found: dict[str, JsonValue] = {"inputs": inputs_of(self.settings), **self.section.to_json()}
+        if self.budget_sweep:
+            found["budget_sweep"] = [
+                {"budget_profile": one.settings.budget, **one.to_json()} for one in self.budget_sweep
+            ]
+        return found
+
+    def svg(self) -> str:
+        """Cost against quality, as a drawing."""
+        from teamwright.lab.evaluation.plot import report_plot
+
+        return report_plot(self)
+
+    def plot(self, file: str | Path) -> None:
+        """Write the drawing to a file that ends in .svg or .png."""
+        from teamwright.lab.drawing.svg import save
+
+        save(self.svg(), file)
+
+    def __str__(self) -> str:
+        from teamwright.lab.evaluation.text import report_text
+
+        return report_text(self)
+
+    def _repr_html_(self) -> str:
+        from teamwright.lab.evaluation.text import report_html
+
+        return report_html(self)
+
+
+def evaluate(
+    *, all_budgets: bool = False, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[Options]
+) -> Report:
+    """Evaluate topologies for some work; what is not said is as usual: 24 tasks of 1400 tokens, a medium budget."""
+    return report_of(settings_from(options), all_budgets=all_budgets, profiles=profiles)
+
+
+def report_of(
+    settings: EvaluationSettings, *, all_budgets: bool = False, profiles: TopologyProfiles = TOPOLOGIES
+) -> Report:
+    """The report on settings."""
+    budgets: Sequence[BudgetLevel] = BUDGET_LEVELS if all_budgets else ()
+    every = [settings.model_copy(update={"budget": budget}) for budget in budgets]
+    sections = (section_of(evaluate_settings(one, profiles)) for one in every)
+    return Report(section_of(evaluate_settings(settings, profiles)), tuple(sections))
+
+
+def section_of(found: TopologyReport) -> Section:
+    """An evaluation by the names of a report."""
+    rows = tuple(row_of(one, found.settings.tasks) for one in found.evaluations)
+    return Section(found.settings, rows, _rankings(rows), _choice(found))
+
+
+def row_of(one: Evaluation, tasks: int) -> Row:
+    """The figures of one topology by the names of a report."""
+    return Row(
+        topology=one.topology,
+        participants=one.participants,
+        model_tier=one.model_tier,
+        tasks_per_worker=round(tasks / one.parallelism, 2),
+        degradation_applied=bool(one.actions),
+        degradation_actions=one.actions,
+        execution_tokens=one.execution_tokens,
+        coordination_tokens=one.coordination_tokens,
+        cache_savings_tokens=one.cache_savings,
+        total_tokens=one.total_tokens,
+        coordination_ratio=one.coordination_ratio,
+        estimated_pass_rate=one.pass_rate,
+        estimated_defect_escape=one.defect_escape,
+        estimated_p95_latency_s=one.p95_latency_s,
+        estimated_throughput_tpd=one.throughput,
+        budget_limit_tokens=one.budget_limit,
+        budget_headroom_tokens=one.budget_headroom,
+        gates=RowGates(
+            coordination_ratio_ok=one.gates.coordination_ratio,
+            quality_ok=one.gates.pass_rate,
+            latency_ok=one.gates.p95_latency_s,
+            budget_ok=one.gates.budget,
+        ),
+        gate_pass=one.passed,
+    )
+
+
+def _rankings(rows: Sequence[Row]) -> Rankings:
+    return Rankings(
+        cost_asc=tuple(row.topology for row in sorted(rows, key=lambda row: row.total_tokens)),
+        coordination_ratio_asc=tuple(row.topology for row in sorted(rows, key=lambda row: row.coordination_ratio)),
+        latency_asc=tuple(row.topology for row in sorted(rows, key=lambda row: row.estimated_p95_latency_s)),
+        pass_rate_desc=tuple(row.topology for row in sorted(rows, key=lambda row: -row.estimated_pass_rate)),
+    )
+
+
+def _choice(found: TopologyReport) -> Choice:
+    made = found.recommendation
+    return Choice(
+        mode=made.preference,
+        recommended_topology=made.topology,
+        scores=tuple(Scored(topology=one.topology, score=one.score, gate_pass=one.passed) for one in made.scores),
+        used_gate_filtered_pool=made.pool == "passing",
+    )
+
+
+def _breaches(row: Row, budget: BudgetLevel, gates: Gates) -> Iterator[Breach]:
+    kept = row.gates
+    checks: tuple[tuple[bool, str, float, float, str], ...] = (
+        (kept.coordination_ratio_ok, "coordination_ratio", row.coordination_ratio, gates.max_coordination_ratio, ">"),
+        (kept.quality_ok, "estimated_pass_rate", row.estimated_pass_rate, gates.min_pass_rate, "<"),
+        (kept.latency_ok, "estimated_p95_latency_s", row.estimated_p95_latency_s, gates.max_p95_latency_s, ">"),
+        (kept.budget_ok, "total_tokens", row.total_tokens, row.budget_limit_tokens, ">"),
+    )
+    for passed, figure, value, bound, sign in checks:
+        if not passed:
+            yield Breach(budget, row.topology, figure, value, bound, sign)

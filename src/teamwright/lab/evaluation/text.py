@@ -1,0 +1,197 @@
+"""Reports in words: tables, and the recommendation in sentences with its reason. Pure: values in, text out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from teamwright.lab.drawing.table import Table, listed
+from teamwright.values.text.display import NOTHING, count_text, number_text
+
+if TYPE_CHECKING:
+    from teamwright.lab.evaluation.compare import Change, Comparison, Difference
+    from teamwright.lab.evaluation.report import Report, Row, Section
+    from teamwright.planning.topology.model import EvaluationSettings
+    from teamwright.planning.topology.profiles import BudgetLevel
+
+WIDTH = 80
+GATES = {"coordination_ratio_ok": "talk", "quality_ok": "pass rate", "latency_ok": "p95", "budget_ok": "tokens"}
+"""The gates, as a table names those that fail."""
+
+
+def report_text(report: Report) -> str:
+    """A report for a terminal."""
+    parts = [textwrap.fill(report_line(report), WIDTH)]
+    for section in report.sections:
+        title = f"{section.settings.budget} budget\n" if report.budget_sweep else ""
+        parts.append(title + section_table(section).text())
+        parts.append(textwrap.fill(reason(section), WIDTH, break_on_hyphens=False))
+    return "\n\n".join(parts)
+
+
+def report_html(report: Report) -> str:
+    """A report for a notebook."""
+    parts = [f"<p>{escape(report_line(report))}</p>"]
+    for section in report.sections:
+        if report.budget_sweep:
+            parts.append(f"<h4>{section.settings.budget} budget</h4>")
+        parts += [section_table(section).html(), f"<p>{escape(reason(section))}</p>"]
+    return "\n".join(parts)
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """A comparison for a terminal."""
+    head = textwrap.fill(comparison_line(comparison), WIDTH)
+    parts = [head]
+    for section in comparison.first.sections:
+        budget = section.settings.budget
+        title = f"{budget} budget\n" if comparison.first.budget_sweep else ""
+        parts.append(title + comparison_table(comparison, budget).text())
+    below = [textwrap.fill(sentence, WIDTH, break_on_hyphens=False) for sentence in choices(comparison)]
+    return "\n\n".join([*parts, "\n".join(below)])
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """A comparison for a notebook."""
+    parts = [f"<p>{escape(comparison_line(comparison))}</p>"]
+    for section in comparison.first.sections:
+        budget = section.settings.budget
+        parts += [f"<h4>{budget} budget</h4>", comparison_table(comparison, budget).html()]
+    return "\n".join([*parts, *(f"<p>{escape(sentence)}</p>" for sentence in choices(comparison))])
+
+
+def comparison_line(comparison: Comparison) -> str:
+    """The work for which protocols were compared, in a line."""
+    report, (first, second) = comparison.first, comparison.protocols
+    budget = "all budgets" if report.budget_sweep else f"{report.settings.budget} budget"
+    return f"{work_line(report.settings)}, {budget}{_eased(report.settings)}: {first} → {second}"
+
+
+def comparison_table(comparison: Comparison, budget: BudgetLevel) -> Table:
+    """What each figure is with one protocol and with the other."""
+    rows = [_compared(row) for row in comparison.differences if row.budget == budget]
+    return Table(("TOPOLOGY", "TOKENS", "", "TALK", "PASS", "GATES"), rows, words=(0, 5))
+
+
+def choices(comparison: Comparison) -> Iterator[str]:
+    """What is recommended with each protocol, at each level of budget."""
+    first, second = comparison.protocols
+    for one, other in zip(comparison.first.sections, comparison.second.sections, strict=True):
+        before, after = one.recommendation.recommended_topology, other.recommendation.recommended_topology
+        where = f"With a {one.settings.budget} budget"
+        if before == after:
+            yield f"{where} {before} is recommended either way."
+        else:
+            yield f"{where} {before} is recommended with {first}, and {after} with {second}."
+
+
+def _compared(row: Difference) -> tuple[str, ...]:
+    figures = row.figures
+    tokens = figures["total_tokens"]
+    return (
+        row.topology,
+        _both(tokens, lambda value: number_text(round(value))),
+        f"{tokens.difference / tokens.first:+.1%}",
+        _both(figures["coordination_ratio"], lambda value: f"{value:.1%}"),
+        _both(figures["estimated_pass_rate"], lambda value: f"{value * 100:.4g}%"),
+        " → ".join("pass" if passed else "fail" for passed in row.gate_pass),
+    )
+
+
+def _both(change: Change, shown: Callable[[float], str]) -> str:
+    return f"{shown(change.first)} → {shown(change.second)}"
+
+
+def report_line(report: Report) -> str:
+    """The work that was evaluated, in a line."""
+    settings = report.settings
+    budget = "all budgets" if report.budget_sweep else f"{settings.budget} budget"
+    return f"{work_line(settings)}, {budget}, {settings.protocol}{_eased(settings)}"
+
+
+def work_line(settings: EvaluationSettings) -> str:
+    """How much work there is, and of which kind."""
+    return (
+        f"{count_text(settings.tasks, 'task')} of about {count_text(settings.average_tokens, 'token')},"
+        f" {count_text(settings.rounds, 'round')}, {settings.workload} work"
+    )
+
+
+def _eased(settings: EvaluationSettings) -> str:
+    return "" if settings.degradation == "none" else f", {settings.degradation} degradation"
+
+
+def section_table(section: Section) -> Table:
+    """The topologies under each other, with what counts for a choice."""
+    scores = {one.topology: f"{one.score:.5f}" for one in section.recommendation.scores}
+    rows = [_cells(row, scores.get(row.topology, NOTHING)) for row in section.results]
+    return Table(("TOPOLOGY", "MEMBERS", "TOKENS", "TALK", "PASS", "P95", "SCORE", "FAILS"), rows, words=(0, 7))
+
+
+def reason(section: Section) -> str:
+    """What is recommended and why, beside what comes next, and why others are out."""
+    choice, (first, *others) = section.recommendation, section.recommendation.scores
+    if not choice.used_gate_filtered_pool:
+        pool = (
+            f"none passes its gates, and of all {len(choice.scores)}"
+            if others
+            else "it fails its gates, but stands alone"
+        )
+    elif others:
+        pool = f"of the {len(choice.scores)} that pass their gates"
+    else:
+        pool = "no other passes its gates" if len(section.results) > 1 else "it passes its gates"
+    best = f" it has the best {choice.mode} score," if others else f"; its {choice.mode} score is"
+    sentences = [f"{first.topology} is recommended: {pool}{best} {first.score:.5f}."]
+    if others:
+        sentences.append(_beside(section.chosen, section.row(others[0].topology), others[0].score))
+    return " ".join([*sentences, *_out(section), *_cut_back(section)])
+
+
+def _beside(chosen: Row, other: Row, score: float) -> str:
+    tokens = _share(chosen.total_tokens, other.total_tokens, "tokens")
+    time = _share(chosen.estimated_p95_latency_s, other.estimated_p95_latency_s, "time")
+    points = round((chosen.estimated_pass_rate - other.estimated_pass_rate) * 100, 2)
+    passes = f"{abs(points):g} points {'more' if points > 0 else 'fewer'}" if points else "as many"
+    return f"Beside {other.topology} ({score:.5f}) it takes {tokens} and {time}, and {passes} of the tasks pass."
+
+
+def _share(one: float, other: float, what: str) -> str:
+    if not other and one:
+        return f"more {what} than none"
+    share = round((one / other - 1) * 100, 1) if other else 0.0
+    if not share:
+        return f"as {'many' if what == 'tokens' else 'much'} {what}"
+    more = "more" if share > 0 else "fewer" if what == "tokens" else "less"
+    return f"{abs(share):g} % {more} {what}"
+
+
+def _out(section: Section) -> Iterator[str]:
+    failed: dict[str, list[str]] = {}
+    for breach in section.breaches():
+        failed.setdefault(breach.topology, []).append(breach.words)
+    if failed:
+        word = "Out" if section.recommendation.used_gate_filtered_pool else "Broken"
+        yield f"{word}: " + "; ".join(f"{topology}, {listed(words)}" for topology, words in failed.items()) + "."
+
+
+def _cut_back(section: Section) -> Iterator[str]:
+    eased = [row for row in section.results if row.degradation_applied]
+    if eased:
+        yield "Cut back: " + "; ".join(f"{row.topology}, {listed(row.degradation_actions)}" for row in eased) + "."
+
+
+def _cells(row: Row, score: str) -> tuple[str, ...]:
+    failed = [GATES[name] for name, passed in row.gates.to_json().items() if not passed]
+    return (
+        row.topology,
+        str(row.participants),
+        number_text(row.total_tokens),
+        f"{row.coordination_ratio:.2%}",
+        f"{row.estimated_pass_rate * 100:.4g}%",
+        f"{row.estimated_p95_latency_s:.1f} s",
+        score,
+        ", ".join(failed) or NOTHING,
+    )

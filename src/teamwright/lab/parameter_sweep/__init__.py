@@ -1,0 +1,1 @@
+"""Many evaluations at once: a grid of settings."""

@@ -1,0 +1,174 @@
+"""A sweep: the model evaluated for every combination of values of some dimensions, with a recommendation for each.
+
+With NumPy (the extra `lab`) all cells are computed at once, without it one by one; the digits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice, product
+from pathlib import Path
+from typing import Unpack, cast
+
+from pydantic import JsonValue
+
+from teamwright.errors import MissingExtra, UsageError
+from teamwright.lab.evaluation.options import Options, inputs_of, settings_from
+from teamwright.lab.parameter_sweep.axes import AXES, OPTIONS, Axes, Dimensions, axes_from
+from teamwright.lab.parameter_sweep.cells import COLUMNS, FIGURES, Cell, Cells, listed_cells
+from teamwright.planning.topology.model import EvaluationSettings
+from teamwright.planning.topology.profiles import TOPOLOGIES, Preference, TopologyProfiles
+
+BLOCK = 50_000
+"""So many cells are turned into text at once, so that a large sweep needs little memory beside its own."""
+
+
+class SweepOptions(Dimensions, total=False):
+    """The dimensions, and what holds for all cells."""
+
+    recommend: Preference
+    max_coordination_ratio: float
+    min_pass_rate: float
+    max_p95_latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The cells of a sweep, in the order of their axes; topologies change fastest."""
+
+    settings: EvaluationSettings
+    cells: Cells
+    vectorised: bool
+
+    @property
+    def axes(self) -> Axes:
+        """The dimensions and their values."""
+        return self.cells.axes
+
+    def __len__(self) -> int:
+        return self.axes.cells
+
+    def column(self, name: str) -> list[Cell]:
+        """All values of one column."""
+        return self.cells.take(check_column(name), 0, len(self))
+
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Cell]]:
+        """Cells as rows of named values."""
+        for block in self._blocks(COLUMNS, start, len(self) if stop is None else min(stop, len(self))):
+            for values in zip(*block, strict=True):
+                yield dict(zip(COLUMNS, values, strict=True))
+
+    def csv(self) -> Iterator[str]:
+        """The lines of a table of comma-separated values, heads first, in pieces of many lines."""
+        yield ",".join(COLUMNS) + "\n"
+        places = map(",".join, product(*([str(value) for value in self.axes.values(name)] for name in AXES)))
+        written = [_Texts() for _ in FIGURES]
+        for block in self._blocks(FIGURES, 0, len(self)):
+            columns = [map(texts.__getitem__, values) for texts, values in zip(written, block, strict=True)]
+            lines = zip(islice(places, len(block[0])), *columns, strict=True)
+            yield "".join([",".join(line) + "\n" for line in lines])
+
+    def write_csv(self, file: str | Path) -> None:
+        """Write all cells to a file as comma-separated values."""
+        try:
+            with Path(file).open("w", encoding="utf-8", newline="") as out:
+                out.writelines(self.csv())
+        except OSError as error:
+            raise UsageError(f"{str(file)!r} can't be written: {error.strerror}; name another file.") from error
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data: `inputs`, `cells` and `results`, a row for each cell."""
+        common = inputs_of(self.settings)
+        inputs: dict[str, JsonValue] = {OPTIONS[name]: list(self.axes.values(name)) for name in AXES}
+        inputs |= {name: common[name] for name in COMMON}
+        return {"inputs": inputs, "cells": len(self), "results": [_row_json(row) for row in self.rows()]}
+
+    def svg(self, value: str | None = None, x: str | None = None, y: str | None = None) -> str:
+        """A heat map of a column over two dimensions, with a panel for each topology; the mean where others vary."""
+        from teamwright.lab.parameter_sweep.heatmap import heat_map
+
+        return heat_map(self, value, x, y)
+
+    def plot(self, file: str | Path, value: str | None = None, x: str | None = None, y: str | None = None) -> None:
+        """Write the heat map to a file that ends in .svg or .png."""
+        from teamwright.lab.drawing.svg import save
+
+        save(self.svg(value, x, y), file)
+
+    def __str__(self) -> str:
+        from teamwright.lab.parameter_sweep.text import sweep_text
+
+        return sweep_text(self)
+
+    def _repr_html_(self) -> str:
+        from teamwright.lab.parameter_sweep.text import sweep_html
+
+        return sweep_html(self)
+
+    def _blocks(self, names: Sequence[str], start: int, stop: int) -> Iterator[list[list[Cell]]]:
+        for at in range(start, stop, BLOCK):
+            yield [self.cells.take(name, at, min(at + BLOCK, stop)) for name in names]
+
+
+COMMON = tuple(name for name in SweepOptions.__annotations__ if name not in OPTIONS.values())
+"""The options that hold for all cells."""
+
+
+def sweep(
+    *, vectorised: bool | None = None, profiles: TopologyProfiles = TOPOLOGIES, **options: Unpack[SweepOptions]
+) -> Sweep:
+    """Evaluate every combination of the dimensions; those that are not named have their usual value.
+
+    `vectorised` says whether NumPy is used; left out, it is where it is installed.
+    """
+    common = {name: value for name, value in options.items() if name in COMMON}
+    settings = settings_from(cast("Options", common))
+    axes = sweep_axes(options)
+    if vectorised is None:
+        vectorised = has_numpy()
+    elif vectorised and not has_numpy():
+        raise MissingExtra("lab", "A sweep of all cells at once")
+    if not vectorised:
+        return Sweep(settings, listed_cells(axes, settings, profiles), vectorised=False)
+    from teamwright.lab.parameter_sweep.numpy_cells import grid_cells
+
+    return Sweep(settings, grid_cells(axes, settings, profiles), vectorised=True)
+
+
+def sweep_axes(options: SweepOptions) -> Axes:
+    """The dimensions that the options of a sweep mean, before anything is computed."""
+    return axes_from(cast("Dimensions", {name: value for name, value in options.items() if name not in COMMON}))
+
+
+def has_numpy() -> bool:
+    """Whether the extra is installed."""
+    return find_spec("numpy") is not None
+
+
+def check_column(name: str) -> str:
+    """The name of a column; one that nobody knows is refused."""
+    if name not in COLUMNS:
+        raise UsageError(f"There is no column {name!r} in a sweep; known are {', '.join(COLUMNS)}.")
+    return name
+
+
+class _Texts(dict[Cell, str]):
+    """The values of one column as text, each made once: most columns have few different ones."""
+
+    def __missing__(self, value: Cell) -> str:
+        match value:
+            case None:
+                text = ""
+            case bool():
+                text = "true" if value else "false"
+            case _:
+                text = str(value)
+        self[value] = text
+        return text
+
+
+def _row_json(row: dict[str, Cell]) -> dict[str, JsonValue]:
+    actions = cast("str", row["degradation_actions"])
+    return {**row, "degradation_actions": list(actions.split(";") if actions else ())}

@@ -1,0 +1,1 @@
+"""Simulation: the real engine with simulated agents on a virtual clock."""

@@ -1,0 +1,296 @@
+"""Members that only behave like real ones: right or wrong, slow or fast, dear or cheap, now and then failing.
+
+Everything comes from the run's seed and the member's place in the run, so the same seed gives the same run, whatever
+the order. Nobody is called, and time passes on the event loop's clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
+from random import Random
+
+import anyio
+from msgspec import structs
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from teamwright.agents.prices import cost_of, rate_of
+from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.budget.money import Rate
+from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
+from teamwright.lab.simulation.fake_replies import CHARACTERS_PER_TOKEN, MadeUp, filled
+from teamwright.lab.simulation.run_bound import count_turn
+from teamwright.teams.team import Team
+from teamwright.values.events.event import EffectKind
+from teamwright.values.limits import Limits, Pace, TooLong
+from teamwright.values.manifest import AgentSpec, AnyModel, Manifest, model_key
+from teamwright.values.messages import Message, digest
+from teamwright.values.models import Value
+from teamwright.values.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
+from teamwright.values.turns import Purpose, Reply, Turn
+from teamwright.values.usage import Usage
+
+RIGHT, WRONG = "right", "wrong"
+"""How the record marks what a simulated member did."""
+REFUSED_AFTER = 0.2
+"""Seconds after which a provider turns a call away."""
+NO_ANSWER_AFTER = 60.0
+"""Seconds after which a call without a timeout of its own counts as lost."""
+
+USUAL_MEMBER = Simulation(
+    skill=0.78,
+    latency=Percentiles(p50=6.0, p90=12.0),
+    output=Percentiles(p50=400.0, p90=900.0),
+    rate_limit=0.0,
+    timeout=0.0,
+    error=0.0,
+    terminate=0.0,
+    items=3.0,
+    coordinate=Behaviour(latency=Percentiles(p50=2.0, p90=4.0), output=120.0),
+    judge=Behaviour(latency=Percentiles(p50=3.0, p90=6.0), output=120.0),
+)
+"""Who says nothing of itself is as the topology model takes a single agent to be."""
+USUAL_FUNCTION = USUAL_MEMBER.model_copy(
+    update={"skill": 1.0, "latency": 0.05, "input": 0.0, "output": 0.0, "coordinate": None, "judge": None}
+)
+"""A function is quick, costs no tokens and does what it should."""
+
+
+@dataclass(slots=True)
+class SimulatedAgent:
+    """Stands in for an agent: the same name, limits, retries, model and price, and behaviour in place of a mind."""
+
+    name: str
+    spec: AgentSpec
+    simulation: Simulation
+    kind: str = "model"
+    can_terminate: bool = False
+    fallback: Agent | None = None
+
+    @property
+    def description(self) -> str:
+        """What it is good for."""
+        return self.spec.description
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """What it is found by."""
+        return self.spec.capabilities
+
+    @property
+    def limits(self) -> Limits | None:
+        """What bounds each of its turns."""
+        return self.spec.limits
+
+    @property
+    def optional(self) -> bool:
+        """Whether a failure of it is skipped."""
+        return self.spec.optional
+
+    @property
+    def critical(self) -> bool:
+        """Whether a failure of it pauses the run."""
+        return self.spec.critical
+
+    @property
+    def economy(self) -> AnyModel | None:
+        """The model that it falls to when the budget is tight."""
+        return self.spec.economy
+
+    @property
+    def priority(self) -> int:
+        """Who has less falls to a cheaper model first."""
+        return self.spec.priority
+
+    @property
+    def too_long(self) -> TooLong | None:
+        """What is done when the conversation no longer fits."""
+        return self.spec.too_long
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Behave for one turn, which is one call."""
+        if turn.tier == "economy" and self.economy is not None:
+            cheaper = self.spec.model_copy(update={"model": self.economy})
+            return await replace(self, spec=cheaper).respond(structs.replace(turn, tier="primary"), ctx)
+        chance = Random(ctx.clock.random())
+        simulation = self.simulation
+        right = chance.random() < (simulation.skill or 0.0)
+        ends = self.can_terminate and chance.random() < (simulation.terminate or 0.0)
+        said = self._said(turn, right=right, chance=chance)
+        taken = Taken(turn, self._behaviour(turn.purpose), right, chance, said, self.spec.instructions)
+        returned = await ctx.effect("request-1", self._effect(taken))
+        text = returned.value if isinstance(returned.value, str) else to_json(returned.value).decode()
+        data = None if isinstance(returned.value, str) else returned.value
+        message = Message(name=self.name, content=text)
+        signal = "terminate" if ends else None
+        return Reply(messages=(message,), data=data, signal=signal, truncated=returned.truncated)
+
+    def _behaviour(self, purpose: Purpose) -> Behaviour:
+        """What a turn of this purpose takes; where nothing is said of it, the same as work."""
+        own = self.simulation
+        other = {"coordinate": own.coordinate, "judge": own.judge}.get(purpose)
+        if other is None:
+            return own
+        return Behaviour(
+            latency=own.latency if other.latency is None else other.latency,
+            input=own.input if other.input is None else other.input,
+            output=own.output if other.output is None else other.output,
+        )
+
+    def _said(self, turn: Turn, *, right: bool, chance: Random) -> JsonValue:
+        """What it will say: what the manifest gives it to say, data where a form is wanted, else a text."""
+        simulation = self.simulation
+        said = simulation.right if right else simulation.wrong
+        if said is not None and turn.purpose == "work":
+            return said
+        schema = self.spec.output_schema or turn.output_schema
+        made = MadeUp(simulation, right, turn.number, chance).fitting(schema) if schema is not None else None
+        return f"{self.name} is done with its part." if made is None else made
+
+    def _effect(self, taken: Taken) -> Effect:
+        model, spec = self.spec.model, self.spec
+        kind: EffectKind = "function" if self.kind == "function" else "model"
+        return Effect(
+            kind=kind,
+            name=model_key(model) if model is not None else self.kind,
+            request=digest(taken.turn.digest),
+            call=partial(self._call, taken),
+            prompt_bytes=taken.input * CHARACTERS_PER_TOKEN,
+            messages=1,
+            max_output=spec.max_tokens or taken.turn.max_output,
+            retry=spec.retry,
+            timeout=spec.timeout,
+            model=(model_key(model) if model is not None else "simulated") if kind == "model" else "",
+            pace=model if isinstance(model, Pace) else None,
+            rate=self._rate,
+        )
+
+    def _rate(self, prompt: int) -> Rate | None:
+        return rate_of(self.spec.model, prompt) if self.spec.model is not None else None
+
+    async def _call(self, taken: Taken, attempt: Attempt) -> Returned:
+        chance, simulation = taken.chance, self.simulation
+        fate, latency = chance.random(), _drawn(taken.behaviour.latency, chance)
+        if error := self._failing(fate, simulation):
+            waits = (self.spec.timeout or NO_ANSWER_AFTER) if isinstance(error, AgentTimeout) else REFUSED_AFTER
+            await anyio.sleep(waits)
+            raise error
+        output, cut = round(_drawn(taken.behaviour.output, chance)), False
+        await anyio.sleep(latency)
+        if attempt.max_output is not None and output > attempt.max_output:
+            output, cut = attempt.max_output, True
+        said = filled(taken.said, output) if isinstance(taken.said, str) else taken.said
+        usage = Usage(requests=1, input_tokens=taken.input, output_tokens=output)
+        if self.spec.model is not None:
+            usage = usage.changed(usd=cost_of(self.spec.model, usage))
+        return Returned(said, usage, RIGHT if taken.right else WRONG, cut)
+
+    def _failing(self, fate: float, simulation: Simulation) -> AgentError | None:
+        """How a call fails, if it does: the rates lie beside each other, so that they add up."""
+        what = f"the simulation of {self.name!r} says so"
+        for share, error in (
+            (simulation.rate_limit, RateLimited),
+            (simulation.timeout, AgentTimeout),
+            (simulation.error, ServiceError),
+        ):
+            if fate < (share or 0.0):
+                return error(what)
+            fate -= share or 0.0
+        return None
+
+
+class Taken:
+    """One turn that a simulated member takes."""
+
+    __slots__ = ("behaviour", "chance", "input", "right", "said", "turn")
+
+    def __init__(
+        self, turn: Turn, behaviour: Behaviour, right: bool, chance: Random, said: JsonValue, instructions: str
+    ) -> None:
+        self.turn, self.behaviour, self.right, self.chance, self.said = turn, behaviour, right, chance, said
+        if behaviour.input is not None:
+            count_turn(0)
+            self.input = round(value_at(behaviour.input, chance.random()))
+        else:
+            told = len(instructions) + len(turn.prompt)
+            count_turn(told)
+            self.input = ceil(told / CHARACTERS_PER_TOKEN)
+
+
+def _drawn(distribution: Distribution | None, chance: Random) -> float:
+    return 0.0 if distribution is None else value_at(distribution, chance.random())
+
+
+def declared_behaviour(team: Team) -> dict[str, Simulation]:
+    """What the manifest of a team says of the behaviour of agents, and of teams for those in them, by name."""
+    manifest = team.declared.manifest if team.declared is not None else Manifest()
+    given = {**manifest.teams, **manifest.agents}
+    return {name: spec.simulation for name, spec in given.items() if spec.simulation is not None}
+
+
+class Learnt(Value):
+    """How members behave by past runs: each by name, and all together, for those of whom nothing is known."""
+
+    members: dict[str, Simulation] = {}
+    everybody: Simulation | None = None
+
+
+NOTHING_LEARNT = Learnt()
+Part = tuple[str, str]
+"""A team by its name, and how its members usually behave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays whom. What is learnt of a member outweighs what is declared."""
+
+    declared: Mapping[str, Simulation]
+    learnt: Learnt = NOTHING_LEARNT
+
+    def team(self, team: Team, around: Simulation | None = None, made: dict[Part, Team] | None = None) -> Team:
+        """The same team with simulated members. People agree at once, so nothing waits for them.
+
+        `made` are the teams that have been made so: one that is a member of many is made once.
+        """
+        own = self.declared.get(team.name)
+        usual = over(own, around) if own is not None and around is not None else own or around
+        teams = {} if made is None else made
+        part = (team.name, usual.model_dump_json() if usual is not None else "")
+        if part in teams:
+            return teams[part]
+        teams[part] = played = copy(team)
+        known: dict[str, Agent] = {}
+        played.members = tuple(self._played(one, usual, known, teams) for one in team.members)
+        played.helpers = tuple(self._played(one, usual, known, teams) for one in team.helpers)
+        played.approve = played.notify = None
+        return played
+
+    def _played(
+        self, agent: Agent, usual: Simulation | None, known: dict[str, Agent], teams: dict[Part, Team]
+    ) -> Agent:
+        if agent.name in known:
+            return known[agent.name]
+        if isinstance(agent, Team):
+            known[agent.name] = made = self.team(agent, usual, teams)
+            return made
+        known[agent.name] = stand_in = self._stand_in(agent, usual)
+        other: Agent | None = getattr(agent, "fallback", None)
+        if other is not None:
+            same = other.name == agent.name  # the same agent with another model
+            stand_in.fallback = self._stand_in(other, usual) if same else self._played(other, usual, known, teams)
+        return stand_in
+
+    def _stand_in(self, agent: Agent, usual: Simulation | None) -> SimulatedAgent:
+        declared, learnt = self.declared.get(agent.name), self.learnt.members.get(agent.name)
+        function = agent.kind == "function"
+        simulation = USUAL_FUNCTION if function else over(usual, over(self.learnt.everybody, USUAL_MEMBER))
+        simulation = over(learnt, over(declared, simulation))
+        spec: AgentSpec = getattr(agent, "spec", None) or AgentSpec()
+        ends: bool = getattr(agent, "can_terminate", False)
+        return SimulatedAgent(
+            agent.name, spec, simulation, kind="function" if function else "model", can_terminate=ends
+        )

@@ -1,0 +1,117 @@
+"""What a simulated member says: a text as long as it should be, or data in the form that its asker reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.values.manifest import JsonSchema
+from teamwright.values.simulation import Simulation, value_at
+
+CHARACTERS_PER_TOKEN = 4
+FILLER = "and so on, step by step; "
+MOST_FILLED = 250_000
+"""How many tokens a text is filled up to; what a longer one costs is counted without writing it out."""
+DEEPEST = 8
+PASSES, FAILS = frozenset(("pass", "passed", "ok", "approve", "approved", "yes")), frozenset(("revise", "reject", "no"))
+"""Words of a verdict: a member that is right lets pass what it judges, and one that is wrong turns it back."""
+
+
+def filled(beginning: str, tokens: int) -> str:
+    """A text of about so many tokens; what it begins with is kept whole."""
+    tokens = min(tokens, MOST_FILLED)
+    missing = tokens * CHARACTERS_PER_TOKEN - len(beginning)
+    if missing <= 0:
+        return beginning
+    return f"{beginning} {FILLER * (missing // len(FILLER) + 1)}"[: tokens * CHARACTERS_PER_TOKEN]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """Makes data of a form up. `number` is the turn's: an orchestrator delegates first and then sums up."""
+
+    simulation: Simulation
+    right: bool
+    number: int
+    chance: Random
+
+    def fitting(self, schema: Mapping[str, JsonValue]) -> JsonValue:
+        """Data that fits the schema, as far as its usual words go."""
+        return self._decision(schema) or _reaction(schema) or self._value(schema, DEEPEST)
+
+    def _decision(self, schema: Mapping[str, JsonValue]) -> JsonValue:
+        """An orchestrator's decision, where the form is one: everybody works once, and then comes the answer."""
+        fields = _fields(schema)
+        actions = _choices(fields.get("action", {}))
+        if "delegate" not in actions or "synthesize" not in actions:
+            return None
+        if self.number > 1:
+            return {"action": "synthesize", "synthesis": "All of it, put together."}
+        one = cast("JsonSchema", fields["delegations"].get("items", {}))
+        names = _choices(_fields(one)["specialist"])
+        return {"action": "delegate", "delegations": [{"specialist": name, "task": "Your part."} for name in names]}
+
+    def _value(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
+        if "const" in schema:
+            return schema["const"]
+        if choices := _choices(schema):
+            return self._choice(choices)
+        if options := cast("Sequence[JsonSchema]", schema.get("anyOf") or schema.get("oneOf") or ()):
+            return self._value(options[0], depth)
+        return self._of_type(schema, depth)
+
+    def _of_type(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
+        match schema.get("type"):
+            case "object" if depth:
+                needed = cast("Sequence[str]", schema.get("required", ()))
+                return {name: self._value(_fields(schema).get(name, {}), depth - 1) for name in needed}
+            case "array":
+                return self._items(schema, depth)
+            case "number" | "integer":
+                return self._number(schema)
+            case "boolean":
+                return self.right
+            case "string":
+                return "as it should be" if self.right else "as it should not be"
+            case _:
+                return None
+
+    def _choice(self, choices: Sequence[str]) -> str:
+        """One of several; where they are a verdict, the one that being right or wrong means."""
+        meant = PASSES if self.right else FAILS
+        if any(one.lower() in PASSES for one in choices):
+            return next((one for one in choices if one.lower() in meant), choices[-1])
+        return choices[int(self.chance.random() * len(choices))]
+
+    def _items(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
+        least, most = int(cast("int", schema.get("minItems", 0))), int(cast("int", schema.get("maxItems", 1000)))
+        wanted = 3.0 if self.simulation.items is None else value_at(self.simulation.items, self.chance.random())
+        many = min(most, max(least, round(wanted))) if depth else least
+        one = cast("JsonSchema", schema.get("items", {}))
+        return [self._numbered(one, place, depth) for place in range(1, many + 1)]
+
+    def _numbered(self, schema: JsonSchema, place: int, depth: int) -> JsonValue:
+        """Items differ, so that nobody takes two for the same."""
+        made = self._value(schema, depth - 1)
+        return f"part {place}" if made is None or (isinstance(made, str) and not _choices(schema)) else made
+
+    def _number(self, schema: Mapping[str, JsonValue]) -> JsonValue:
+        low, high = cast("float", schema.get("minimum", 0)), cast("float", schema.get("maximum", 1))
+        return high if self.right else low
+
+
+def _reaction(schema: Mapping[str, JsonValue]) -> JsonValue:
+    """What follows from an event, where the form asks for that: nothing, since nobody knows who would react to it."""
+    return {"events": []} if _fields(schema).keys() == {"events", "state"} else None
+
+
+def _fields(schema: Mapping[str, JsonValue]) -> dict[str, JsonSchema]:
+    return cast("dict[str, JsonSchema]", schema.get("properties", {}))
+
+
+def _choices(schema: Mapping[str, JsonValue]) -> list[str]:
+    return [one for one in cast("Sequence[JsonValue]", schema.get("enum", ())) if isinstance(one, str)]

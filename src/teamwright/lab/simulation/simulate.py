@@ -1,0 +1,184 @@
+"""Simulates teams: the real engine, strategies and policies on a virtual clock, with members that only behave.
+
+The same seed gives the same figures to the last digit, whatever the number of processes. Nobody is called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from pydantic import JsonValue
+
+from teamwright.agents.protocol import Agent
+from teamwright.errors import UsageError
+from teamwright.history.kpis import Kpis
+from teamwright.lab.simulation.agents import NOTHING_LEARNT, Cast, Learnt, declared_behaviour
+from teamwright.lab.simulation.critical_path import Bottleneck, CommonPath, bottleneck, common_path
+from teamwright.lab.simulation.topologies import in_topology
+from teamwright.lab.simulation.trials import OWN, Play, SimulatedRun
+from teamwright.lab.simulation.worker_pool import Progress, simulated_runs
+from teamwright.planning.topology.profiles import Topology, topology_named
+from teamwright.teams.team import Team, require_team
+from teamwright.values.limits import Limits
+from teamwright.values.models import Record
+from teamwright.values.simulation import Simulation
+
+MOST_RUNS = 1_000_000
+MOST_PROBLEMS = 3
+
+
+class Spread(Record, frozen=True):
+    """How a figure varies over runs: half of them stay below the first, nine of ten below the second."""
+
+    p50: float
+    p90: float
+    mean: float
+
+    @classmethod
+    def of(cls, values: Iterable[float], digits: int = 2) -> Spread:
+        """The spread of these values, by nearest rank."""
+        ranked = sorted(values)
+        middle, high = ranked[ceil(0.5 * len(ranked)) - 1], ranked[ceil(0.9 * len(ranked)) - 1]
+        return cls(p50=round(middle, digits), p90=round(high, digits), mean=round(sum(ranked) / len(ranked), digits))
+
+
+class SimulatedShape(Record, frozen=True):
+    """A team in one shape, over all its simulated runs.
+
+    `pass_rate` is the share of all steps that were done and right, `completed` that of the runs that came to their end,
+    and `problems` are the most common reasons why others did not.
+    """
+
+    shape: str
+    strategy: str
+    runs: int
+    completed: float
+    statuses: dict[str, int]
+    problems: dict[str, int]
+    pass_rate: float | None
+    total_tokens: Spread
+    coordination_tokens: Spread
+    coordination_ratio: float
+    messages: float
+    usd: Spread | None
+    seconds: Spread
+    steps: float
+    asks: float
+    bottleneck: Bottleneck | None
+    critical_path: CommonPath
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationReport:
+    """Shapes of one team side by side; `missing` says why a topology that was asked for is not among them."""
+
+    team: str
+    task: str
+    runs: int
+    seed: int
+    shapes: tuple[SimulatedShape, ...]
+    missing: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def shape(self, name: str) -> SimulatedShape:
+        """The shape of this name."""
+        return next(one for one in self.shapes if one.shape == name)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "team": self.team,
+            "task": self.task,
+            "runs": self.runs,
+            "seed": self.seed,
+            "shapes": [one.to_json() for one in self.shapes],
+            "missing": dict[str, JsonValue](self.missing),
+            "notes": list[JsonValue](self.notes),
+        }
+
+
+def simulate(
+    team: Agent,
+    task: str = "",
+    *,
+    runs: int = 200,
+    seed: int = 0,
+    topologies: Sequence[str] = (),
+    members: Mapping[str, Simulation] | None = None,
+    learnt: Learnt | None = None,
+    limits: Limits | None = None,
+    jobs: int | None = 1,
+    progress: Progress | None = None,
+) -> SimulationReport:
+    """Run a team so many times with simulated members, as it is declared and in these topologies.
+
+    `members` says how members behave by name, in place of what the manifest says; what is `learnt` from past runs
+    outweighs both. `jobs` is the number of processes, None for as many as pay; each of them imports the script that
+    asks, so that a script needs `if __name__ == "__main__":` for more than one.
+    """
+    if not 1 <= runs <= MOST_RUNS:
+        raise UsageError(f"runs is {runs}, expected a whole number from 1 to {MOST_RUNS}.")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs is {jobs}, expected a whole number of at least 1, or None for as many as pay.")
+
+    made = require_team(team)
+    shapes, missing = _shapes(made, topologies)
+    cast = Cast({**declared_behaviour(made), **(members or {})}, learnt or NOTHING_LEARNT)
+    plays = [Play(one, task, seed, cast, limits) for one in shapes.values()]
+    found = simulated_runs(plays, list(shapes), runs, jobs, progress)
+    figures = [summed_up(name, play.team.strategy.name, found[name]) for name, play in zip(shapes, plays, strict=True)]
+    return SimulationReport(made.name, task, runs, seed, tuple(figures), missing, _notes(made))
+
+
+def summed_up(shape: str, strategy: str, runs: Sequence[SimulatedRun]) -> SimulatedShape:
+    """The figures of many runs."""
+    kpis = [one.kpis for one in runs]
+    steps = sum(one.steps for one in kpis)
+    priced = any(one.usd is not None for one in kpis)
+    paths = [one.path for one in runs]
+    tokens = sum(one.total_tokens for one in kpis)
+    return SimulatedShape(
+        shape=shape,
+        strategy=strategy,
+        runs=len(runs),
+        completed=round(sum(one.status == "completed" for one in kpis) / len(kpis), 4),
+        statuses=dict(Counter(one.status if one.status == "completed" else _how(one) for one in kpis).most_common()),
+        problems=dict(Counter(one.problem for one in runs if one.problem).most_common(MOST_PROBLEMS)),
+        pass_rate=round(sum(one.right for one in runs) / steps, 4) if steps else None,
+        total_tokens=Spread.of(one.total_tokens for one in kpis),
+        coordination_tokens=Spread.of(one.coordination_tokens for one in kpis),
+        coordination_ratio=round(sum(one.coordination_tokens for one in kpis) / tokens, 4) if tokens else 0.0,
+        messages=round(sum(one.messages for one in runs) / len(runs), 2),
+        usd=Spread.of((one.usd or 0.0 for one in kpis), 6) if priced else None,
+        seconds=Spread.of(one.seconds for one in kpis),
+        steps=round(steps / len(kpis), 2),
+        asks=round(sum(one.asks for one in kpis) / len(kpis), 2),
+        bottleneck=bottleneck(paths, sum(one.seconds for one in kpis)),
+        critical_path=common_path(paths),
+    )
+
+
+def _how(run: Kpis) -> str:
+    return f"{run.status} ({run.stop_reason})" if run.stop_reason else run.status
+
+
+def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dict[str, str]]:
+    """The team as it is declared, and in each topology that there is, by name; and why others are missing."""
+    shapes: dict[str, Team] = {OWN: team}
+    missing: dict[str, str] = {}
+    wanted: list[Topology] = [topology_named(one) for one in topologies]
+    for name in dict.fromkeys(wanted):
+        try:
+            shapes[name] = in_topology(team, name)
+        except UsageError as error:
+            missing[name] = str(error)
+    return shapes, missing
+
+
+def _notes(team: Team) -> tuple[str, ...]:
+    """What is otherwise in a simulation than in a run."""
+    asks = [agent.name for agent in team.everyone() if getattr(agent, "approve", None) is not None]
+    return (f"approvals of {', '.join(asks)} are taken as given at once",) if asks else ()

@@ -1,0 +1,88 @@
+"""The same members on the same work in another shape: a team's topologies, as far as their strategies are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.errors import ManifestError, UsageError
+from teamwright.planning.topology.profiles import Topology
+from teamwright.strategies.options import names_in
+from teamwright.strategies.plan.step_options import STEPS
+from teamwright.strategies.protocol import Settings, options_of, share_of
+from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.teams.team import Team
+from teamwright.values.manifest import TeamSpec
+
+ONE_AFTER_ANOTHER = frozenset(("sequential", "round_robin"))
+
+
+def in_topology(team: Team, topology: Topology) -> Team:
+    """The team with the strategy of a topology, and of its options those that both take.
+
+    Raises `UsageError`, which says why, where that strategy is not there or the team does not fit it.
+    """
+    if topology not in strategy_names():
+        raise UsageError(f"there is no strategy {topology!r}")
+    if team.strategy.name == topology:
+        return team
+    strategy = find_strategy(topology)
+    known = options_of(strategy)
+    options = {name: value for name, value in team.settings.options.items() if known and name in known.model_fields}
+    if known and STEPS in known.model_fields and STEPS not in options:
+        options[STEPS] = cast("JsonValue", _steps(team))
+    settings = team.settings
+    named = {one.name for one in names_in(strategy, options)}
+    try:
+        return Team(
+            team.name,
+            members=team.members,
+            helpers=[one for one in team.helpers if one.name in named],
+            strategy=strategy,
+            description=team.description,
+            share=spec_of(team).share,
+            handoff=settings.handoff,
+            limits=team.limits,
+            options=options,
+            recovery=team.recovery,
+            degradation=team.degradation,
+        )
+    except ManifestError as error:
+        raise UsageError(f"the team does not fit {topology!r}: {error}") from error
+
+
+def spec_of(team: Team) -> TeamSpec:
+    """The team as it was written; of one made in Python, without the way of sharing that its strategy has by itself."""
+    declared = team.declared.manifest.teams.get(team.declared.team) if team.declared else None
+    said = team.settings.share != share_of(team.strategy)
+    return declared or (team.spec if said else team.spec.model_copy(update={"share": None}))
+
+
+def steps_of(team: Team) -> Sequence[dict[str, JsonValue]]:
+    """The steps of a team where they are known beforehand; else nothing."""
+    try:
+        return _steps(team)
+    except UsageError:
+        return ()
+
+
+def average_tokens(steps: Iterable[JsonValue]) -> int | None:
+    """What steps are expected to take, on average; nothing where none says so."""
+    tokens = [int(cast("int", one.get("execution_tokens", 0))) for one in steps if isinstance(one, dict)]
+    return round(sum(tokens) / len(tokens)) or None if tokens else None
+
+
+def _steps(team: Team) -> list[dict[str, JsonValue]]:
+    """The steps that the options list, or members one after another where the strategy works so."""
+    settings: Settings = team.settings
+    if isinstance(given := settings.options.get(STEPS), Iterable):
+        return [dict(cast("dict[str, JsonValue]", step)) for step in given]
+    if team.strategy.name not in ONE_AFTER_ANOTHER:
+        raise UsageError(f"the steps of {team.name!r} are not known beforehand: its strategy is {team.strategy.name!r}")
+    steps: list[dict[str, JsonValue]] = []
+    for number, member in enumerate(team.members, start=1):
+        needs: JsonValue = [f"step-{number - 1}"] if number > 1 else []
+        steps.append({"id": f"step-{number}", "agent": member.name, "needs": needs})
+    return steps

@@ -1,0 +1,1 @@
+"""ARK documents, read into the same declarations as native manifests."""

@@ -1,0 +1,93 @@
+"""Translates ARK's Model documents: a server where there is an address, else `provider:name`."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from teamwright.documents.nodes import Entry, Fields, Node, Scalar, shown
+from teamwright.documents.problems import Report
+
+PROTOCOLS = {"completions", "embeddings"}
+OWN_ADDRESSES = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
+KEY_VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
+ADDRESS_VARIABLES = {"azure": "AZURE_OPENAI_ENDPOINT", "anthropic": "ANTHROPIC_BASE_URL"}
+
+UNKNOWN = "unknown"
+"""Stands for the name of a model that only a cluster knows, where another takes its place."""
+
+
+def translated_model(name: str, spec: Fields, report: Report, *, replaced: bool = False) -> Node | None:
+    """The model in native terms, or None with a problem noted; one that is replaced needs no name."""
+    owner = f"model {shown(name)}"
+    model = _value(spec, "model", owner, report) or spec.text("model")
+    provider = _provider(spec)
+    if not model and replaced:
+        model = Scalar(UNKNOWN, spec.key_place("model"))
+    if not model:
+        kept = spec.get("model", "valueFrom") is not None
+        message = "the model's name is kept in a cluster ('valueFrom')" if kept else "'model.value' is missing"
+        hint = "write its name as model.value, or use another model with  --model"
+        report.problem(spec.key_place("model"), f"{owner}: {message}", hint)
+        return None
+    for key in spec.entries.keys() - {"model", "type", "provider", "config"}:
+        report.warning(spec.key_place(key), f"Ignored: {key!r} of {owner} is not supported")
+    config = spec.get("config", provider)
+    settings = config if isinstance(config, Fields) else Fields({}, spec.place)
+    _note_other_providers(spec, provider, owner, report)
+    for key in settings.entries.keys() - {"baseUrl", "apiKey"}:
+        report.warning(settings.key_place(key), f"Ignored: {key!r} of {owner} is not supported")
+    address = _value(settings, "baseUrl", owner, report)
+    if provider == "openai" and address and not (_is_own(provider, address) and not settings.text("apiKey", "value")):
+        return _server(model, address, settings, owner, report)
+    _note_environment(provider, settings, address, owner, report)
+    return Scalar(f"{provider}:{model.value}", model.place, model.raw)
+
+
+def _provider(spec: Fields) -> str:
+    """Newer documents say `provider`; in older ones `type` is the provider."""
+    written = spec.text("provider")
+    kind = spec.text("type")
+    if written is None and kind and kind.value not in PROTOCOLS:
+        written = kind
+    return str(written.value).strip().lower() if written else "openai"
+
+
+def _value(fields: Fields, key: str, owner: str, report: Report) -> Scalar | None:
+    """The `value` of a setting; one that lives in a cluster can't be read here."""
+    if fields.get(key, "valueFrom") is not None:
+        source = fields.get(key, "valueFrom")
+        place = source.place if source else fields.key_place(key)
+        report.warning(place, f"Ignored: {key!r} of {owner} is kept in a cluster ('valueFrom')", f"write {key}.value")
+    return fields.text(key, "value")
+
+
+def _is_own(provider: str, address: Scalar) -> bool:
+    try:
+        return urlsplit(str(address.value)).hostname == OWN_ADDRESSES.get(provider)
+    except ValueError:
+        return False
+
+
+def _server(model: Scalar, address: Scalar, settings: Fields, owner: str, report: Report) -> Fields:
+    entries = {"url": Entry("baseUrl", address.place, address), "name": Entry("model", model.place, model)}
+    if key := _value(settings, "apiKey", owner, report):
+        entries["api_key"] = Entry("apiKey", key.place, key)
+    return Fields(entries, settings.place)
+
+
+def _note_environment(provider: str, settings: Fields, address: Scalar | None, owner: str, report: Report) -> None:
+    """Say which settings come from the environment instead."""
+    if address and not _is_own(provider, address):
+        hint = f"set {ADDRESS_VARIABLES[provider]}" if provider in ADDRESS_VARIABLES else ""
+        report.warning(address.place, f"Ignored: 'baseUrl' of {owner} is not supported for {provider!r}", hint)
+    if "apiKey" in settings.entries:
+        hint = f"set {KEY_VARIABLES[provider]}" if provider in KEY_VARIABLES else ""
+        message = f"Ignored: 'apiKey' of {owner} is read from the environment instead"
+        report.warning(settings.key_place("apiKey"), message, hint)
+
+
+def _note_other_providers(spec: Fields, provider: str, owner: str, report: Report) -> None:
+    config = spec.get("config")
+    for key in config.entries if isinstance(config, Fields) else ():
+        if key != provider and isinstance(config, Fields):
+            report.warning(config.key_place(key), f"Ignored: {owner} is of {provider!r}, so 'config.{key}' is not used")

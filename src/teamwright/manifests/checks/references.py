@@ -1,0 +1,294 @@
+"""Checks that what is declared fits together; what concerns teams alone is in `team_checks`."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.tools.files import NAMES as FILE_TOOLS
+from teamwright.agents.tools.workspace import NAMES as WORKSPACE_TOOLS
+from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
+from teamwright.documents.problems import Report
+from teamwright.errors import UsageError
+from teamwright.manifests.checks.teams import check_reference, check_teams
+from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.schema import IMPORT_PATH
+from teamwright.values.approvals import signing_key
+from teamwright.values.manifest import FILES, TERMINATE, WORKSPACE
+from teamwright.values.secrets.classification import HIDDEN, is_secret, is_written_out
+
+MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
+WEB_ADDRESS = re.compile(r"https?://\S+")
+ANSWERERS = ("model", "function", "scripted")
+DEFAULT_MODELS = ("primary", "default")
+BUILT_IN = (TERMINATE, WORKSPACE, FILES)
+GROUPS = {WORKSPACE: WORKSPACE_TOOLS, FILES: FILE_TOOLS}
+"""Names that stand for several tools."""
+
+
+def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
+    """Note everything that does not fit together; models that are about to be replaced need not be there."""
+    for agent in declared.every("agent"):
+        _check_agent(agent, declared, report)
+    if not report.incomplete and not models_replaced:
+        _check_answered(declared, report)
+    for team in declared.every("team"):
+        _check_json_schema(team, "output_schema", report)
+        _check_fallback(team, "recovery", declared, report)
+        _check_standing(team, report)
+        _check_team_of_people(team, report)
+    check_teams(declared, report)
+    for model in declared.every("model"):
+        _check_model(model.node, model, report)
+    for tool in declared.every("tool"):
+        _check_tool(tool.fields, tool.words, report)
+    _check_queries(declared, report)
+
+
+def default_model(declared: Declared) -> str | None:
+    """The model of an agent that names none: `primary`, else `default`, else the only one."""
+    for name in DEFAULT_MODELS:
+        if name in declared.models:
+            return name
+    return next(iter(declared.models)) if len(declared.models) == 1 else None
+
+
+def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None:
+    fields = agent.fields
+    given = [name for name in ANSWERERS if fields.has(name)]
+    if len(given) > 1:
+        words = " and ".join(shown(name) for name in given)
+        report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one: it says who answers")
+    if function := fields.text("function"):
+        _check_import_path(function, agent.words, report)
+    model = fields.get("model")
+    if isinstance(model, Fields):
+        _check_model(model, agent, report)
+    elif isinstance(model, Scalar) and isinstance(model.value, str):
+        _check_model_name(model, agent, declared, report)
+    if scripted := fields.text("scripted"):
+        _check_replies(str(scripted.value), scripted.place, agent, report)
+    _check_tools(agent, declared, report)
+    _check_fallback(agent, "fallback", declared, report)
+    for name in ("input_schema", "output_schema"):
+        _check_json_schema(agent, name, report)
+    _check_standing(agent, report)
+    _check_approved_tools(agent, declared, report)
+
+
+def _check_approved_tools(agent: Declaration, declared: Declared, report: Report) -> None:
+    """What a person is to approve is a tool of this agent, as far as it can be known before a server is asked."""
+    given = agent.fields.get("approve")
+    wanted = given.get("tools") if isinstance(given, Fields) else None
+    if wanted is None or (isinstance(wanted, Scalar) and wanted.value is not True):
+        return
+    if agent.fields.has("function"):
+        report.problem(wanted.place, f"{agent.words} is a function, which has no tools to approve", "remove 'tools'")
+        return
+    known = _tool_names(agent, declared)
+    for name, place in given.texts("tools") if isinstance(given, Fields) else ():
+        if name == TERMINATE:
+            report.problem(place, f"{agent.words}: nobody approves {name!r}", "approve its reply, with  after: true")
+        elif known is not None and name not in known and not report.incomplete:
+            report.problem(place, f"{agent.words} has no tool {shown(name)} to approve", report.near(name, known))
+
+
+def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | None:
+    """The names of an agent's tools; nothing where only a server knows them all."""
+    names: list[str] = []
+    tools = agent.fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        one = declared.tools.get(str(item.value)) if isinstance(item, Scalar) else None
+        fields = one.fields if one else item
+        if isinstance(fields, Fields) and fields.has("mcp"):
+            return None
+        if isinstance(fields, Fields) and fields.has(FILES):
+            names += [FILES, *FILE_TOOLS]
+        elif isinstance(item, Scalar):
+            names += [str(item.value), *(GROUPS.get(str(item.value), ()) if one is None else ())]
+        elif isinstance(item, Fields) and (path := item.text("function")):
+            names.append(str(path.value).rpartition(":")[2].rpartition(".")[2])
+    return dict.fromkeys(names)
+
+
+def _check_fallback(owner: Declaration, where: str, declared: Declared, report: Report) -> None:
+    """Whoever stands in for a member is there, and is not that member."""
+    path = (where,) if where == "fallback" else (where, "fallback")
+    name = owner.fields.text(*path)
+    if name is None:
+        return
+    if name.value == owner.name:
+        report.problem(name.place, f"{owner.words} can't stand in for itself", "name another agent")
+    else:
+        check_reference(str(name.value), name.place, "", owner.words, declared, report)
+
+
+def _check_answered(declared: Declared, report: Report) -> None:
+    """Each agent has somebody to answer. In ARK the cluster may have the model, so there it is only a warning."""
+    missing: dict[str, list[Declaration]] = {}
+    for agent in declared.every("agent"):
+        written = agent.fields.text("model")
+        given = not isinstance(agent.node, Fields) or any(agent.fields.has(name) for name in ANSWERERS)
+        if agent.ark and written and written.value not in declared.models:
+            missing.setdefault(str(written.value), []).append(agent)
+        elif not given and default_model(declared) is None and agent.ark:
+            missing.setdefault("default", []).append(agent)
+        elif not given and default_model(declared) is None:
+            known = f"; the models are {', '.join(declared.models)}" if declared.models else ""
+            hint = f"give it a model, function or scripted{known}"
+            report.problem(agent.place, f"{agent.words} has nobody to answer", hint)
+    for name, agents in missing.items():
+        who = ", ".join(shown(agent.name) for agent in agents[:8]) + (" …" if len(agents) > 8 else "")
+        message = f"No file declares the model {shown(name)}, which {who} would use"
+        report.warning(agents[0].place, message, "declare it, or give one with  --model")
+
+
+def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, report: Report) -> None:
+    name = str(model.value)
+    if name in declared.models or "${" in name or report.incomplete or agent.ark:
+        return
+    if MODEL.fullmatch(name):
+        _check_scripted_model(name, model.place, agent, report)
+    else:
+        hint = report.near(name, declared.models) if declared.models else "write provider:name, local or scripted:FILE"
+        report.problem(model.place, f"{agent.words}: there is no model {shown(name)}", hint)
+
+
+def _check_model(node: Node, owner: Declaration, report: Report) -> None:
+    """A model that is written out: by its name alone, or in one of the long forms."""
+    if isinstance(node, Fields):
+        _check_server(node, owner.words, report)
+    name = node.get("model") if isinstance(node, Fields) else node
+    if isinstance(name, Scalar) and isinstance(name.value, str) and "${" not in name.value:
+        if MODEL.fullmatch(name.value):
+            _check_scripted_model(name.value, name.place, owner, report)
+        else:
+            report.problem(
+                name.place,
+                f"{owner.words}: {shown(name.value)} is not a model",
+                "write provider:name, local, local:FILE, scripted:FILE, or {url: …, name: …}",
+            )
+
+
+def _check_server(fields: Fields, owner: str, report: Report) -> None:
+    url = fields.text("url")
+    if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
+        hint = "write it in full, for example http://localhost:8000/v1"
+        report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address", hint)
+    _check_secrets(fields, "", owner, report)
+
+
+def _check_secrets(fields: Node | None, parent: str, owner: str, report: Report) -> None:
+    """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
+    if not isinstance(fields, Fields):
+        return
+    for name in fields.entries:
+        text = fields.text(name)
+        if text and is_secret(parent, name) and is_written_out(str(text.value)):
+            report.warning(
+                text.place,
+                f"{owner}: the secret {name!r} is written in the file, and no record of a run keeps it",
+                "write ${NAME} to read it from the environment",
+            )
+
+
+def _check_scripted_model(name: str, place: Place, owner: Declaration, report: Report) -> None:
+    if name.startswith("scripted:"):
+        _check_replies(name.removeprefix("scripted:"), place, owner, report)
+
+
+def _check_replies(file: str, place: Place, owner: Declaration, report: Report) -> None:
+    if "${" in file:
+        return
+    try:
+        there = (owner.folder / file).is_file()
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        hint = f"it is looked for in {owner.folder}"
+        report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
+
+
+def _check_import_path(function: Scalar, owner: str, report: Report) -> None:
+    path = str(function.value)
+    if "${" not in path and not re.fullmatch(IMPORT_PATH, path):
+        hint = "write module:function"
+        if re.fullmatch(r"[^\W\d][\w.]*\.[^\W\d]\w*", path):
+            hint = f"write {':'.join(path.rsplit('.', 1))}"
+        report.problem(function.place, f"{owner}: {shown(path)} is not an import path", hint)
+
+
+def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None:
+    tools = agent.fields.get("tools")
+    for item in tools.items if isinstance(tools, Items) else ():
+        if isinstance(item, Fields):
+            _check_tool(item, agent.words, report)
+    for name, place in agent.fields.texts("tools"):
+        if name not in declared.tools and name not in BUILT_IN and not report.incomplete:
+            hint = report.near(name, lambda: [*declared.tools, *BUILT_IN])
+            report.problem(place, f"{agent.words}: there is no tool {shown(name)}", hint)
+
+
+def _check_tool(fields: Fields, owner: str, report: Report) -> None:
+    if function := fields.text("function"):
+        _check_import_path(function, owner, report)
+    server = fields.get("mcp")
+    if not isinstance(server, Fields):
+        return
+    if server.has("command") == server.has("url"):
+        report.problem(server.place, f"{owner}: an MCP server needs either 'command' or 'url'", "give one of them")
+    for name, needs in (("args", "command"), ("env", "command"), ("headers", "url")):
+        if server.has(name) and not server.has(needs):
+            report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
+    for name in ("env", "headers"):
+        _check_secrets(server.get(name), name, owner, report)
+    url = server.text("url")
+    if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
+        report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address")
+
+
+def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
+    node = owner.fields.get(name)
+    if not isinstance(node, Fields):
+        return
+    if fault := schema_fault(cast("dict[str, JsonValue]", plain(node))):
+        report.problem(place_at(node, fault.at), f"{owner.words}: {name!r} is not a JSON Schema: {fault.text}")
+
+
+def _check_standing(owner: Declaration, report: Report) -> None:
+    given = [name for name in ("optional", "critical") if _is_true(owner.fields.get(name))]
+    if len(given) == 2:
+        hint = "keep one: a failure is skipped, or it pauses the run"
+        report.problem(owner.fields.key_place(given[1]), f"{owner.words} is optional and critical", hint)
+
+
+def _check_team_of_people(team: Declaration, report: Report) -> None:
+    """A team has no tools to approve, and whom it tells is told over http."""
+    approve, notify = team.fields.get("approve"), team.fields.get("notify")
+    if isinstance(approve, Fields) and approve.has("tools"):
+        place = approve.key_place("tools")
+        report.problem(place, f"{team.words} has no tools of its own to approve", "write it at its members")
+    _check_secrets(notify, "notify", team.words, report)
+    webhook = notify.text("webhook") if isinstance(notify, Fields) else None
+    if webhook and "${" not in str(webhook.value) and not WEB_ADDRESS.fullmatch(str(webhook.value)):
+        report.problem(webhook.place, f"{team.words}: {shown(str(webhook.value))} is not an http address")
+    secret = notify.text("secret") if isinstance(notify, Fields) else None
+    if secret and is_written_out(str(secret.value)) and str(secret.value) != HIDDEN:
+        try:
+            signing_key(str(secret.value))
+        except UsageError as error:
+            report.problem(secret.place, f"{team.words}: {error}")
+
+
+def _is_true(node: Node | None) -> bool:
+    return isinstance(node, Scalar) and node.value is True
+
+
+def _check_queries(declared: Declared, report: Report) -> None:
+    for query in declared.queries.values():
+        if query.target:
+            kind = query.target_kind
+            check_reference(query.target, query.place, kind, f"query {shown(query.name)}", declared, report)

@@ -1,0 +1,329 @@
+"""Checks of teams: members that exist, options that fit, no cycles, and what the strategies themselves object to.
+
+It knows no strategy by name: each says by its class of options and by `problems` what it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import islice, pairwise
+from typing import cast, get_args
+
+from pydantic import JsonValue
+
+from teamwright.agents.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.protocol import Agent, Context
+from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
+from teamwright.documents.problems import COMPARISONS, Report
+from teamwright.documents.schema_check import Shape
+from teamwright.errors import UsageError, a
+from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
+from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
+from teamwright.strategies.plan.step_options import owned_keys
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
+from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.values.manifest import TERMINATE, Share
+from teamwright.values.owned_paths import WILD, wildcards_problem
+from teamwright.values.turns import Reply, Turn
+
+OTHER_FILE = "another file may declare it: add it with  --with FILE"
+SPELLINGS = {"max_turns": "maxTurns"}
+
+Asked = list[tuple[str, Place]]
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """What is known of a member before anybody can answer; it is never asked."""
+
+    name: str
+    kind: str = "model"
+    description: str = ""
+    can_terminate: bool = False
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Nobody is there."""
+        raise AssertionError(f"{self.name!r} is only a stand-in")
+
+
+def check_teams(declared: Declared, report: Report) -> None:
+    """Note everything about the teams that does not fit together."""
+    checks = _Checks(declared, report)
+    for team in declared.every("team"):
+        checks.check(team)
+    checks.check_cycles()
+    checks.check_keys()
+
+
+def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: Report) -> None:
+    """Note a name that nobody has, or that belongs to something of another kind than the document says."""
+    found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
+    if not found:
+        if not report.incomplete:
+            hint = report.near(name, lambda: [*declared.agents, *declared.teams], OTHER_FILE)
+            hint = hint if OTHER_FILE in hint else f"{hint} Or {OTHER_FILE}" if hint else OTHER_FILE
+            report.problem(place, f"{owner}: there is no {kind or 'agent or team'} {shown(name)}", hint)
+    elif kind and kind != found:
+        report.problem(place, f"{owner}: {shown(name)} is of type {found!r}, not {kind!r}", f"write  type: {found}")
+
+
+@dataclass(slots=True)
+class _Checks:
+    declared: Declared
+    report: Report
+    strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
+    stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
+    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    fallbacks: dict[tuple[str, str], Place] = field(default_factory=dict[tuple[str, str], Place])
+    keys: list[str] = field(default_factory=list[str])
+    owners: list[Declaration] = field(default_factory=list[Declaration])
+
+    def check(self, team: Declaration) -> None:
+        """Check one team."""
+        members = list(team.fields.texts("members"))
+        for name, place in members:
+            wanted = self.declared.typed.get(place)
+            check_reference(name, place, wanted.kind if wanted else "", team.words, self.declared, self.report)
+        asked = [(name, place) for name, place in members if self._is_known(name)]
+        if self.declared.teams.get(team.name) is team:
+            self.asked[team.name] = asked
+        asked += self._fallbacks(team, team.fields.text("recovery", "fallback"))
+        strategy = self._strategy(team)
+        options = team.fields.get(OPTIONS) or Fields({}, team.fields.key_place("strategy"))
+        if strategy is None or not isinstance(options, Fields):
+            return
+        self._note_unused(team, strategy)
+        values = cast("Mapping[str, JsonValue]", plain(options))
+        wrong = misfits(strategy, values)
+        self._check_form(team, strategy, options, wrong)
+        named = names_in(strategy, values)
+        known = dict(members)
+        self._check_names(team, named, known, options)
+        asked += [
+            (one.name, place_at(options, one.at, one.name))
+            for one in named
+            if one.name not in known and self._is_known(one.name)
+        ]
+        usable = as_far_as_it_fits(strategy, values, wrong)
+        if members and not team.settled and usable is not None:
+            settings = self._settings(team.fields, strategy, usable)
+            self._check_flaws(team, strategy, settings, named)
+            self._take_keys(team, owned_keys(strategy, settings))
+
+    def _strategy(self, team: Declaration) -> Strategy | None:
+        name = strategy_of(team.fields)
+        if name not in self.strategies:
+            try:
+                self.strategies[name] = find_strategy(name)
+            except UsageError as error:
+                self._note_strategy(team, name, str(error))
+                return None
+        return self.strategies[name]
+
+    def _note_strategy(self, team: Declaration, name: str, error: str) -> None:
+        written, known = team.fields.text("strategy"), strategy_names()
+        place = written.place if written else team.place
+        if name in known:
+            self.report.problem(place, f"{team.words}: {error}")
+            return
+        shown_name = shown(str(written.value) if written else name)
+        message = f"{team.words}: there is no strategy {shown_name}; known are {', '.join(known)}"
+        self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
+
+    def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
+        for name in cast("Iterable[str]", getattr(strategy, "unused", ())):
+            if team.fields.has(name):
+                entry = team.fields.entries[name]
+                message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
+                self.report.warning(entry.place, message)
+        share = team.fields.text("share")
+        if team.fields.has("handoff") and (share.value if share else share_of(strategy)) != "a2a_lite":
+            message = f"{team.words}: 'handoff' changes nothing without  share: a2a_lite"
+            self.report.warning(team.fields.entries["handoff"].place, message)
+
+    def _check_form(self, team: Declaration, strategy: Strategy, options: Fields, wrong: Iterable[Flaw]) -> None:
+        """Tell where the options break the form that the strategy gives them, each place once."""
+        model, before = options_of(strategy), len(self.report.problems)
+        if model is None:
+            return
+        schema = schema_of(model)
+        block = team.fields.entries.get(OPTIONS)
+        if block is None and schema.get("required"):
+            needed = ", ".join(f"{name}: …" for name in cast("list[str]", schema["required"]))
+            message = f"{team.words}: {strategy.name} needs options, under {strategy.name!r}"
+            self.report.problem(options.place, message, f"write  {strategy.name}: {{{needed}}}")
+        elif block is not None and options.entries and not schema.get("properties"):
+            self.report.problem(block.place, f"{team.words}: {strategy.name} takes no options", f"remove {block.key!r}")
+        else:
+            definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
+            Shape(team.words, self.report, definitions).check(options, schema, block.key if block else "")
+        told = {(one.file, one.line) for one in self.report.problems[before:]}
+        for flaw in wrong:
+            place = place_at(options, flaw.at)
+            if (place.file, place.line) not in told:
+                self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
+
+    def _check_names(
+        self, team: Declaration, named: list[Named], members: Mapping[str, Place], options: Fields
+    ) -> None:
+        for one in named:
+            place = place_at(options, one.at, one.name)
+            if one.kind == "agent":
+                check_reference(one.name, place, "", team.words, self.declared, self.report)
+            elif one.name not in members:
+                hint = self.report.near(one.name, members)
+                self.report.problem(place, f"{shown(one.name)} is not a member of {team.words}", hint)
+
+    @staticmethod
+    def _settings(fields: Fields, strategy: Strategy, options: Mapping[str, JsonValue]) -> Settings:
+        """The settings as far as they are readable; what is not has been told already."""
+        share, turns, then = fields.text("share"), fields.get("max_turns"), fields.text("on_max_turns")
+        most = 1 if fields.has("max_turns") else None
+        if isinstance(turns, Scalar) and isinstance(turns.value, int) and turns.value > 0:
+            most = int(turns.value)
+        sharing = cast("Share", share.value if share and share.value in get_args(Share) else share_of(strategy))
+        return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
+
+    def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[Named]) -> None:
+        """Ask the strategy what else is wrong; what only follows from a name that no member has helps nobody."""
+        members = [name for name, _ in team.fields.texts("members")]
+        if any(one.kind == "member" and one.name not in members for one in named):
+            settings = self._as_meant(settings, named, members)
+        once = dict.fromkeys(members)
+        helpers = self._standing_in(one.name for one in named)
+        found = flaws(strategy, settings, Members(self._standing_in(members), helpers))
+        alone = found
+        if found and len(once) < len(members):
+            alone = flaws(strategy, settings, Members(self._standing_in(once), helpers))
+        for flaw in found:
+            if flaw in alone:
+                self._note(team, flaw)
+            else:
+                self._note_twice(team, flaw)
+
+    def _as_meant(self, settings: Settings, named: list[Named], members: list[str]) -> Settings:
+        """The settings with the nearest member for each name that none has; who comes near to nobody joins them."""
+        options = deepcopy(dict(settings.options))
+        for one in named:
+            if one.kind == "agent" or one.name in members:
+                continue
+            few = self.report.compared <= COMPARISONS
+            if near := get_close_matches(one.name, members, n=1) if few else []:
+                rename(options, one.at, near[0])
+            else:
+                members.append(one.name)
+        return replace(settings, options=options)
+
+    def _note(self, team: Declaration, flaw: Flaw) -> None:
+        fields, text = team.fields, flaw.text
+        options = fields.get(OPTIONS)
+        key = "max_turns" if "max_turns" in text and fields.has("max_turns") else "strategy"
+        place = place_at(options, flaw.at) if flaw.at and options else fields.key_place(key)
+        if team.ark:
+            for ours, theirs in SPELLINGS.items():
+                text = re.sub(rf"\b{ours}\b", theirs, text)
+        note = self.report.warning if flaw.is_warning else self.report.problem
+        note(place, f"{team.words}: {text}")
+
+    def _note_twice(self, team: Declaration, flaw: Flaw) -> None:
+        """A flaw that is there only because a member is listed again stands where it is."""
+        seen: set[str] = set()
+        for name, place in team.fields.texts("members"):
+            if name in seen:
+                self.report.problem(place, f"{team.words}: {flaw.text}", f"{shown(name)} is a member twice")
+                return
+            seen.add(name)
+
+    def _standing_in(self, names: Iterable[str]) -> list[Agent]:
+        return [self.stand_ins.get(name) or self.stand_ins.setdefault(name, self._stand_in(name)) for name in names]
+
+    def _stand_in(self, name: str) -> StandIn:
+        one = self.declared.agents.get(name) or self.declared.teams.get(name)
+        if one is None:
+            return StandIn(name)
+        description = one.fields.text("description")
+        ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
+        return StandIn(name, self._kind(one), str(description.value) if description else "", ends)
+
+    def _kind(self, one: Declaration) -> str:
+        if one.kind == "team":
+            return "team"
+        for kind in ("function", "scripted"):
+            if one.fields.has(kind):
+                return kind
+        model = one.fields.get("model")
+        declared = self.declared.models.get(str(model.value)) if isinstance(model, Scalar) else None
+        written = declared.node if declared else model
+        name = written.get("model") if isinstance(written, Fields) else written
+        scripted = isinstance(name, Scalar) and str(name.value).startswith("scripted:")
+        return "scripted" if scripted else "model"
+
+    def _take_keys(self, team: Declaration, keys: list[str]) -> None:
+        """Remember the keys of a team, unless they alone are too many, of which its strategy has told."""
+        if wildcards_problem(keys) is None:
+            self.keys += keys
+            if not WILD.isdisjoint("".join(keys)):
+                self.owners.append(team)
+
+    def check_keys(self) -> None:
+        """Refuse keys that are few enough in each team, but not in a run of all of them."""
+        if problem := wildcards_problem(self.keys):
+            place = self.owners[0].fields.key_place("strategy")
+            self.report.problem(place, f"the steps of all teams together {problem}")
+
+    def check_cycles(self) -> None:
+        """Refuse teams that contain each other, and fallbacks that lead back to whom they stand in for."""
+        for agent in self.declared.agents.values():
+            self.asked[agent.name] = self._fallbacks(agent, agent.fields.text("fallback"))
+        cycles = list(islice(find_cycles(self.asked, lambda name: self.asked[name]), MOST_CYCLES))
+        for cycle, place in cycles:
+            self._note_cycle(cycle, place)
+        if not cycles:
+            self._check_nesting()
+
+    def _check_nesting(self) -> None:
+        teams = self.declared.teams
+        levels = depths(self.asked, lambda name: (one for one, _ in self.asked[name]), lambda name: int(name in teams))
+        if deepest := next((name for name in teams if levels[name] > MOST_NESTED), None):
+            message = (
+                f"team {shown(deepest)} has teams within it {levels[deepest]} levels deep; {MOST_NESTED} are possible"
+            )
+            self.report.problem(teams[deepest].place, message, "nest fewer teams")
+        agents = self.declared.agents
+        lines = depths(
+            agents,
+            lambda name: (one for one, _ in self.asked[name] if one in agents),
+            lambda name: int(agents[name].fields.text("fallback") is not None),
+        )
+        if longest := next((name for name in agents if lines[name] > MOST_FALLBACKS), None):
+            message = f"agent {shown(longest)} has a line of {lines[longest]} fallbacks; {MOST_FALLBACKS} are possible"
+            self.report.problem(agents[longest].place, message, "only the first of them is ever asked")
+
+    def _fallbacks(self, owner: Declaration, fallback: Scalar | None) -> Asked:
+        """Whom an agent or a team falls back to; one that names itself, or nobody, has been told of."""
+        name = str(fallback.value) if fallback else owner.name
+        if fallback is None or name == owner.name or not self._is_known(name):
+            return []
+        self.fallbacks[owner.name, name] = fallback.place
+        return [(name, fallback.place)]
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.declared.agents or name in self.declared.teams
+
+    def _note_cycle(self, cycle: list[str], place: Place) -> None:
+        last, member = cycle[-2:]
+        words = "Teams contain each other"
+        if fallback := next((edge for edge in pairwise(cycle) if edge in self.fallbacks), None):
+            start = cycle.index(fallback[0])
+            cycle = [*cycle[start:-1], *cycle[: start + 1]]
+            place = self.fallbacks[fallback]
+            words = f"The fallback of {shown(cycle[0])} leads back to it"
+        elif last == member:
+            listed = any(name == member for name, _ in self.declared.teams[member].fields.texts("members"))
+            words = f"team {shown(member)} is {'a member' if listed else 'a helper'} of itself"
+        self.report.problem(place, f"{words}: {cycle_text(cycle)}", "take one of them out")

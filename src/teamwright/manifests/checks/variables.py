@@ -1,0 +1,102 @@
+"""Checks where secrets stand in a manifest: in fields for secrets alone, never in a prompt or on a command line.
+
+Only files are checked. A run whose manifest was recorded by an earlier version goes on with it as it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from teamwright.documents.nodes import Fields, Items, Node, Scalar
+from teamwright.documents.problems import Report
+from teamwright.manifests.declarations import Declaration, Declared
+from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
+from teamwright.values.secrets.patterns import secret_spans
+from teamwright.values.text.display import cut
+
+FOR_SECRETS = frozenset(("api_key", "url"))
+SCHEMAS = frozenset(("input_schema", "output_schema"))
+ON_COMMAND_LINES = frozenset(("command", "args"))
+LONGEST_KEY = 64
+"""Characters of a field's name that a message shows."""
+
+Path = tuple[str, ...]
+
+
+def check_variables(declared: Declared, report: Report) -> None:
+    """Note each secret that stands where it would be said, recorded or listed with the processes."""
+    plain: set[int] = set()
+    for kind in ("agent", "team", "model", "tool"):
+        for one in declared.every(kind):
+            found: list[tuple[Path, Scalar]] = []
+            _collect(one.node, (), found, plain)
+            for path, scalar in found:
+                if may_hold_secret(path):
+                    continue
+                _check_references(one, path, scalar, report)
+            _check_command_lines(one, found, report)
+
+
+def may_hold_secret(path: Path) -> bool:
+    """Whether the field at a path inside of a declaration is for a key, header, environment, address or webhook."""
+    if not path or path[0] in SCHEMAS:
+        return False
+    *_, around, name = "", *path
+    return name in FOR_SECRETS or around in NAMED_BY_OTHERS or (around == "notify" and name in NOTIFY)
+
+
+def _check_references(owner: Declaration, path: Path, text: Scalar, report: Report) -> None:
+    for name in dict.fromkeys(found[1] for found in REFERENCE.finditer(str(text.value))):
+        if name and is_secret_name(name):
+            report.problem(
+                text.place,
+                f"{owner.words}: {_shown(path)} may not read {name!r}, which is a secret by its name",
+                "secrets go into api_key, headers, env, url and webhook; if it is none, give the variable another name",
+            )
+
+
+def _shown(path: Path) -> str:
+    """The fields of a path, cut: a stranger's keys may be long, and many messages name the same one."""
+    return ".".join(cut(key, LONGEST_KEY) for key in path) or "it"
+
+
+def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], report: Report) -> None:
+    """A secret may stand in one argument, or in the one behind the option that names it."""
+    words = [(path, text) for path, text in texts if "mcp" in path and not ON_COMMAND_LINES.isdisjoint(path)]
+    if not words:
+        return
+    at, spans = 0, deque(secret_spans(" ".join(str(text.value) for _, text in words)))
+    for path, text in words:
+        end = at + len(str(text.value))
+        while spans and spans[0][1] <= at:
+            spans.popleft()
+        if spans and spans[0][0] < end:
+            report.problem(
+                text.place,
+                f"{owner.words}: {_shown(path)} holds a secret, and everybody on the machine can read a command line",
+                "put it under env, and let the server read it from there",
+            )
+        at = end + 1
+
+
+def _collect(node: Node, path: Path, found: list[tuple[Path, Scalar]], plain: set[int]) -> None:
+    """Find the texts that read variables, and those of command lines, with the fields that lead to them.
+
+    `plain` are nodes without any: one that many declarations share by an alias is looked through once.
+    """
+    if id(node) in plain:
+        return
+    before = len(found)
+    match node:
+        case Scalar(value=str() as value) if "${" in value or "mcp" in path:
+            found.append((path, node))
+        case Scalar():
+            return
+        case Items():
+            for item in node.items:
+                _collect(item, path, found, plain)
+        case Fields():
+            for key, entry in node.entries.items():
+                _collect(entry.node, (*path, key), found, plain)
+    if len(found) == before and "mcp" not in path:
+        plain.add(id(node))

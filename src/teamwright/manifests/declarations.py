@@ -1,0 +1,118 @@
+"""What the files declare, by name, before it is known whether it fits together. Both forms of manifest end up here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from teamwright.documents.nodes import Fields, Node, Place, shown
+from teamwright.documents.problems import Report
+from teamwright.errors import a
+from teamwright.values.manifest import TERMINATE, WORKSPACE
+from teamwright.values.names import NAME, suggest_name
+
+Kind = Literal["agent", "team", "model", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One named thing: where its name stands, its fields in native terms, and the folder its file is in.
+
+    `settled` says that its options hold a mistake that has been told, so that its strategy need not be asked.
+    """
+
+    kind: Kind
+    name: str
+    place: Place
+    node: Node
+    folder: Path
+    ark: bool = False
+    settled: bool = False
+
+    @property
+    def fields(self) -> Fields:
+        """Its fields, or none when it is written as a single text."""
+        return self.node if isinstance(self.node, Fields) else Fields({}, self.node.place)
+
+    @property
+    def words(self) -> str:
+        """How messages call it."""
+        return f"{self.kind} {shown(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name that must belong to an agent or a team; `kind` says which, where the document does."""
+
+    name: str
+    place: Place
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A task that a manifest brings along, and who it is for."""
+
+    name: str
+    task: str
+    target: str
+    target_kind: str
+    place: Place
+
+
+@dataclass(slots=True)
+class Declared:
+    """Everything declared so far."""
+
+    agents: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
+    teams: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
+    models: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
+    tools: dict[str, Declaration] = field(default_factory=dict[str, Declaration])
+    typed: dict[Place, Reference] = field(default_factory=dict[Place, Reference])
+    unnamed: list[Declaration] = field(default_factory=list[Declaration])
+    queries: dict[str, Query] = field(default_factory=dict[str, Query])
+
+    def of(self, kind: Kind) -> dict[str, Declaration]:
+        """The declarations of one kind."""
+        return {"agent": self.agents, "team": self.teams, "model": self.models, "tool": self.tools}[kind]
+
+    def every(self, kind: Kind) -> Iterator[Declaration]:
+        """The declarations of one kind, with those whose name is taken or invalid: their other mistakes count too."""
+        yield from self.of(kind).values()
+        yield from (one for one in self.unnamed if one.kind == kind)
+
+    def __iter__(self) -> Iterator[Declaration]:
+        for kind in ("agent", "team", "model", "tool"):
+            yield from self.of(kind).values()
+
+    def add(self, new: Declaration, report: Report) -> None:
+        """Take a declaration in under its name; agents and teams share their names."""
+        if self._may_name(new, report):
+            self.of(new.kind)[new.name] = new
+        else:
+            self.unnamed.append(new)
+
+    def _may_name(self, new: Declaration, report: Report) -> bool:
+        if not NAME.fullmatch(new.name):
+            report.problem(
+                new.place,
+                f"{shown(new.name)} can't name {a(new.kind)}: use letters, digits, '.', '_' and '-', at most 64,"
+                " starting with a letter or digit",
+                f"for example {suggest_name(new.name)!r}",
+            )
+            return False
+        rivals: tuple[Kind, ...] = ("agent", "team") if new.kind in {"agent", "team"} else (new.kind,)
+        for kind in rivals:
+            if taken := self.of(kind).get(new.name):
+                report.problem(
+                    new.place,
+                    f"There is already {a(kind)} {shown(new.name)}",
+                    f"it stands at {taken.place}; rename or remove one",
+                )
+                return False
+        if new.kind == "tool" and new.name in (TERMINATE, WORKSPACE):
+            report.problem(new.place, f"{new.name!r} is the built-in tool", "choose another name")
+            return False
+        return True

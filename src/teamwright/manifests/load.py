@@ -1,0 +1,222 @@
+"""Loads manifests: files and folders in, one checked `Manifest` out, or every mistake at once."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
+from teamwright.documents.problems import Report, in_order
+from teamwright.documents.reader import read_file
+from teamwright.errors import ManifestError, Problem
+from teamwright.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
+from teamwright.manifests.ark.names import ArkNames
+from teamwright.manifests.checks.imports import check_parts
+from teamwright.manifests.checks.references import ANSWERERS, check, default_model
+from teamwright.manifests.checks.variables import check_variables
+from teamwright.manifests.declarations import Declaration, Declared, Query
+from teamwright.manifests.native import read_native
+from teamwright.manifests.task_file import TASKS, team_of_tasks
+from teamwright.values.manifest import Manifest
+from teamwright.values.names import plain_strategy_name
+from teamwright.values.text.validation_messages import misfits_of
+
+SUFFIXES = {".yaml", ".yml"}
+FILE_PREFIXES = ("scripted:", "local:")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A manifest with `${NAME}` still in place, what else its files say, and the folder where relative paths start."""
+
+    manifest: Manifest
+    warnings: tuple[Problem, ...]
+    queries: Mapping[str, Query]
+    base: Path
+    files: tuple[Path, ...]
+    places: Mapping[str, Place]
+    """Where each agent and each team is declared."""
+
+
+def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
+    """Load all files and folders together, or raise `ManifestError` with every problem.
+
+    With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
+    A `thorough` look also imports functions and reads scripts.
+    """
+    report = Report()
+    files = _files(paths, report)
+    base = base_of(paths)
+    declared = _declared(files, report, models_replaced=models_replaced)
+    check(declared, report, models_replaced=models_replaced)
+    check_variables(declared, report)
+    if thorough:
+        check_parts(declared, report, models_replaced=models_replaced)
+    if not report.problems and not any(declared):
+        report.problem(
+            Place(str(paths[0]) if paths else ""), "Nothing is declared here", "a manifest has agents and teams"
+        )
+        report.problems.extend(report.warnings)
+    order = [str(file) for file, _ in files]
+    if not report.problems:
+        manifest = _built(declared, base, report)
+        if manifest is not None:
+            found = tuple(file for file, _ in files)
+            places = {one.name: one.place for one in (*declared.agents.values(), *declared.teams.values())}
+            return Loaded(manifest, in_order(report.warnings, order), declared.queries, base, found, places)
+    raise ManifestError(in_order(report.problems, order))
+
+
+def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, bool]]:
+    """Each file once, and whether it was found in a folder rather than named."""
+    files: dict[Path, bool] = {}
+    for path in paths:
+        try:
+            if not path.is_dir():
+                files[path] = False
+                continue
+            found = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and not one.name.startswith("."))
+        except (OSError, ValueError) as error:
+            report.problem(Place(str(path)), f"The folder can't be read: {error}")
+            continue
+        if not found:
+            report.problem(Place(str(path)), "The folder has no YAML files", "name them .yaml or .yml")
+        for one in found:
+            if one.is_file():
+                files.setdefault(one, True)
+    return list(files.items())
+
+
+def base_of(paths: Sequence[Path]) -> Path:
+    """The folder where relative paths of a manifest start, and where its functions lie."""
+    if not paths:
+        return Path.cwd()
+    return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL
+
+
+def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_replaced: bool) -> Declared:
+    """Native documents are taken in first, since they may supply the tools of ARK's."""
+    declared = Declared()
+    foreign: list[tuple[Fields, Path]] = []
+    planned: list[tuple[Fields, Path]] = []
+    for file, in_folder in files:
+        before = len(report.problems)
+        documents = read_file(file, report)
+        _downgrade_foreign_problems(documents, report, before)
+        for document in documents:
+            root = _root(document, report, in_folder=in_folder)
+            if root is None:
+                continue
+            if is_kubernetes(root):
+                foreign.append((root, file.parent))
+                continue
+            if TASKS in root.entries:
+                planned.append((root, file))
+            read_native(root.without(TASKS), file.parent, declared, report)
+    names = ArkNames.of((root for root, _ in foreign if is_ark(root)), report)
+    reader = ArkReader(names, declared, report, models_replaced)
+    for root, folder in foreign:
+        reader.read(root, folder)
+    for root, file in planned:
+        declared.add(team_of_tasks(root, file, declared), report)
+    return declared
+
+
+def _downgrade_foreign_problems(documents: Sequence[Node], report: Report, before: int) -> None:
+    """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
+    found = report.problems[before:]
+    if not found:
+        return
+    starts = [document.place.line for document in documents]
+    other = [isinstance(one, Fields) and is_kubernetes(one) and not is_ark(one) for one in documents]
+    del report.problems[before:]
+    for problem in found:
+        index = bisect_right(starts, problem.line) - 1
+        (report.warnings if index >= 0 and other[index] else report.problems).append(problem)
+
+
+def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
+    if not isinstance(document, Fields):
+        message = f"A manifest is a mapping with agents and teams, and this is {described(document)}"
+        report.problem(document.place, message)
+        return None
+    if "rules" in document.entries and not document.entries.keys() & {"agents", "teams", "apiVersion", "kind"}:
+        # Replies lie beside the manifests that use them, so a folder may hold both.
+        if not in_folder:
+            hint = f"use it with  --model scripted:{document.place.file}"
+            report.problem(document.key_place("rules"), "This is a file of scripted replies, not a manifest", hint)
+        return None
+    return document
+
+
+def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
+    model = default_model(declared)
+    data: dict[str, dict[str, JsonValue]] = {"agents": {}, "teams": {}, "models": {}, "tools": {}}
+    for one in declared:
+        data[f"{one.kind}s"][one.name] = _value(one, base, model)
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        owners = {(f"{one.kind}s", one.name): one for one in declared}
+        for one in misfits_of(error, data):
+            section, name = (*map(str, one.at[:2]), "", "")[:2]
+            owner = owners.get((section, name))
+            place = place_at(owner.node, one.at[2:]) if owner else Place("")
+            report.problem(place, str(one))
+        return None
+
+
+def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
+    """The plain data of a declaration, with defaults filled in and paths made relative to `base`."""
+    value = plain(one.node)
+    if one.kind == "model":
+        return _moved_model(value, one.folder, base)
+    if not isinstance(value, dict):
+        return value
+    if one.kind == "agent":
+        if not any(value.get(name) is not None for name in ANSWERERS):
+            # Nobody declares this one when ARK's cluster or --model is to supply it.
+            value["model"] = model or "default"
+        for name in ("model", "fallback"):
+            if name in value:
+                value[name] = _moved_model(value[name], one.folder, base)
+        if isinstance(script := value.get("scripted"), str):
+            value["scripted"] = _moved(script, one.folder, base)
+        if isinstance(tools := value.get("tools"), list):
+            value["tools"] = [_moved_files(tool, one.folder, base) for tool in tools]
+    if one.kind == "tool":
+        return _moved_files(value, one.folder, base)
+    if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
+        value["strategy"] = plain_strategy_name(strategy)
+    return value
+
+
+def _moved_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """A model whose file is seen from `base`; in the long forms its name stands under `model`."""
+    if isinstance(model, dict) and "model" in model:
+        return {**model, "model": _moved_model(model["model"], folder, base)}
+    for prefix in FILE_PREFIXES:
+        if isinstance(model, str) and model.startswith(prefix):
+            return prefix + _moved(model.removeprefix(prefix), folder, base)
+    return model
+
+
+def _moved_files(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """File tools whose folder is seen from `base`."""
+    match tool:
+        case {"files": {"root": str() as root}}:
+            return {"files": {"root": _moved(root, folder, base)}}
+        case _:
+            return tool
+
+
+def _moved(file: str, folder: Path, base: Path) -> str:
+    """A path from `folder`, as seen from `base`."""
+    if folder == base or Path(file).is_absolute() or file.startswith("${"):
+        return file
+    return Path(os.path.relpath(folder / file, base)).as_posix()

@@ -1,0 +1,66 @@
+"""Reads native documents: `agents`, `teams`, `models` and `tools` by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
+from teamwright.documents.problems import Report
+from teamwright.documents.schema_check import Shape
+from teamwright.manifests.declarations import Declaration, Declared, Kind
+from teamwright.manifests.schema import definitions, section_value
+from teamwright.manifests.strategy_blocks import with_options
+
+SECTIONS: dict[str, Kind] = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
+
+
+def read_native(root: Fields, folder: Path, declared: Declared, report: Report) -> None:
+    """Take in all that one document declares."""
+    for name, entry in root.entries.items():
+        if name in SECTIONS:
+            _read_section(SECTIONS[name], entry, folder, declared, report)
+        elif not name.startswith("x-"):
+            report.problem(
+                entry.place, f"{shown(name)} is not a part of a manifest", report.near(name, [*SECTIONS, "apiVersion"])
+            )
+
+
+def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, report: Report) -> None:
+    if is_nothing(section.node):
+        return
+    if not isinstance(section.node, Fields):
+        report.problem(
+            section.node.place, f"{shown(section.key)} expects a mapping of names, found {described(section.node)}"
+        )
+        return
+    for name, entry in section.node.entries.items():
+        node = _expanded(kind, entry.node)
+        declaration = Declaration(kind, name, entry.place, node, folder)
+        if kind == "team" and isinstance(node, Fields):
+            declaration = with_options(declaration, declared, report)
+        declared.add(declaration, report)
+        Shape(declaration.words, report, definitions()).check(declaration.node, section_value(section.key))
+
+
+def _expanded(kind: Kind, node: Node) -> Node:
+    """Write the short forms out: a tool that is only an import path, and an agent that is only a name."""
+    if kind == "tool":
+        return _as_function(node)
+    if kind == "agent" and is_nothing(node):
+        return Fields({}, node.place)
+    if kind == "agent" and isinstance(node, Fields):
+        tools = node.get("tools")
+        if isinstance(tools, Items):
+            return node.with_value("tools", Items(tuple(map(_expanded_tool, tools.items)), tools.place))
+    return node
+
+
+def _expanded_tool(node: Node) -> Node:
+    """Only what has a colon: no name of a tool has one."""
+    return _as_function(node) if isinstance(node, Scalar) and ":" in str(node.value) else node
+
+
+def _as_function(node: Node) -> Node:
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        return Fields({"function": Entry("function", node.place, node)}, node.place)
+    return node

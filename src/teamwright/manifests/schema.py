@@ -1,0 +1,176 @@
+"""The JSON Schema of the native manifest. Editors and the loader use this one, so they can't disagree."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.errors import UsageError
+from teamwright.strategies.options import schema_of
+from teamwright.strategies.protocol import options_of
+from teamwright.strategies.registry import find_strategy, strategy_names
+from teamwright.values.manifest import JsonSchema, Manifest
+from teamwright.values.plan import Step
+
+AGENT, MODEL = "agent", "model"
+IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
+SECTION_WORDS = {
+    "agents": "Agents by name. "
+    "One without `model`, `function` and `scripted` gets the model `primary`, else `default`, else the only one.",
+    "teams": "Teams by name. A member is an agent or another team.",
+    "models": "Models by name: `provider:name`, `local`, `local:weights.gguf`, `scripted:replies.yaml`, the same under"
+    " `model` with how fast it may be called, or a server.",
+    "tools": "Tools by name: `module:function`, or a server that speaks the Model Context Protocol.",
+}
+
+TASKS_WORDS = "A plan: the team that works through these is called like the file."
+
+
+def manifest_schema() -> JsonSchema:
+    """The JSON Schema of a native manifest, for editors, with the options of every strategy that is installed."""
+    schema = copy.deepcopy(_schema())
+    team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
+    for name in strategy_names():
+        _add_block(schema, team, name)
+    cast("JsonSchema", part(team, "properties", "strategy"))["examples"] = [*strategy_names()]
+    return schema
+
+
+def definitions() -> Mapping[str, JsonValue]:
+    """The schemas of the kinds of values, such as `AgentSpec`."""
+    return part(_schema(), "$defs")
+
+
+def section_value(section: str) -> Mapping[str, JsonValue]:
+    """The schema of what stands under each name of a section; of strategy blocks it only knows the names."""
+    if section != "teams":
+        return part(_schema(), "properties", section, "additionalProperties")
+    team = part(definitions(), "TeamSpec")
+    return {**team, "properties": {**{name: {} for name in strategy_names()}, **part(team, "properties")}}
+
+
+def takes_model(strategy: str) -> bool:
+    """Whether a strategy's options name an agent in whose place a model may stand."""
+    try:
+        options = options_of(find_strategy(strategy))
+    except UsageError:
+        return False
+    return options is not None and AGENT in options.model_fields and MODEL not in options.model_fields
+
+
+def part(schema: Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
+    """The schema at `path`, which is known to be there."""
+    for key in path:
+        schema = cast("Mapping[str, JsonValue]", schema[key])
+    return schema
+
+
+@cache
+def _schema() -> JsonSchema:
+    schema = cast("JsonSchema", Manifest.model_json_schema())
+    _add_tasks(schema)
+    _drop_titles(schema)
+    _describe_sections(schema)
+    _tell_rules(schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Teamwright manifest",
+        **schema,
+        # Editors accept blocks that only hold anchors; the loader does too.
+        "patternProperties": {"^x-": {}},
+    }
+
+
+def _add_tasks(schema: JsonSchema) -> None:
+    """A manifest may hold a plan, of the same form as a file of tasks."""
+    step = cast("JsonSchema", Step.model_json_schema())
+    cast("JsonSchema", schema["$defs"]).update(cast("JsonSchema", step.pop("$defs", {})))
+    tasks: JsonSchema = {"type": "array", "minItems": 1, "items": step, "description": TASKS_WORDS}
+    cast("JsonSchema", schema["properties"])["tasks"] = tasks
+
+
+def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
+    """List the block of a strategy under a team's fields. Its own definitions get names that no other's have."""
+    try:
+        options = options_of(find_strategy(strategy))
+    except UsageError:
+        options = None  # the loader tells why, to those who use it
+    block = copy.deepcopy(cast("JsonSchema", schema_of(options))) if options else JsonSchema(type="object")
+    _drop_titles(block)
+    if takes_model(strategy):
+        agent = part(schema, "$defs", "AgentSpec", "properties")
+        cast("JsonSchema", block["properties"])[MODEL] = {
+            **cast("JsonSchema", agent[MODEL]),
+            "description": "in place of `agent`: a name from `models`, or a model",
+        }
+    own = cast("JsonSchema", block.pop("$defs", {}))
+    _rename_references([block, own], own, strategy)
+    definitions = cast("JsonSchema", schema["$defs"])
+    definitions |= {f"{strategy}.{name}": value for name, value in own.items()} | {f"{strategy}.options": block}
+    reference: JsonSchema = {"$ref": f"#/$defs/{strategy}.options"}
+    dashed = strategy.replace("_", "-")
+    cast("JsonSchema", team["properties"]).setdefault(
+        strategy, {**reference, "description": f"with strategy: {dashed}"}
+    )
+    if dashed != strategy:  # accepted, but not what an editor should offer
+        cast("JsonSchema", team.setdefault("patternProperties", {}))[f"^{dashed}$"] = {**reference}
+
+
+def _rename_references(node: JsonValue, own: JsonSchema, strategy: str) -> None:
+    if isinstance(node, list):
+        for item in node:
+            _rename_references(item, own, strategy)
+    elif isinstance(node, dict):
+        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+        if name in own:
+            node["$ref"] = f"#/$defs/{strategy}.{name}"
+        for value in node.values():
+            _rename_references(value, own, strategy)
+
+
+def _drop_titles(node: JsonValue, *, names: bool = False) -> None:
+    """Remove the titles that only repeat the field's name; inside `properties` a `title` would be a field."""
+    if isinstance(node, list):
+        for item in node:
+            _drop_titles(item)
+    elif isinstance(node, dict):
+        if not names:
+            node.pop("title", None)
+        for key, value in node.items():
+            if key not in {"default", "enum", "const"} or names:
+                _drop_titles(value, names=key in {"properties", "$defs"} and not names)
+
+
+def _describe_sections(schema: JsonSchema) -> None:
+    """Give each section one form, names and what stands under them, with the short forms that the loader takes."""
+    for section, words in SECTION_WORDS.items():
+        field = cast("JsonSchema", part(schema, "properties", section))
+        by_pattern = cast("JsonSchema", field.pop("patternProperties", None) or {})
+        for pattern, value in by_pattern.items():
+            field["propertyNames"] = {"pattern": pattern}
+            field["additionalProperties"] = value
+        field.pop("default", None)
+        field["description"] = words
+    tool = cast("JsonSchema", part(schema, "properties", "tools", "additionalProperties"))
+    options = cast("list[JsonValue]", tool["anyOf"])
+    options.insert(0, {"type": "string", "pattern": IMPORT_PATH, "description": "module:function"})
+    agents = cast("JsonSchema", part(schema, "properties", "agents"))
+    agents["additionalProperties"] = {"anyOf": [agents["additionalProperties"], {"type": "null"}]}
+
+
+def _tell_rules(schema: JsonSchema) -> None:
+    """Say in the schema what the loader checks beyond types, as far as a schema can."""
+    agent = cast("JsonSchema", part(schema, "$defs", "AgentSpec"))
+    pairs = [("model", "function"), ("model", "scripted"), ("function", "scripted")]
+    both: JsonSchema = {
+        "properties": {name: {"const": True} for name in ("optional", "critical")},
+        "required": ["optional", "critical"],
+    }
+    agent["not"] = {"anyOf": [*({"required": list(pair)} for pair in pairs), both]}
+    team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
+    team["not"] = both
+    cast("JsonSchema", part(team, "properties", "members"))["minItems"] = 1

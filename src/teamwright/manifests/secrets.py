@@ -1,0 +1,96 @@
+"""Puts the environment into a manifest: `${NAME}` is replaced, and `$${` stands for `${`.
+
+Records keep the manifest as it was before, so that no secret gets into them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from teamwright.errors import ManifestError, NotResumable, Problem
+from teamwright.values.manifest import Manifest
+from teamwright.values.secrets.classification import HIDDEN, NOTIFY, REFERENCE, is_header, is_secret, is_secret_name
+
+MOST_SECRETS = 1_000
+"""Every text is searched for each of them."""
+
+
+def resolve_secrets(
+    manifest: Manifest, environment: Mapping[str, str] | None = None
+) -> tuple[Manifest, frozenset[str]]:
+    """The manifest with values from the environment, and all values that must never be recorded or shown.
+
+    Those are the texts of key, header and webhook fields, and the variables that are secrets by their name. Other
+    variables are settings. Of a manifest from a record the secrets that were written out are missing, and nothing may
+    be made of it as if the mark in their place were the secret.
+    """
+    resolver = _Resolver(os.environ if environment is None else environment)
+    data = resolver.value(manifest.model_dump(mode="json", exclude_unset=True), ())
+    if resolver.hidden:
+        raise NotResumable(
+            f"What stood in the manifest at {', '.join(resolver.hidden)} is a secret, and no record keeps it: pass the"
+            " team (team=…), or put the secret into the environment, write ${NAME} in its place and start anew."
+        )
+    if len(resolver.secrets) > MOST_SECRETS:
+        message = f"The manifest has {len(resolver.secrets)} secrets, and at most {MOST_SECRETS} can be masked"
+        resolver.problems.append(Problem(message, suggestion="read the same variable where the value is the same"))
+    if resolver.problems:
+        raise ManifestError(resolver.problems)
+    return Manifest.model_validate(data), frozenset(resolver.secrets)
+
+
+def secrets_of(recorded: JsonValue, environment: Mapping[str, str] | None = None) -> frozenset[str]:
+    """The secrets of a recorded source, as far as the environment has them; nothing is made of it."""
+    resolver = _Resolver(os.environ if environment is None else environment)
+    manifest = recorded.get("manifest") if isinstance(recorded, dict) else None
+    resolver.value(manifest, ())
+    return frozenset(resolver.secrets - {HIDDEN})
+
+
+@dataclass(slots=True)
+class _Resolver:
+    environment: Mapping[str, str]
+    secrets: set[str] = field(default_factory=set[str])
+    hidden: list[str] = field(default_factory=list[str])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def value(self, value: JsonValue, path: tuple[str, ...]) -> JsonValue:
+        match value:
+            case str():
+                return self._text(value, path)
+            case list():
+                return [self.value(item, (*path, str(index))) for index, item in enumerate(value)]
+            case dict():
+                return {key: self.value(item, (*path, key)) for key, item in value.items()}
+            case _:
+                return value
+
+    def _text(self, text: str, path: tuple[str, ...]) -> str:
+        resolved = REFERENCE.sub(lambda found: self._found(found[1], path), text) if "${" in text else text
+        if resolved.strip() and is_secret(_above(path), path[-1]):
+            self.secrets.add(resolved)
+            if text == HIDDEN and not (_above(path) == "notify" and path[-1] in NOTIFY):
+                self.hidden.append(".".join(path))
+        return resolved
+
+    def _found(self, name: str | None, path: tuple[str, ...]) -> str:
+        if name is None:
+            return "${"
+        if name not in self.environment:
+            message = f"The environment variable {name!r} is not set, and {'.'.join(path)} needs it"
+            self.problems.append(Problem(message, suggestion=f"set it, or write $${{{name}}} for the text itself"))
+            return ""
+        value = self.environment[name]
+        field, above = path[-1], _above(path)
+        if value.strip() and (is_secret_name(name) or is_secret(above, field) or is_header(above, field)):
+            self.secrets.add(value)
+        return value
+
+
+def _above(path: tuple[str, ...]) -> str:
+    """The field around a field; the name of an agent, a team, a model or a tool is none."""
+    return path[-2] if len(path) > 3 else ""

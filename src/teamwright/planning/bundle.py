@@ -1,0 +1,98 @@
+"""From a plan to everything that is known before it is run: topology, settings, schedule, figures and handoffs.
+
+One deterministic way, and nothing of it runs anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from teamwright.errors import PlanError
+from teamwright.planning.schedule.diagnostics import Diagnostics, diagnose
+from teamwright.planning.schedule.handoffs import USUAL, batch_handoffs, handoff_tokens
+from teamwright.planning.schedule.planner import USUAL as PLANNED
+from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
+from teamwright.planning.schedule.schedule import Schedule, validate_schedule
+from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate, planner_settings
+from teamwright.planning.topology.profiles import TOPOLOGIES, TopologyProfiles
+from teamwright.values.envelope import Envelope, HandoffPolicy
+from teamwright.values.plan import Plan
+
+UNNAMED = "plan"
+"""The run that envelopes name while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A schedule with its figures, what workers are told of it, and about how many tokens that takes."""
+
+    settings: PlannerSettings
+    schedule: Schedule
+    diagnostics: Diagnostics
+    handoffs: tuple[Envelope, ...]
+    handoff_tokens: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data, without the settings that the caller knows."""
+        return {
+            **self.schedule.to_json(),
+            "diagnostics": self.diagnostics.to_json(),
+            "handoffs": [envelope.model_dump(mode="json") for envelope in self.handoffs],
+            "handoff_tokens": self.handoff_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What was prepared, and the evaluation of topologies whose choice led to its settings."""
+
+    evaluation: TopologyReport
+    prepared: Prepared
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            **self.prepared.to_json(),
+            "evaluation": self.evaluation.to_json(),
+            "planner_settings": self.prepared.settings.model_dump(mode="json"),
+        }
+
+
+def prepare(
+    plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: HandoffPolicy = USUAL
+) -> Prepared:
+    """Schedule a plan, check the schedule, and say what it comes to and what workers are told."""
+    schedule = make_schedule(plan, settings)
+    if problems := validate_schedule(schedule, plan):
+        raise PlanError(problems)
+    handoffs = batch_handoffs(run_id, schedule, plan, policy)
+    return Prepared(settings, schedule, diagnose(schedule, plan), handoffs, handoff_tokens(handoffs))
+
+
+def orchestrate(
+    plan: Plan,
+    settings: EvaluationSettings | None = None,
+    *,
+    planner: PlannerSettings = PLANNED,
+    profiles: TopologyProfiles = TOPOLOGIES,
+    run_id: str = UNNAMED,
+    policy: HandoffPolicy = USUAL,
+) -> Bundle:
+    """Choose the topology for a plan and prepare the plan for it.
+
+    Without settings the topologies are evaluated for as many tasks as the plan has steps, of their average size. What
+    is set in `planner` stands; the rest follows from the topology. `profiles` are the numbers of topologies to go by.
+    """
+    evaluation = evaluate(settings or settings_for(plan), profiles)
+    derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
+    chosen = derived.model_copy(update=planner.model_dump(exclude_unset=True))
+    return Bundle(evaluation, prepare(plan, chosen, run_id=run_id, policy=policy))
+
+
+def settings_for(plan: Plan) -> EvaluationSettings:
+    """The usual settings, for the number and size of a plan's steps; steps without estimates are of the usual size."""
+    usual = EvaluationSettings(tasks=len(plan.steps))
+    tokens = sum(step.execution_tokens for step in plan.steps) // len(plan.steps)
+    return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual

@@ -1,0 +1,1 @@
+"""Schedules: order, batches, budgets and handoffs of a plan."""

@@ -1,0 +1,61 @@
+"""What a schedule comes to in figures: how long its longest chain is, and how much of its width it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from teamwright.planning.schedule.schedule import Schedule
+from teamwright.values.gc_pause import collection_paused
+from teamwright.values.models import Record
+from teamwright.values.plan import Plan
+
+
+class Diagnostics(Record, frozen=True):
+    """Figures of a schedule. The critical path is counted in steps, and locks as often as a batch takes them."""
+
+    task_count: int
+    batch_count: int
+    edge_count: int
+    critical_path_len: int
+    critical_path: tuple[str, ...]
+    max_parallelism: int
+    mean_parallelism: float
+    efficiency: float
+    lock_count: int
+
+
+@collection_paused()
+def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
+    """The figures of a schedule of this plan, which must be a valid one."""
+    needs = {step.id: step.needs for step in plan.steps}
+    path = critical_path(schedule.order, needs)
+    widest = max(len(batch.tasks) for batch in schedule.batches)
+    mean = len(needs) / len(schedule.batches)
+    return Diagnostics(
+        task_count=len(needs),
+        batch_count=len(schedule.batches),
+        edge_count=sum(map(len, needs.values())),
+        critical_path_len=len(path),
+        critical_path=path,
+        max_parallelism=widest,
+        mean_parallelism=round(mean, 4),
+        efficiency=round(mean / widest, 4),
+        lock_count=sum(len(batch.locks) for batch in schedule.batches),
+    )
+
+
+def critical_path(order: Sequence[str], needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The longest chain of steps that need each other; of several the one whose end comes first in the order."""
+    length: dict[str, int] = {}
+    before: dict[str, str] = {}
+    for id_ in order:
+        longest = 0
+        for need in needs[id_]:
+            so_far = length[need]
+            if so_far > longest:
+                longest, before[id_] = so_far, need
+        length[id_] = longest + 1
+    path = [max(order, key=length.__getitem__)]
+    while path[-1] in before:
+        path.append(before[path[-1]])
+    return tuple(reversed(path))

@@ -1,0 +1,1 @@
+"""The analytic model of topologies: cost, time and quality of a plan before it runs."""

@@ -1,0 +1,279 @@
+"""The analytic model of team topologies: what each would cost, how good and how fast it would be, and which to take.
+
+Pure arithmetic. Amounts of tokens are cut to whole ones, counts of messages rounded, and gates look at the rounded
+figures, so that everybody who computes them comes to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue
+
+from teamwright.planning.schedule.planner import PlannerSettings
+from teamwright.planning.topology.formulas import Bounds, Work, figures, kept, score
+from teamwright.planning.topology.profiles import (
+    BUDGETS,
+    DEGRADATIONS,
+    PREFERENCES,
+    PROTOCOLS,
+    TOPOLOGIES,
+    WORKLOADS,
+    BudgetLevel,
+    BudgetProfile,
+    Cutback,
+    Degradation,
+    ModelTier,
+    Preference,
+    Protocol,
+    Topology,
+    TopologyProfile,
+    TopologyProfiles,
+    Workload,
+    plain_topology,
+)
+from teamwright.values.models import Record, Value
+from teamwright.values.plan import Plan
+
+MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
+MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000
+
+TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
+
+
+class Gates(Value):
+    """What a topology has to keep to, beside the budget."""
+
+    max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
+    min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
+    max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
+
+    @property
+    def bounds(self) -> Bounds:
+        """As the formulas take them."""
+        return Bounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
+
+
+class EvaluationSettings(Value):
+    """The work that topologies are evaluated for, within bounds that keep every amount exact as a floating number."""
+
+    tasks: int = Field(default=24, ge=1, le=MOST_TASKS, description="how many tasks")
+    average_tokens: int = Field(default=1400, ge=1, le=MOST_TOKENS, description="execution tokens of a task")
+    rounds: int = Field(default=4, ge=0, le=MOST_ROUNDS, description="rounds of coordination")
+    budget: BudgetLevel = "medium"
+    workload: Workload = "mixed"
+    protocol: Protocol = "a2a_lite"
+    degradation: Degradation = "none"
+    recommendation: Preference = "balanced"
+    gates: Gates = Gates()
+    topologies: tuple[TopologyName, ...] = Field(default=tuple(TOPOLOGIES), min_length=1)
+
+
+class GateResults(Record, frozen=True):
+    """Which gates are passed."""
+
+    coordination_ratio: bool
+    pass_rate: bool
+    p95_latency_s: bool
+    budget: bool
+
+    @property
+    def passed(self) -> bool:
+        """All of them."""
+        return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
+
+
+class Evaluation(Record, frozen=True):
+    """What the model says of one topology; `actions` is how it was degraded, if it was."""
+
+    topology: Topology
+    participants: int
+    parallelism: int
+    model_tier: ModelTier
+    messages: int
+    execution_tokens: int
+    coordination_tokens: int
+    cache_savings: int
+    total_tokens: int
+    coordination_ratio: float
+    pass_rate: float
+    defect_escape: float
+    p95_latency_s: float
+    throughput: float
+    budget_limit: int
+    budget_headroom: int
+    gates: GateResults
+    passed: bool
+    actions: tuple[str, ...] = ()
+
+
+class Score(Record, frozen=True):
+    """How one topology does by a preference."""
+
+    topology: Topology
+    score: float
+    passed: bool
+
+
+class Recommendation(Record, frozen=True):
+    """Which topology to take, out of those that pass their gates, or out of all where none does."""
+
+    preference: Preference
+    topology: Topology
+    pool: Literal["passing", "all"]
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyReport:
+    """The evaluation of several topologies for the same work."""
+
+    settings: EvaluationSettings
+    evaluations: tuple[Evaluation, ...]
+    recommendation: Recommendation
+
+    @property
+    def chosen(self) -> Evaluation:
+        """The evaluation of the topology that is recommended."""
+        return next(one for one in self.evaluations if one.topology == self.recommendation.topology)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As data."""
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "evaluations": [one.to_json() for one in self.evaluations],
+            "recommendation": self.recommendation.to_json(),
+        }
+
+
+def evaluate(settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES) -> TopologyReport:
+    """Evaluate every topology that the settings name by these profiles, and recommend one."""
+    topologies = dict.fromkeys(settings.topologies)
+    evaluations = tuple(evaluate_topology(topology, settings, profiles) for topology in topologies)
+    return TopologyReport(settings, evaluations, recommend(evaluations, settings.recommendation))
+
+
+def evaluate_topology(
+    topology: Topology, settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES
+) -> Evaluation:
+    """The figures of one topology, degraded once where its ratio or its budget asks for it and the policy allows it.
+
+    A degraded one may still fail its gates, which is told as it is.
+    """
+    profile = profiles[topology]
+    participants = participants_of(profile, BUDGETS[settings.budget])
+    found = _evaluated(topology, profile, participants, settings, DEGRADATIONS["none"])
+    pressed = not (found.gates.coordination_ratio and found.gates.budget)
+    if settings.degradation == "none" or topology == "single" or not pressed:
+        return found
+    cutback = DEGRADATIONS[settings.degradation]
+    fewer = fewer_participants(participants, cutback)
+    eased = _evaluated(topology, profile, fewer, settings, cutback)
+    return eased.changed(actions=actions_of(participants, fewer, cutback))
+
+
+def participants_of(profile: TopologyProfile, budget: BudgetProfile) -> int:
+    """How many take part, before anything is degraded."""
+    return min(MOST_PARTICIPANTS, budget.max_workers) if profile.participants is None else profile.participants
+
+
+def fewer_participants(participants: int, cutback: Cutback) -> int:
+    """How many are left of a team that is degraded."""
+    return max(LEAST_PARTICIPANTS, participants - cutback.participants)
+
+
+def actions_of(participants: int, fewer: int, cutback: Cutback) -> tuple[str, ...]:
+    """What was done to degrade a team."""
+    return (
+        f"reduce_participants:{participants}->{fewer}",
+        f"tighten_summary_scale:{cutback.summary_scale:g}",
+        f"switch_model_tier:{cutback.model_tier}",
+    )
+
+
+def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Recommendation:
+    """The topology with the best score; of equal ones the first."""
+    passing = [one for one in evaluations if one.passed]
+    pool = passing or evaluations
+    weights = PREFERENCES[preference]
+    most_tokens = max(one.total_tokens for one in pool)
+    slowest = max(one.p95_latency_s for one in pool)
+    scores = [
+        Score(
+            topology=one.topology,
+            score=score(
+                weights,
+                one.pass_rate,
+                one.total_tokens,
+                one.p95_latency_s,
+                most_tokens=most_tokens,
+                slowest=slowest,
+            ),
+            passed=one.passed,
+        )
+        for one in pool
+    ]
+    scores.sort(key=lambda one: -one.score)
+    return Recommendation(
+        preference=preference,
+        topology=scores[0].topology,
+        pool="passing" if passing else "all",
+        scores=tuple(scores),
+    )
+
+
+def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> PlannerSettings:
+    """What a plan's schedule has to keep to when it is worked through in this topology."""
+    tasks, message_budget = len(plan.steps), BUDGETS[budget].message_budget
+    return PlannerSettings(
+        max_parallel=min(chosen.parallelism, tasks),
+        run_budget=sum(step.execution_tokens for step in plan.steps) + tasks * message_budget,
+        coordination_floor=max(4, message_budget // 2),
+    )
+
+
+def work_of(settings: EvaluationSettings) -> Work:
+    """The work that the settings describe, as the formulas take it."""
+    return Work(
+        tasks=settings.tasks,
+        average_tokens=settings.average_tokens,
+        rounds=settings.rounds,
+        budget=BUDGETS[settings.budget],
+        workload=WORKLOADS[settings.workload],
+        protocol=PROTOCOLS[settings.protocol],
+    )
+
+
+def _evaluated(
+    topology: Topology, profile: TopologyProfile, participants: int, settings: EvaluationSettings, cutback: Cutback
+) -> Evaluation:
+    found = figures(profile, participants, work_of(settings), cutback)
+    keeps = kept(found, settings.gates.bounds)
+    gates = GateResults(
+        coordination_ratio=keeps.coordination_ratio,
+        pass_rate=keeps.pass_rate,
+        p95_latency_s=keeps.p95_latency_s,
+        budget=keeps.budget,
+    )
+    return Evaluation(
+        topology=topology,
+        participants=participants,
+        model_tier=cutback.model_tier,
+        gates=gates,
+        passed=gates.passed,
+        parallelism=found.parallelism,
+        messages=found.messages,
+        execution_tokens=found.execution_tokens,
+        coordination_tokens=found.coordination_tokens,
+        cache_savings=found.cache_savings,
+        total_tokens=found.total_tokens,
+        coordination_ratio=found.coordination_ratio,
+        pass_rate=found.pass_rate,
+        defect_escape=found.defect_escape,
+        p95_latency_s=found.p95_latency_s,
+        throughput=found.throughput,
+        budget_limit=found.budget_limit,
+        budget_headroom=found.budget_headroom,
+    )

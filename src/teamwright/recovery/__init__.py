@@ -1,1 +1,0 @@
-"""What to do about failures, as pure functions."""

@@ -1,0 +1,1 @@
+"""The one door to the outside: asks, effects, questions, timers and branches of one run."""

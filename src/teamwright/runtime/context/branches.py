@@ -1,0 +1,294 @@
+"""The only way to run side by side: named branches that finish in an order which a resumed run repeats."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+
+from teamwright.runtime.cancellation import Cancellation, abandon_task
+from teamwright.runtime.ordering.lane import look_again
+from teamwright.values.names import SEPARATOR
+
+if TYPE_CHECKING:
+    from teamwright.agents.protocol import Context
+    from teamwright.runtime.context.context import RunContext
+
+T = TypeVar("T")
+
+
+class RunBranch(Generic[T]):
+    """One branch, and its result once it has finished."""
+
+    __slots__ = (
+        "_error",
+        "_value",
+        "_work",
+        "abandoned",
+        "begun",
+        "cancelled",
+        "context",
+        "done",
+        "name",
+        "seen",
+        "task",
+    )
+
+    def __init__(self, name: str, context: RunContext, work: Callable[[Context], Awaitable[T]]) -> None:
+        self.name, self.context = name, context
+        self.begun = self.done = self.cancelled = self.seen = self.abandoned = False
+        self.task: asyncio.Task[None] | None = None
+        self._work = work
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def result(self) -> T:
+        """What the branch returned; raises what it raised."""
+        self.seen = True
+        if self._error is not None:
+            raise self._error
+        if not self.done or self.cancelled:
+            raise LookupError(f"the branch {self.name!r} has no result")
+        return cast("T", self._value)
+
+    async def run(self, end: Callable[[RunBranch[T]], None]) -> None:
+        """Do the work, keep what comes of it, and say when it has ended."""
+        self.begun = True
+        try:
+            if not self.cancelled:
+                self._value = await self._work(self.context)
+                self.done = True
+        except asyncio.CancelledError as error:
+            if self.context.cancelled_from_outside():
+                raise
+            self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
+            self._failed(error)
+        finally:
+            if not self.abandoned:
+                end(self)
+
+    def _failed(self, error: BaseException, cause: BaseException | None = None) -> None:
+        self._error, self.done = error, True
+        if cause is not None:
+            error.__cause__ = cause
+
+    def abandon(self) -> None:
+        """Cancel the work, and wait for it no longer: the scope around it was abandoned."""
+        if self.task is not None:
+            if not self.cancelled:
+                Cancellation(self.task, self.context.run.grace)
+            abandon_task(self.task)
+        self.abandoned = self.cancelled = self.context.stopping = True
+
+    def stop(self, abandoned: Callable[[], None]) -> None:
+        """Cancel the work until it ends or is abandoned; before it has begun, it sees that and does not begin."""
+        if self.begun and self.task is not None:
+            Cancellation(self.task, self.context.run.grace, abandoned)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised and nobody has looked at."""
+        return None if self.seen else self._error
+
+
+class RunBranches:
+    """The branches of one scope. Leaving the block waits for all of them; leaving it by an error stops them."""
+
+    def __init__(self, context: RunContext, limit: int, until: Callable[[], bool] | None = None) -> None:
+        if limit < 1:
+            raise ValueError(f"a limit of {limit} branches would never run anything")
+        self._context, self._limit, self._until = context, limit, until
+        self._queue: deque[RunBranch[object]] = deque()
+        self._running: dict[RunBranch[object], None] = {}  # in the order of their start, which stopping them keeps
+        self._finished: deque[RunBranch[object]] = deque()
+        self._all: list[RunBranch[object]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._stopped = self._waits_for_all = self._abandoned = False
+
+    @property
+    def key(self) -> str:
+        """Inside the scope that started the branches."""
+        return self._context.path + SEPARATOR
+
+    def abandon(self) -> None:
+        """Whoever started the branches was abandoned: they end here, as far as the run is concerned."""
+        turnstile = self._context.run.turnstile
+        self._abandoned = True
+        running, self._running = self._running, {}
+        self._drop_queue()
+        for branch in running:
+            if branch.cancelled:
+                turnstile.unwound()
+            self._context.lane.inside -= 1
+            self._at_work(-1)
+            branch.abandon()
+            turnstile.close_lane(branch.context.lane)
+        if self._wake is not None:
+            self._context.lane.waits = False
+            self._at_work(1)
+            if not self._wake.done():
+                self._wake.set_result(None)
+        self._look_again()
+
+    def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> RunBranch[T]:
+        """Start a branch, or queue it until there is room."""
+        if self._abandoned:
+            raise asyncio.CancelledError("abandoned")
+        lane = self._context.run.turnstile.open_lane(self._context.lane)
+        branch = RunBranch(name, self._context.branch(name, lane), work)
+        self._all.append(cast("RunBranch[object]", branch))
+        if self._has_room:
+            self._launch(cast("RunBranch[object]", branch))
+        else:
+            self._context.run.turnstile.park(lane)
+            self._queue.append(cast("RunBranch[object]", branch))
+        return branch
+
+    async def finished(self) -> AsyncGenerator[RunBranch[object]]:
+        """Branches as they finish."""
+        while self._finished or self._running or self._queue:
+            if not self._finished:
+                await self._wait()
+                continue
+            yield self._finished.popleft()
+        await self._rejoin()
+
+    def cancel(self) -> None:
+        """Stop every branch that has not finished; none of them is handed out any more."""
+        self._stopped = self._stopped or bool(self._running)
+        turnstile = self._context.run.turnstile
+        self._drop_queue()
+        for branch in self._running:
+            if branch.cancelled:
+                continue
+            branch.cancelled = branch.context.stopping = True
+            turnstile.unwind(branch.context.lane)
+            branch.stop(partial(self._abandon, branch))
+
+    def _drop_queue(self) -> None:
+        while self._queue:
+            branch = self._queue.popleft()
+            branch.cancelled = True
+            self._context.run.turnstile.close_lane(branch.context.lane)
+
+    def _abandon(self, branch: RunBranch[object]) -> None:
+        """Go on without a branch that does not end."""
+        if branch.abandoned:  # with a scope around it
+            return
+        branch.abandoned = True
+        branch.context.run.abandon(branch.context.path)
+        self._end(branch)
+
+    async def __aenter__(self) -> Self:
+        run = self._context.run
+        if run.abandoned and self._context.closed:
+            await run.left()
+        run.parts[self] = None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.cancel()
+        interruption = await self._all_ended()
+        self._context.run.parts.pop(self, None)
+        if interruption is not None:
+            raise interruption
+        if error is not None:
+            return
+        await self._rejoin()
+        unseen = next((branch.error for branch in self._all if branch.error is not None), None)
+        if unseen is not None:
+            raise unseen
+
+    async def _all_ended(self) -> asyncio.CancelledError | None:
+        """Wait for every branch, whatever happens; an interruption stops them and is told when they have ended."""
+        interruption: asyncio.CancelledError | None = None
+        while self._running or self._queue:
+            try:
+                await self._wait(for_all=True)
+            except asyncio.CancelledError as error:
+                if interruption is None:
+                    self.cancel()
+                interruption = error
+        return interruption
+
+    @property
+    def _has_room(self) -> bool:
+        ladder = self._context.degradation
+        return len(self._running) < (self._limit if ladder is None else ladder.posture.width(self._limit))
+
+    def _launch(self, branch: RunBranch[object]) -> None:
+        self._running[branch] = None
+        self._context.lane.inside += 1
+        self._at_work(1)
+        self._context.run.turnstile.unpark(branch.context.lane)
+        branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.context.path)
+
+    def _end(self, branch: RunBranch[object]) -> None:
+        """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
+        turnstile = self._context.run.turnstile
+        self._running.pop(branch, None)
+        self._context.lane.inside -= 1
+        self._at_work(-1)
+        if branch.done and not branch.cancelled:
+            self._finished.append(branch)
+        if branch.error is not None and branch.error is self._context.run.error:
+            branch.seen = True
+        if self._until is not None and self._until():
+            self.cancel()
+        while self._queue and self._has_room:
+            self._launch(self._queue.popleft())
+        self._look_again()
+        if not (self._waits_for_all and (self._running or self._queue)):
+            self._wake_up()
+        if branch.cancelled:
+            turnstile.unwound()
+        turnstile.close_lane(branch.context.lane)
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._context.run.turnstile.unpark(self._context.lane)
+            self._wake.set_result(None)
+
+    def _look_again(self) -> None:
+        """Those that go on may all wait for people."""
+        if self._context.lane.still_inside:
+            look_again(self._context.lane)
+
+    def _at_work(self, change: int) -> None:
+        if self._context.in_agent:
+            self._context.run.agents_at_work += change
+
+    async def _rejoin(self) -> None:
+        """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
+        if self._abandoned:
+            await self._context.run.left()
+        if self._stopped:
+            self._stopped = False
+            await self._context.run.turnstile.rejoin(self._context.lane)
+
+    async def _wait(self, *, for_all: bool = False) -> None:
+        """Wait for the next branch to finish, or for all of them, which wakes this one only once."""
+        self._waits_for_all = for_all
+        self._wake = asyncio.get_running_loop().create_future()
+        self._at_work(-1)
+        self._context.lane.waits = True
+        self._look_again()
+        self._context.run.turnstile.park(self._context.lane)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            if not self._abandoned:
+                self._context.lane.waits = False
+                self._look_again()
+                self._at_work(1)
+                self._context.run.turnstile.unpark(self._context.lane)

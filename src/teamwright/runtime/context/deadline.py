@@ -1,0 +1,154 @@
+"""A scope's time limit. That it ran out is recorded first and acted on in journal order, as is all from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from teamwright.history.past import EXPIRED
+from teamwright.runtime.cancellation import Cancellation
+from teamwright.values.events.event import ScopeExpired
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context.context import RunContext
+
+
+class Deadline:
+    """Stops what runs inside when the seconds are used up, and then says so.
+
+    `stop` stops it; without one, the task that entered the block is cancelled, and the block swallows that.
+    `since` is when the scope began, for one that an earlier driver began: time without a driver does not count, and
+    neither does time in which everything inside waits for people.
+    """
+
+    __slots__ = (
+        "_abandoned", "_around", "_cancel", "_cancellation", "_context", "_key", "_left", "_requests", "_seconds",
+        "_since", "_stopped_at", "_timer", "_unwinding", "expired",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: RunContext,
+        seconds: float,
+        since: float | None = None,
+        stop: Callable[[], None] | None = None,
+    ) -> None:
+        self.expired = False
+        self._context, self._seconds, self._since = context, seconds, since
+        self._key = context.path + EXPIRED
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancel = stop or partial(self._cancel_task, task)
+        self._cancellation: Cancellation | None = None
+        self._requests = task.cancelling()
+        self._timer: asyncio.TimerHandle | None = None
+        self._left = 0.0
+        self._stopped_at: float | None = None
+        self._unwinding = self._abandoned = False
+        self._around, context.deadline = context.deadline, self
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left here and in every scope around that has a deadline."""
+        own = self._left if self._timer is None else self._timer.when() - asyncio.get_running_loop().time()
+        own = max(0.0, own)
+        return own if self._around is None else min(own, self._around.remaining)
+
+    def is_overdue(self, seconds: float) -> bool:
+        """Whether the time was over so long ago and the event loop has not come to it; from any thread."""
+        timer = self._timer
+        return timer is not None and time.monotonic() - timer.when() > seconds
+
+    @property
+    def key(self) -> str:
+        """The scope whose time is limited."""
+        return self._key
+
+    def abandon(self) -> None:
+        """The scope around was abandoned: its time does not matter any more, and nobody waits for it to stop."""
+        self._end()
+        self._abandoned = True
+
+    def __enter__(self) -> Self:
+        run = self._context.run
+        run.parts[self] = None
+        if self._context.path in run.past.expired:
+            run.turnstile.expect(self._key, self._stop)
+        else:
+            used = run.past.used_by(self._context.path, self._since) if self._since is not None else 0.0
+            self._left = max(0.0, self._seconds - used)
+            self._start()
+            self._context.lane.clocks = (*self._context.lane.clocks, self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not self._abandoned:
+            self._context.run.parts.pop(self, None)
+            self._end()
+        if self._cancellation is None:
+            return False
+        self._cancellation.withdraw()
+        self.expired = isinstance(error, asyncio.CancelledError) and not self._stopped_otherwise
+        return self.expired
+
+    def _end(self) -> None:
+        self._let_go()
+        if self._unwinding:
+            self._context.run.turnstile.unwound()
+        else:
+            self._context.run.turnstile.withdraw(self._key)
+
+    @property
+    def _stopped_otherwise(self) -> bool:
+        """Whether the task is also being cancelled for another reason."""
+        task, around = asyncio.current_task(), self._context.parent
+        assert task is not None
+        assert around is not None
+        return self._context.run.interrupted or around.being_stopped or task.cancelling() > self._requests
+
+    def stop(self) -> None:
+        """Everything inside waits for people: the time stands still."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._timer, self._stopped_at = None, self._context.run.wall()
+
+    def go_on(self) -> None:
+        """Something inside can go on, and so does the time."""
+        if self._stopped_at is not None:
+            self._context.run.waited(self._context.path, self._stopped_at)
+            self._stopped_at = None
+            self._start()
+
+    def _start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._left, self._ring)
+
+    def _let_go(self) -> None:
+        lane = self._context.lane
+        lane.clocks = tuple(clock for clock in lane.clocks if clock is not self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._stopped_at is not None:
+            self._context.run.waited(self._context.path, self._stopped_at)
+
+    def _ring(self) -> None:
+        self._timer = None
+        run = self._context.run
+        run.recorder.add(self._context.path, "", ScopeExpired(seconds=self._seconds))
+        run.turnstile.announce(self._key)
+        run.turnstile.expect(self._key, self._stop)
+
+    def _stop(self) -> None:
+        self._unwinding = self._context.stopping = True
+        self._context.run.turnstile.unwind(self._context.lane)
+        self._cancel()
+
+    def _cancel_task(self, task: asyncio.Task[Any]) -> None:
+        self._cancellation = Cancellation(task, math.inf)

@@ -1,0 +1,153 @@
+"""What is done about an ask that failed, by policy and in this order: a shorter context, a fallback, a person.
+
+Retries of single calls come before all this, inside the turn. What is left after it is the failure of the ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from teamwright.agents.approval import REJECTED
+from teamwright.agents.protocol import Agent
+from teamwright.runtime.context.approval import Gate
+from teamwright.runtime.context.ask import Ask
+from teamwright.values.events.event import AgentRecovered
+from teamwright.values.limits import Recovery, TooLong
+from teamwright.values.messages import History, Message
+from teamwright.values.names import with_attempt
+from teamwright.values.people import ABORT, Question
+from teamwright.values.text.transcript import transcript
+from teamwright.values.turns import Failure, Reply, Turn
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context.context import RunContext
+
+FINAL = frozenset(("budget", "cancelled", "deadline", REJECTED))
+"""Failures by which a run is being stopped, or a person's no: nothing is tried after them."""
+PIECE = 12_000
+"""Characters of a conversation that are summarised at once; any model takes that many."""
+SUMMARISE = (
+    "Summarise this part of a conversation for somebody who has to go on with it. Keep names, figures, decisions and"
+    " open questions; leave out everything else.\n\n"
+)
+NOTHING_SET = Recovery()
+
+
+class Recovering:
+    """One ask that failed, and its further attempts."""
+
+    def __init__(self, ask: Ask, context: RunContext, member: Agent, key: str) -> None:
+        self._context, self._member, self._key = context, member, key
+        self._turn, self._attempt, self._gate = ask.turn, ask.attempt, ask.gate
+        self._policy = context.recovery or NOTHING_SET
+        self._asked = 0
+
+    @staticmethod
+    def may_help(failure: Failure) -> bool:
+        """Whether anything is tried after this failure."""
+        return failure.error not in FINAL
+
+    async def ending(self, failure: Failure) -> Reply | Failure:
+        """What came of it in the end."""
+        ending: Reply | Failure = failure
+        if failure.error == "context_length" and self._too_long == "summarise":
+            ending = await self._with_less(failure)
+        if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback(ending)):
+            await self._note(ending, "fell_back", other.name)
+            ending = await self._again(other)
+        while isinstance(ending, Failure) and self.may_help(ending) and getattr(self._member, "critical", False):
+            match await self._ask_person(ending):
+                case "retry":
+                    ending = await self._again(self._member)
+                case "skip":
+                    return ending.changed(optional=True)
+                case _:
+                    if self._context.run.format > 1:
+                        await self._context.abort_over(ending)
+                    break  # in a run of before, whose record may go on from here
+        return ending
+
+    @property
+    def _too_long(self) -> TooLong:
+        own: TooLong | None = getattr(self._member, "too_long", None)
+        return own or self._policy.too_long
+
+    def _fallback(self, failure: Failure) -> Agent | None:
+        """The member's own fallback, else the team's, unless that is the member itself.
+
+        A team never stands in for its own members, which would be asked again without end. An earlier version let it,
+        so a replay follows the record where it says that the team did.
+        """
+        own: Agent | None = getattr(self._member, "fallback", None)
+        other, context = own or self._context.fallback, self._context
+        if other is None or other is self._member:
+            return None
+        if other.kind != "team" or not context.is_within(other.name):
+            return other
+        return other if (context.path, failure.error, other.name) in context.run.past.recovered else None
+
+    async def _again(self, member: Agent) -> Reply | Failure:
+        first, gate = self._attempt + 1, self._gate
+        if member is not self._member:
+            gate = Gate.of(self._context, member, with_attempt(self._key, first), stands_in=gate)
+        ask = Ask(self._context, member, self._turn, self._key, first, gate)
+        ending = await ask.ending()
+        self._attempt = ask.attempt
+        return ending
+
+    async def _with_less(self, failure: Failure) -> Reply | Failure:
+        """Ask again with summaries in place of the conversation, all but its last message."""
+        *before, last = self._turn.history or (None,)
+        if not before and (last is None or len(last.content) <= PIECE):
+            return failure
+        kept = [last] if last is not None and len(last.content) <= PIECE else []
+        earlier = self._turn.history[: len(self._turn.history) - len(kept)]
+        parts = list(in_pieces(earlier, quote=self._context.run.format > 1))
+        summaries: list[str] = []
+        for number, part in enumerate(parts, start=1):
+            told = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
+            key = self._context.claim(f"{self._key}/summary-{number}")
+            said = await Ask(self._context, self._member, told, key).ending()
+            if isinstance(said, Failure):
+                return failure
+            summaries.append(said.text)
+        summary = Message(name="summary", content="\n\n".join(summaries), role="user")
+        self._turn = replace(self._turn, history=History.of([summary, *kept]))
+        await self._note(failure, "summarised", self._member.name)
+        return await self._again(self._member)
+
+    async def _ask_person(self, failure: Failure) -> str:
+        """A critical member has failed: set the run down until somebody says how to go on."""
+        self._asked += 1
+        await self._note(failure, "asked_person")
+        question = Question(
+            text=f"{self._member.name!r} failed ({failure.error}: {failure.message}), and the team can't do without it."
+            " Try it again, go on without it, or give up?",
+            choices=("retry", "skip", ABORT),
+            reason="failure",
+        )
+        answer = await self._context.ask_person(question, key=f"{self._key}/failure-{self._asked}")
+        return answer.text
+
+    async def _note(self, failure: Failure, how: str, to: str = "") -> None:
+        fact = AgentRecovered(member=self._member.name, error=failure.error, how=how, to=to)  # pyright: ignore[reportArgumentType]
+        await self._context.emit(fact)
+
+
+def in_pieces(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:
+    """The messages under their names, in texts of bounded length."""
+    text = ""
+    for message in messages:
+        said = transcript((message,), quote=quote) + "\n\n"
+        if text and len(text) + len(said) > PIECE:
+            yield text.strip()
+            text = ""
+        while len(said) > PIECE:
+            yield said[:PIECE].strip()
+            said = said[PIECE:]
+        text += said
+    if text.strip():
+        yield text.strip()

@@ -1,0 +1,1 @@
+"""Order of delivery: what makes a replay deterministic."""

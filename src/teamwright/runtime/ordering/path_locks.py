@@ -1,0 +1,203 @@
+"""Keys that scopes of a run own: taken all at once, held to the end of the scope, and never by two that overlap.
+
+A scope within an owning one may own part of what that one owns, and shares it with the others in there; it may not ask
+for more. So whoever waits for keys holds none that somebody else could wait for, and no circle of waiting can close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from teamwright.errors import NotOwned
+from teamwright.planning.lock_table import Claim, Claims
+from teamwright.runtime.ordering.delivery import Turnstile
+from teamwright.runtime.ordering.lane import Lane, look_again
+from teamwright.values.events.event import StepHeldUp
+from teamwright.values.owned_paths import Owned, keys_text
+
+if TYPE_CHECKING:
+    from teamwright.runtime.context.context import RunContext
+
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Holding:
+    """What may be written within a scope, and the claims of the scopes inside it on that."""
+
+    owned: Owned = field(default_factory=Owned)
+    claims: Claims = field(default_factory=Claims)
+
+
+class Waiter(NamedTuple):
+    """The branch that waits for a claim among others, and how it is told."""
+
+    claims: Claims
+    lane: Lane
+    ready: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The keys of one scope while it lasts: where its claim stands, and what those inside may do."""
+
+    ownership: Ownership
+    context: RunContext
+    around: Holding
+    claim: Claim
+    inside: Holding
+
+    @property
+    def key(self) -> str:
+        """The owning scope."""
+        return self.context.path
+
+    def give_back(self) -> None:
+        """The scope has ended; one that was abandoned has nothing left to give back."""
+        if self in self.context.run.parts:
+            del self.context.run.parts[self]
+            self.abandon()
+
+    def abandon(self) -> None:
+        """The scope around was abandoned, so others may have the keys."""
+        self.ownership.give_back(self)
+
+
+class Ownership:
+    """Who owns what in one run. Whoever is stopped gives back only when all that is being stopped has ended.
+
+    How long that takes differs between a live run and its replay; who goes next must not.
+    """
+
+    def __init__(self, turnstile: Turnstile) -> None:
+        self.everything = Holding()
+        self._turnstile = turnstile
+        self._waiting: dict[Claim, Waiter] = {}
+        self._lanes: dict[Claim, Lane] = {}
+        self._leaving: list[tuple[Claims, Claim]] = []
+        self._owners: dict[tuple[Claims, Lane], int] = {}
+        self._looking = self._look_again = False
+        self._behind = 0
+        turnstile.when_unwound, turnstile.when_still = self._all_left, self._stand_still
+
+    async def take(self, context: RunContext, keys: tuple[str, ...], priority: int) -> Held:
+        """Wait until nobody else owns one of the keys, and own them; `context` is that of the owning scope."""
+        around, path = context.holding, context.path
+        claims = around.claims
+        self._check(context, keys)
+        claim = claims.add(path, keys, priority)
+        self._lanes[claim] = context.lane
+        self._let_go_on(claims)
+        if claim.state == "waiting":
+            self._note(context, claims, claim)
+            await self._wait(context, claims, claim)
+        if keys:
+            self._owners[claims, context.lane] = self._turnstile.opened
+        inside = Holding(around.owned.narrowed(keys), Claims() if keys else claims)
+        held = Held(self, context, around, claim, inside)
+        context.run.parts[held] = None
+        return held
+
+    def give_back(self, held: Held) -> None:
+        """Let others have the keys of a scope."""
+        self._owners.pop((held.around.claims, held.context.lane), None)
+        self._leave(held.around.claims, held.claim)
+
+    def _check(self, context: RunContext, keys: tuple[str, ...]) -> None:
+        """Refuse what could make two wait for each other."""
+        holding, path = context.holding, context.path
+        if not keys:
+            return
+        if context.in_agent:
+            raise NotOwned(f"The agent at {path!r} can't own {keys_text(keys)} itself; its step does, with  owns")
+        if beyond := holding.owned.beyond(keys):
+            raise NotOwned(
+                f"{path!r} would own {keys_text(beyond)}, and what is around it owns only"
+                f" {keys_text(holding.owned.keys or ())}: let the outer step own it too"
+            )
+        if not context.agent_scope and self._is_inside_an_owner(holding.claims, context.lane):
+            raise NotOwned(
+                f"{path!r} would own {keys_text(keys)} while the work around it owns something, of which its"
+                " context knows nothing: open it from the context of that owning scope"
+            )
+
+    def _is_inside_an_owner(self, claims: Claims, lane: Lane) -> bool:
+        """Whether this branch, or one around it before it was opened, took keys among these claims and has them."""
+        inner, outer = None, lane
+        while outer is not None:
+            since = self._owners.get((claims, outer))
+            if since is not None and (inner is None or inner.number > since):
+                return True
+            inner, outer = outer, outer.around
+        return False
+
+    def _note(self, context: RunContext, claims: Claims, claim: Claim) -> None:
+        """Record, once, that the scope has to wait."""
+        keys, ahead = claims.ahead_of(claim)
+        run, fact = context.run, StepHeldUp(keys=tuple(keys), by=tuple(one.name for one in ahead[:MOST_NAMED]))
+        if not run.closing and (fact.kind, context.path, "") not in run.past.noted:
+            run.recorder.add(context.path, "", fact)
+
+    async def _wait(self, context: RunContext, claims: Claims, claim: Claim) -> None:
+        waiter = Waiter(claims, context.lane, asyncio.get_running_loop().create_future())
+        self._waiting[claim] = waiter
+        self._stand_still()
+        try:
+            await self._turnstile.hold(context.lane, waiter.ready, context.agent_scope)
+        except asyncio.CancelledError:
+            self._waiting.pop(claim, None)
+            self._leave(claims, claim)
+            raise
+        finally:
+            self._put(context.lane, behind=False)
+
+    def _leave(self, claims: Claims, claim: Claim) -> None:
+        if self._turnstile.unwinding:
+            self._leaving.append((claims, claim))
+            return
+        self._end(claims, claim)
+        self._let_go_on(claims)
+
+    def _end(self, claims: Claims, claim: Claim) -> None:
+        claims.end(claim)
+        del self._lanes[claim]
+
+    def _all_left(self) -> None:
+        """Everything that was being stopped has ended: what it held is free, and the first who wait for it go on."""
+        left, self._leaving = sorted(self._leaving, key=lambda one: one[1].rank), []
+        for claims, claim in left:
+            self._end(claims, claim)
+        for claims in dict.fromkeys(claims for claims, _ in left):
+            self._let_go_on(claims)
+
+    def _let_go_on(self, claims: Claims) -> None:
+        """Wake those that may go now; their branches are at work from this moment."""
+        while (claim := claims.next()) is not None:
+            waiter = self._waiting.pop(claim, None)
+            if waiter is not None:
+                self._turnstile.unpark(waiter.lane)
+                if not waiter.ready.done():
+                    waiter.ready.set_result(None)
+        claims.held_up.clear()
+        self._stand_still()
+
+    def _stand_still(self) -> None:
+        """See who waits for keys behind somebody who waits for a person; those may stand before others in turn."""
+        self._look_again = True
+        if self._looking:
+            return
+        self._looking = True
+        while self._look_again and (self._turnstile.people_asked or self._behind):
+            self._look_again = False
+            for claim, waiter in list(self._waiting.items()):
+                _, ahead = waiter.claims.ahead_of(claim)
+                self._put(waiter.lane, behind=any(self._lanes[one].still for one in ahead))
+        self._looking = False
+
+    def _put(self, lane: Lane, *, behind: bool) -> None:
+        if behind != lane.behind:
+            lane.behind = behind
+            self._behind += 1 if behind else -1
+            look_again(lane)

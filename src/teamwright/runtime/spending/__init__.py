@@ -1,0 +1,1 @@
+"""What a call needs before it may start: budget, rate limits, degradation."""

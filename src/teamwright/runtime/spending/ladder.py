@@ -1,0 +1,103 @@
+"""The rungs of the degradation ladder, in their order. Each changes one thing about what is sent or who works.
+
+A rung that would change nothing in a team is passed over there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from teamwright.values.degradation import Posture
+from teamwright.values.manifest import Share
+
+
+class Strength(NamedTuple):
+    """When a policy cuts back and when it lets go, as shares of the limit, and how far it goes."""
+
+    above: float
+    below: float
+    summary: float
+    workers: int
+    recent: int
+
+
+AUTO = Strength(above=1.0, below=0.8, summary=0.82, workers=1, recent=6)
+AGGRESSIVE = Strength(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
+
+
+@dataclass(slots=True)
+class Crew:
+    """What there is to cut back in a team; `busiest` is how many have worked at once so far."""
+
+    share: Share
+    peers: bool
+    thrifty: frozenset[str]
+    busiest: int = 0
+
+
+class Rung(Protocol):
+    """One thing to cut back: a field of the posture."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def field(self) -> str: ...
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """The posture with this cut back; the same where there is nothing to cut."""
+        ...
+
+
+class PeerTalk:
+    """Workers no longer talk with each other."""
+
+    name, field = "peer_talk", "peers"
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """Only shapes with channels between workers have any."""
+        return now.changed(peers=False) if crew.peers else now
+
+
+class Summaries:
+    """Summaries in envelopes are shorter."""
+
+    name, field = "summaries", "summary"
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """Only with `share: a2a_lite` are there summaries."""
+        return now.changed(summary=strength.summary) if crew.share == "a2a_lite" else now
+
+
+class Workers:
+    """Fewer work at once: talk about half-finished work is saved, and less is under way when the budget ends."""
+
+    name, field = "workers", "workers"
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """One always works."""
+        return now.changed(workers=max(1, crew.busiest - strength.workers)) if crew.busiest > 1 else now
+
+
+class Economy:
+    """Members of lower priority answer with their cheaper models."""
+
+    name, field = "economy", "economy"
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """Only those who have one."""
+        return now.changed(economy=True) if crew.thrifty else now
+
+
+class Compaction:
+    """Only the latest messages are told whole, and earlier ones by a line each."""
+
+    name, field = "compaction", "recent"
+
+    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+        """With `share: output` nothing earlier is told anyway."""
+        return now.changed(recent=strength.recent) if crew.share != "output" else now
+
+
+LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())

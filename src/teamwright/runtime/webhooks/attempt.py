@@ -1,0 +1,238 @@
+"""One delivery attempt to a webhook: check the address, sign the body, send it, read the status.
+
+It connects only to an address that it has checked, follows no redirect, and bounds the time and the bytes it reads.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import os
+import re
+import socket
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from teamwright.errors import UsageError
+from teamwright.values.approvals import Notify, signing_key
+from teamwright.values.secrets.classification import HIDDEN
+
+WEBHOOK = "TEAMWRIGHT_WEBHOOK"
+SECRET = "TEAMWRIGHT_WEBHOOK_SECRET"
+ALLOW_PRIVATE = "TEAMWRIGHT_ALLOW_PRIVATE_WEBHOOK"
+TIMEOUT = 5.0
+"""Seconds for one attempt, from the connection to the last header of the response."""
+LARGEST_HEAD = 16 * 1024
+LONGEST_RETRY_AFTER = 600.0
+NAT64 = IPv6Network("64:ff9b::/96")
+STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
+RETRY_AFTER = re.compile(rb"^retry-after:[ \t]*([0-9]{1,6})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+VISIBLE = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where notices go, what signs them, and whether the address may be a private one."""
+
+    url: str
+    secret: str | None = None
+    allow_private: bool = False
+
+    @classmethod
+    def of(cls, notify: Notify | None) -> Webhook | None:
+        """The webhook that the team declares, or else the environment's, also for an address that a record hides.
+
+        The environment's secret only signs for the environment's address. Only the environment allows private
+        addresses: a manifest can't allow itself to reach them.
+        """
+        allowed = os.environ.get(ALLOW_PRIVATE, "").strip().lower() in {"1", "true", "yes", "on"}
+        general = os.environ.get(WEBHOOK) or None
+        if notify is not None and (notify.webhook != HIDDEN or general is None):
+            return cls(notify.webhook, notify.secret, allowed)
+        return cls(general, os.environ.get(SECRET) or None, allowed) if general is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came of one attempt: nothing went wrong, or why, and whether another attempt may help."""
+
+    error: str | None = None
+    retryable: bool = False
+    retry_after: float = 0.0
+
+
+class Refused(Exception):
+    """The webhook is not called at all, and no further attempt will change that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A web address in the parts that a request needs."""
+
+    tls: bool
+    host: str
+    port: int
+    target: str
+    authority: str
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Read a web address; only plain http and https addresses are taken."""
+        if not VISIBLE.fullmatch(url) or "\\" in url:
+            raise Refused("the webhook is not an http address: it has blanks, backslashes or other odd characters")
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise Refused("the webhook is not an http address") from None
+        if parts.scheme not in {"http", "https"} or not host:
+            raise Refused("the webhook is not an http address")
+        if "@" in parts.netloc:
+            raise Refused("the webhook has a user name in its address; put a token into its path or sign with a secret")
+        tls = parts.scheme == "https"
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return cls(tls, host, port or (443 if tls else 80), target, parts.netloc)
+
+
+def post(webhook: Webhook, message_id: str, timestamp: int, body: bytes) -> Response:
+    """Send one signed request. Blocks for at most `TIMEOUT` seconds once the host name is resolved."""
+    if webhook.url == HIDDEN:
+        return Response(
+            f"the webhook was written in the manifest, which no record keeps: write ${{NAME}} there, or set {WEBHOOK}"
+        )
+    if webhook.secret == HIDDEN:
+        return Response(
+            "the webhook's secret was written in the manifest, which no record keeps: write ${NAME} there instead"
+        )
+    try:
+        address = Address.of(webhook.url)
+        headers = signed_headers(webhook.secret, message_id, timestamp, body)
+        checked = resolve(address.host, address.port, allow_private=webhook.allow_private)
+        status, head = _exchange(address, checked, headers, body)
+    except (Refused, UsageError) as error:
+        return Response(str(error))
+    except socket.gaierror as error:
+        return Response(f"its host name can't be resolved: {error.strerror}", retryable=True)
+    except TimeoutError:
+        return Response("it did not answer in time", retryable=True)
+    except OSError as error:
+        return Response(f"it can't be reached: {error.strerror or error}", retryable=True)
+    except ValueError:  # of the resolver, for labels that no host name has
+        return Response("the webhook's host is no host name")
+    return _judge(status, head)
+
+
+def signed_headers(secret: str | None, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of Standard Webhooks; without a secret there is no signature."""
+    headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
+    if secret:
+        signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
+        signature = hmac.digest(signing_key(secret), signed, "sha256")
+        headers["webhook-signature"] = f"v1,{base64.b64encode(signature).decode()}"
+    return headers
+
+
+def resolve(host: str, port: int, *, allow_private: bool) -> tuple[str, ...]:
+    """The addresses of a host, all of them checked; the caller must connect to these and never to the name."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not allow_private and not all(map(is_public, addresses)):
+        raise Refused(
+            f"the webhook's host is at a private address; set {ALLOW_PRIVATE}=1 in the environment to allow that"
+        )
+    return addresses
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is on the public internet, also one that is wrapped into an IPv6 address."""
+    try:
+        found: IPv4Address | IPv6Address | None = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address):
+        inside = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
+        if found in NAT64:
+            inside = IPv4Address(int(found) & 0xFFFFFFFF)
+        if inside is not None:
+            return is_public(str(inside))
+    return found.is_global and not (found.is_multicast or found.is_reserved)
+
+
+def _exchange(address: Address, checked: tuple[str, ...], headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    """Send the request to the first address that takes a connection, and read the response's status and headers."""
+    deadline = time.monotonic() + TIMEOUT
+    plain = {
+        "Host": address.authority,
+        "User-Agent": "teamwright",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+        **headers,
+    }
+    lines = [f"POST {address.target} HTTP/1.1", *(f"{name}: {value}" for name, value in plain.items()), "", ""]
+    with _connected(address, checked, deadline) as connection:
+        connection.settimeout(_left(deadline))
+        connection.sendall("\r\n".join(lines).encode("ascii") + body)
+        return _read_head(connection, deadline)
+
+
+def _connected(address: Address, checked: tuple[str, ...], deadline: float) -> socket.socket:
+    failure: OSError | None = None
+    for one in checked:
+        try:
+            connection = socket.create_connection((one, address.port), timeout=_left(deadline))
+        except OSError as error:
+            failure = error
+            continue
+        if not address.tls:
+            return connection
+        import ssl
+
+        try:
+            connection.settimeout(_left(deadline))
+            return ssl.create_default_context().wrap_socket(connection, server_hostname=address.host)
+        except BaseException:
+            connection.close()
+            raise
+    raise failure or OSError("the host has no address")
+
+
+def _read_head(connection: socket.socket, deadline: float) -> tuple[int, bytes]:
+    """Read up to the end of the headers, and no further; interim responses are passed over."""
+    read = b""
+    while True:
+        head, ended, rest = read.partition(b"\r\n\r\n")
+        found = STATUS.match(head + b"\r\n")
+        if ended and found is not None and found[1].startswith(b"1"):
+            read = rest
+            continue
+        if found is not None and ended:
+            return int(found[1]), head
+        if len(read) > LARGEST_HEAD:
+            raise OSError("its response has no end to its headers")
+        connection.settimeout(_left(deadline))
+        piece = connection.recv(4096)
+        if not piece:
+            if found is not None:
+                return int(found[1]), head
+            raise ConnectionError("it closed the connection without an HTTP response")
+        read += piece
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _judge(status: int, head: bytes) -> Response:
+    if 200 <= status < 300:
+        return Response()
+    if 300 <= status < 400:
+        return Response(f"HTTP {status}: it redirects, and redirects are not followed")
+    after = RETRY_AFTER.search(head)
+    wait = min(LONGEST_RETRY_AFTER, float(after[1])) if after is not None else 0.0
+    return Response(f"HTTP {status}", status in {408, 425, 429} or status >= 500, wait)

@@ -1,0 +1,167 @@
+"""Delivers notices to webhooks in the background: retries with backoff, and a record of each attempt.
+
+A delivery starts when the run's pause is durable and its lock released, so it never holds a run up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import anyio
+from anyio.abc import TaskGroup
+
+from teamwright.agents.functions.threads import in_thread
+from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.webhooks.attempt import Response, Webhook, post
+from teamwright.values.events.event import Event, RunCheckpoint, RunNotified
+from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
+
+LOG = logging.getLogger("teamwright")
+BACKOFF = (1.0, 5.0, 30.0, 120.0, 600.0)
+"""Seconds before each further attempt."""
+GRACE = 5.0
+"""Seconds that an engine which is being left gives to deliveries under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A notice on its way: the pause it tells of, where it goes, and its body."""
+
+    paused: Event
+    webhook: Webhook
+    body: bytes
+    redact: Callable[[str], str]
+
+    @property
+    def run_id(self) -> str:
+        """The run that waits."""
+        return self.paused.run_id
+
+    @property
+    def message_id(self) -> str:
+        """The same for all attempts, so that a receiver can tell a repetition."""
+        return f"msg_{blake2b(f'{self.run_id}/{self.paused.number}'.encode(), digest_size=16).hexdigest()}"
+
+
+class Deliveries:
+    """All deliveries under way of one engine. Hold `recording` to take over a run that one of them may write to."""
+
+    def __init__(self, journal: Journal, wall: Callable[[], float], append: Callable[[Batch], Awaitable[None]]) -> None:
+        self._journal, self._wall, self._append = journal, wall, append
+        self.recording = anyio.Lock()
+        self.backoff: Sequence[float] = BACKOFF
+        self._scopes: set[anyio.CancelScope] = set()
+        self._under_way = 0
+        self._settled = anyio.Event()
+        self._closing = anyio.Event()
+        self._ends_at = float("inf")
+
+    def start(self, tasks: TaskGroup, delivery: Delivery) -> None:
+        """Deliver in the background."""
+        self._under_way += 1
+        tasks.start_soon(self._deliver, delivery)
+
+    async def settled(self) -> None:
+        """Wait until nothing is under way."""
+        while self._under_way:
+            self._settled = anyio.Event()
+            await self._settled.wait()
+
+    async def close(self) -> None:
+        """Give what is under way a grace time, and then up."""
+        self._ends_at = anyio.current_time() + GRACE
+        self._closing.set()
+        with anyio.move_on_after(GRACE):
+            await self.settled()
+        for scope in list(self._scopes):
+            scope.cancel()
+        with anyio.move_on_after(GRACE):
+            await self.settled()
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        try:
+            await self._attempts(delivery)
+        except JournalError as error:
+            LOG.warning("a webhook's delivery for run %s can't be recorded: %s", delivery.run_id, error)
+        finally:
+            self._under_way -= 1
+            self._settled.set()
+
+    async def _attempts(self, delivery: Delivery) -> None:
+        for attempt, backoff in enumerate((*self.backoff, None), start=1):
+            if attempt > 1 and await self._last_event(delivery) is None:
+                return
+            response = await self._attempt(delivery)
+            wait = max(backoff, response.retry_after) if response.retryable and backoff is not None else None
+            if wait is not None and anyio.current_time() + wait > self._ends_at:
+                wait = None
+            error = None if response.error is None else cut(delivery.redact(response.error), LONGEST_ERROR)
+            self._log(delivery, error, wait)
+            still_waits = await self._record(delivery, RunNotified(error=error, attempt=attempt, retry_in=wait))
+            if wait is None or not still_waits:
+                return
+            if not await self._slept(wait):
+                error = f"gave up after {attempt} of {len(self.backoff) + 1} attempts, because the process ended"
+                self._log(delivery, error, None)
+                await self._record(delivery, RunNotified(error=error, attempt=attempt))
+                return
+
+    async def _attempt(self, delivery: Delivery) -> Response:
+        def send() -> Response:
+            return post(delivery.webhook, delivery.message_id, int(self._wall()), delivery.body)
+
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                return await in_thread(send, "teamwright webhook")
+            except Exception as error:  # noqa: BLE001 - whatever goes wrong here is the delivery's failure and no run's
+                return Response(f"the attempt failed: {error_text(error)}")
+            finally:
+                self._scopes.discard(scope)
+        return Response("the process ended before it had answered")
+
+    async def _slept(self, seconds: float) -> bool:
+        """Wait before the next attempt; false when the engine is left before that."""
+        until = anyio.current_time() + seconds
+        with anyio.move_on_after(seconds):
+            await self._closing.wait()
+        left = until - anyio.current_time()
+        if left > 0 and until > self._ends_at:
+            return False
+        await anyio.sleep(max(0.0, left))
+        return True
+
+    def _log(self, delivery: Delivery, error: str | None, wait: float | None) -> None:
+        if error is None:
+            return
+        told = mask_text(error)
+        if wait is None:
+            LOG.warning("nobody could be told that run %s waits for a person: %s", delivery.run_id, told)
+        else:
+            LOG.info("a webhook for run %s failed and is called again in %g s: %s", delivery.run_id, wait, told)
+
+    async def _record(self, delivery: Delivery, fact: RunNotified) -> bool:
+        """Write an attempt into the run's record; false if the run does not wait any more, so nobody has to be told."""
+        async with self.recording:
+            try:
+                with self._journal.drive(delivery.run_id):
+                    last = await self._last_event(delivery)
+                    if last is None:
+                        return False
+                    now = max(self._wall(), last.time)
+                    await self._append(Batch([Event(delivery.run_id, last.number + 1, now, "", "", fact)], {}))
+            except RunIsLive:
+                return False
+        return True
+
+    async def _last_event(self, delivery: Delivery) -> Event | None:
+        """The last event of a run that still waits; nothing, if it was resumed or ended since."""
+        later = await self._journal.read(delivery.run_id, delivery.paused.number)
+        if not all(isinstance(event.fact, RunNotified | RunCheckpoint) for event in later):
+            return None
+        return later[-1] if later else delivery.paused

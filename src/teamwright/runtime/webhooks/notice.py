@@ -1,0 +1,80 @@
+"""What a webhook is told when a run waits for a person: what is asked, and the commands to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from shlex import quote
+
+from teamwright.values.models import JsonValue, Record
+from teamwright.values.people import Question
+from teamwright.values.results import StopReason
+from teamwright.values.secrets.patterns import mask_text
+from teamwright.values.text.control_characters import visible
+
+LONGEST_DRAFT = 4000
+FOR_PEOPLE: frozenset[StopReason] = frozenset(("person", "approval", "retries_exhausted"))
+"""Why a run is set down when somebody is needed."""
+
+
+class Notice(Record, frozen=True):
+    """What is told: which run waits since which event, for what, and the commands by which it goes on."""
+
+    run_id: str
+    team: str
+    stop_reason: StopReason
+    checkpoint: int
+    questions: tuple[dict[str, JsonValue], ...]
+    answer: tuple[str, ...]
+    resume: str
+    url: str | None = None
+
+    @classmethod
+    def of(
+        cls, run_id: str, team: str, stop_reason: StopReason, checkpoint: int, open_: Mapping[str, Question]
+    ) -> Notice:
+        """The notice about these open questions."""
+        return cls(
+            run_id=run_id,
+            team=team,
+            stop_reason=stop_reason,
+            checkpoint=checkpoint,
+            questions=tuple(_told(key, question) for key, question in open_.items()),
+            answer=tuple(answer_command(run_id, key, question) for key, question in open_.items()),
+            resume=resume_command(run_id),
+        )
+
+
+def answer_command(run_id: str, key: str | None, question: Question) -> str:
+    """What to type to answer a question; without a key where it is the only one."""
+    which = f" --key {quote(key)}" if key is not None else ""
+    command = f"teamwright runs answer {quote(run_id)}{which}"
+    if question.reason == "approval":
+        return f'{command} --approve   (or --reject "why", or --edit "…")'
+    if question.choices:
+        first, *others = map(quote, question.choices)
+        return f"{command} {first}" + (f"   (or {', '.join(others)})" if others else "")
+    return f'{command} "…"'
+
+
+def resume_command(run_id: str) -> str:
+    """What to type to go on with a run."""
+    return f"teamwright runs resume {quote(run_id)}"
+
+
+def _told(key: str, question: Question) -> dict[str, JsonValue]:
+    """A question as whoever reads the notice sees it: nothing is hidden but what looks like a secret."""
+    draft = None if question.draft is None else _shown(question.draft)
+    if draft is not None and len(draft) > LONGEST_DRAFT:
+        draft = draft[:LONGEST_DRAFT] + "…"
+    return {
+        "key": key,
+        "text": _shown(question.text),
+        "choices": list(question.choices),
+        "reason": question.reason,
+        "to": question.to,
+        "draft": draft,
+    }
+
+
+def _shown(text: str) -> str:
+    return mask_text(visible(text))

@@ -1,0 +1,1 @@
+"""Strategies in which one member speaks after another."""

@@ -1,0 +1,85 @@
+"""All members in order, again and again."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Context
+from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
+from teamwright.strategies.diagram import Arrow, Sketch, in_line, places
+from teamwright.strategies.estimate import MOST_KNOWN, NOTHING_KNOWN, Outlook
+from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.values.models import Value
+from teamwright.values.results import Outcome
+
+MOST_TURNS = 1000
+"""How many single turns a team takes that has no other bound: it may never use the `terminate` tool."""
+
+
+class RoundRobinOptions(Value):
+    """A bound beside `max_turns`."""
+
+    turns: int | None = Field(
+        default=None, ge=1, description="single turns after which it stops; max_turns counts full rounds"
+    )
+
+
+class RoundRobin:
+    """Rounds of everybody, until somebody terminates, `max_turns` full rounds are over or `turns` single turns."""
+
+    name = "round_robin"
+    version = 1
+    options = RoundRobinOptions
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """Without a bound, somebody must be able to end it; and everybody stands in a round once."""
+        found: list[Flaw] = []
+        bounded = settings.max_turns is not None or settings.read(RoundRobinOptions).turns is not None
+        if not bounded and not any(map(can_terminate, members)):
+            found.append(Flaw("'round_robin' needs max_turns, unless a member has the 'terminate' tool"))
+        elif not bounded:
+            text = (
+                f"nothing but 'terminate' ends it, so it stops after {MOST_TURNS} turns; set another bound: max_turns"
+            )
+            found.append(Flaw(text, is_warning=True))
+        if len({member.name for member in members}) < len(members):
+            found.append(Flaw("'round_robin' takes each member once a round, but one is listed twice"))
+        return found
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """A line that leads back to its beginning."""
+        nodes = places(members)
+        again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
+        return Sketch(nodes=nodes, arrows=(*in_line(nodes), again))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """As many turns as there may be; where only the usual bound holds, that says nothing."""
+        turns = settings.read(RoundRobinOptions).turns
+        rounds = settings.max_turns
+        if min(turns or MOST_KNOWN + 1, (rounds or 0) * len(members) or MOST_KNOWN + 1) > MOST_KNOWN:
+            return NOTHING_KNOWN
+        if turns is not None and (rounds is None or rounds * len(members) > turns):
+            places_ = (divmod(number, len(members)) for number in range(turns))
+            return {f"round-{round_ + 1}/{members[place].name}": 0 for round_, place in places_}
+        return {f"round-{round_}/{member.name}": 0 for round_ in range(1, (rounds or 0) + 1) for member in members}
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Go round; the warning at the end names the limit that was reached."""
+        talk = Talk(task)
+        limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
+        option = f"turns: {turns}"
+        if turns is None and limit is None and task.quotes:  # a run of the first format began without this bound
+            turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
+        for number in count():
+            round_, place = divmod(number, len(members))
+            if limit is not None and round_ == limit:
+                return out_of_turns(talk, task.settings, f"{limit} rounds")
+            if turns is not None and number == turns:
+                return out_of_turns(talk, task.settings, f"{turns} turns", option)
+            member = members[place]
+            reply = await ctx.ask(member, talk.turn(number + 1), key=f"round-{round_ + 1}/{member.name}")
+            if ended := talk.take(reply):
+                return ended
+        raise AssertionError("counting never ends")

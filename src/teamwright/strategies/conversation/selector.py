@@ -1,0 +1,196 @@
+"""Somebody chooses who speaks next, turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Context, Workspace
+from teamwright.errors import ExpressionFailed
+from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
+from teamwright.strategies.conversation.selector_answer import Chosen, read_selection
+from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing, prompt_problem
+from teamwright.strategies.conversation.turn_limit import out_of_turns
+from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.estimate import Outlook, in_turns
+from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.values.events.event import TeamSelected
+from teamwright.values.manifest import AgentName
+from teamwright.values.models import Value
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure, Reply, Turn
+
+
+class SelectorOptions(Value):
+    """Who chooses, how it is asked, and who may follow whom."""
+
+    agent: AgentName | None = Field(default=None, description="the agent that chooses who speaks next")
+    prompt: str = Field(
+        default=PROMPT,
+        min_length=1,
+        description="how it is asked: a template of `participants`, `roles`, `history` and `task`, or in ARK's form"
+        " `{{.Participants}}`, `{{.Roles}}` and `{{.History}}`",
+    )
+    allow_repeat: bool = Field(default=False, description="whether somebody may speak twice in a row")
+    edges: tuple[Edge, ...] = Field(default=(), description="who may follow whom; without any, everybody everybody")
+
+
+class Selector:
+    """A conversation in which each next speaker is chosen; where only one may speak, nobody is asked.
+
+    An answer that names nobody who may speak falls back to the first who may, and an event says why.
+    """
+
+    name = "selector"
+    version = 1
+    options = SelectorOptions
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """There is an end, somebody to choose, and a prompt that can be filled in."""
+        options = settings.read(SelectorOptions)
+        found = edge_flaws(options.edges)
+        if settings.max_turns is None:
+            found.append(Flaw("'selector' needs max_turns, the number of turns after which it stops"))
+        if len({member.name for member in members}) < len(members):
+            found.append(Flaw("'selector' chooses among members by name, but one is listed twice"))
+        if options.agent is None and _needs_choice(options, members):
+            found.append(
+                Flaw("'selector' needs somebody to choose: declare an agent and write  selector: {agent: NAME}")
+            )
+        if problem := prompt_problem(options.prompt):
+            found.append(Flaw(problem, ("prompt",)))
+        for index, edge in enumerate(options.edges):
+            if edge.source == edge.to and not options.allow_repeat and len(members) > 1:
+                text = f"an edge from {edge.to!r} to itself is never taken without allow_repeat: true"
+                found.append(Flaw(text, ("edges", index)))
+        return found
+
+    def lead(self, settings: Settings, members: Members) -> str | None:
+        """Whoever chooses."""
+        return settings.read(SelectorOptions).agent
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """Whoever chooses before those who are chosen, and the ways between these."""
+        options = settings.read(SelectorOptions)
+        nodes, arrows = places(members), arrows_of(options.edges)
+        if options.agent is None:
+            return Sketch(nodes=nodes, arrows=arrows)
+        chooser = Node(id="select", agent=options.agent, about="chooses who speaks next")
+        chosen = (Arrow(source=chooser.id, to=node.id, label="chooses") for node in nodes)
+        return Sketch(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """As many turns as there may be."""
+        return in_turns(settings)
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Choose, ask, and so on."""
+        chair = Chair(task, members, ctx.workspace)
+        talk, limit = chair.talk, task.settings.max_turns
+        for number in count(1):
+            try:
+                ways = chair.ways_on()
+                if not ways:
+                    return talk.ended("done")
+                if limit is not None and number > limit:
+                    return out_of_turns(talk, task.settings, f"{limit} turns")
+                chosen = await chair.choose(list(ways), number, ctx)
+                if isinstance(chosen, Outcome):
+                    return chosen
+                turn = chair.turn(number, ways[chosen])
+                reply = await ctx.ask(members.named(chosen), turn, key=f"turn-{number}/{chosen}")
+                if ended := chair.take(chosen, reply):
+                    return ended
+            except ExpressionFailed as error:
+                return talk.failed(Failure(member="", error=error.kind, message=str(error)))
+        raise AssertionError("counting never ends")
+
+
+class Chair:
+    """One conversation: who may speak, who is chosen, and what came of it."""
+
+    def __init__(self, task: Task, members: Members, workspace: Workspace) -> None:
+        self.talk = Talk(task)
+        self._options = task.settings.read(SelectorOptions)
+        self._members = members
+        self._names = [member.name for member in members]
+        self._trail = Trail(task, members, self._options.edges, workspace)
+        self._briefing = Briefing(task, members, self._options.prompt)
+
+    def ways_on(self) -> dict[str, Edge | None]:
+        """Who may speak next, in the order of the members, with the edge that leads there."""
+        last = self._trail.last
+        ways: dict[str, Edge | None] = dict.fromkeys(self._names)
+        if last is not None and self._options.edges:
+            open_ = {edge.to: edge for edge in reversed(list(self._trail.ways_on()))}
+            ways = {name: open_[name] for name in self._names if name in open_}
+        if last is not None and len(self._names) > 1 and not self._options.allow_repeat:
+            ways.pop(last, None)
+        return ways
+
+    async def choose(self, candidates: Sequence[str], number: int, ctx: Context) -> str | Outcome:
+        """The one who speaks next, or how it ends instead."""
+        agent = self._options.agent
+        if len(candidates) == 1:
+            fact = TeamSelected(member=candidates[0], turn=number, how="only")
+        elif agent is None:
+            fact = _fallback(candidates, number, "", "there is nobody to choose")
+        else:
+            turn = self._briefing.turn(candidates, number, self.talk.history)
+            reply = await ctx.ask(self._members.named(agent), turn, key=f"select-{number}")
+            if ended := self._ended_by(reply):
+                return ended
+            fact = self._read(reply, candidates, number, agent)
+        await ctx.emit(fact)
+        return fact.member
+
+    def turn(self, number: int, edge: Edge | None) -> Turn:
+        """What the one who was chosen is told."""
+        turn = self.talk.turn(number)
+        return edge.changed(turn, self._trail.told) if edge else turn
+
+    def take(self, member: str, reply: Reply | Failure) -> Outcome | None:
+        """Take in what came of a turn; the outcome, if this ends the team."""
+        self._trail.take(member, reply)
+        if isinstance(reply, Failure):
+            return self.talk.take(reply.changed(optional=True) if any(self._trail.ways_on()) else reply)
+        self._briefing.take(reply)
+        return self.talk.take(reply)
+
+    def _ended_by(self, reply: Reply | Failure) -> Outcome | None:
+        """The end, where the one who should choose fails or ends the conversation; its last word is the answer."""
+        if isinstance(reply, Failure):
+            return None if reply.optional else self.talk.failed(reply)
+        if reply.signal != "terminate":
+            return None
+        if reply.text.strip():
+            self.talk.add(reply)
+        return self.talk.ended("terminated")
+
+    def _read(self, reply: Reply | Failure, candidates: Sequence[str], number: int, agent: str) -> TeamSelected:
+        if isinstance(reply, Failure):
+            self.talk.warnings += reply.skipped
+            return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
+        read = read_selection(reply, candidates, self._names)
+        if isinstance(read, Chosen):
+            return TeamSelected(member=read.name, turn=number, how=read.how, by=agent)
+        return _fallback(candidates, number, agent, read.reason)
+
+
+def _fallback(candidates: Sequence[str], number: int, agent: str, reason: str) -> TeamSelected:
+    return TeamSelected(member=candidates[0], turn=number, how="fallback", by=agent, reason=reason)
+
+
+def _needs_choice(options: SelectorOptions, members: Members) -> bool:
+    """Whether there is ever more than one who may speak; then somebody must choose.
+
+    Edges that never part make a line, which begins with the first member.
+    """
+    if not options.edges:
+        return len({member.name for member in members}) > 1
+    after: dict[str, set[str]] = {}
+    for edge in options.edges:
+        after.setdefault(edge.source, set()).add(edge.to)
+    return any(len(to if options.allow_repeat else to - {last}) > 1 for last, to in after.items())

@@ -1,0 +1,40 @@
+"""Each member once, in order."""
+
+from __future__ import annotations
+
+from teamwright.agents.protocol import Context
+from teamwright.strategies.diagram import Sketch, in_line, places
+from teamwright.strategies.estimate import Outlook
+from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
+from teamwright.values.results import Outcome
+
+
+class Sequential:
+    """A pipeline: one member after the other. The same member may stand in it several times."""
+
+    name = "sequential"
+    version = 1
+    options = NoOptions
+    unused = ("max_turns", "on_max_turns")
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        """Nothing beyond having members can be wrong."""
+        return []
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """A line."""
+        nodes = places(members)
+        return Sketch(nodes=nodes, arrows=in_line(nodes))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """Everybody once."""
+        return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Ask everyone in turn; a failure ends the team, and so does a member that terminates."""
+        talk = Talk(task)
+        for number, member in enumerate(members, start=1):
+            reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
+            if ended := talk.take(reply):
+                return ended
+        return talk.ended("done")

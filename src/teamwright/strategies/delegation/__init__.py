@@ -1,0 +1,1 @@
+"""Strategies in which an orchestrator decides who works on what."""

@@ -1,0 +1,1 @@
+"""Expressions of conditions and templates: a bounded subset of Jinja."""

@@ -1,0 +1,1 @@
+"""Strategies that work through the steps of a plan."""

@@ -1,0 +1,83 @@
+"""A lead and one who works for it: the lead hands over step after step, takes in the results and gives the answer."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Agent, Context
+from teamwright.planning.graph import Graph
+from teamwright.planning.schedule.planner import nodes_of
+from teamwright.strategies.diagram import Arrow, Node, Sketch
+from teamwright.strategies.plan.hub import Hub, Round
+from teamwright.strategies.plan.lead import Lead, LeadOptions, Workers
+from teamwright.strategies.plan.step_options import turn_per_step
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.values.events.event import TeamPlanned
+from teamwright.values.manifest import MemberName
+from teamwright.values.results import Outcome
+
+
+class LeadSubagentOptions(LeadOptions):
+    """The steps, who leads, and who works."""
+
+    worker: MemberName | None = Field(
+        default=None, description="who works on all steps; else the first member who does not lead"
+    )
+
+    def worker_of(self, members: Members) -> Agent:
+        """Who works for the lead."""
+        return self.workers_of(members)[0] if self.worker is None else members.named(self.worker)
+
+
+class LeadSubagent:
+    """Each step is a round: the lead's word to the worker, and the result back. Whoever steps name, one works."""
+
+    name = "lead_subagent"
+    version = 1
+    options = LeadSubagentOptions
+    share = "a2a_lite"
+    unused = ("max_turns", "on_max_turns")
+    outlook = turn_per_step
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw]:
+        """There must be somebody to lead and somebody else to work."""
+        options = settings.read(LeadSubagentOptions)
+        found = options.flaws(self.name, members, 1)
+        if members and options.worker is not None and options.worker == options.lead_of(members).name:
+            found.append(Flaw(f"{options.worker!r} leads, so somebody else has to work", ("worker",)))
+        return found
+
+    def lead(self, settings: Settings, members: Members) -> str:
+        """The lead."""
+        return settings.read(LeadSubagentOptions).lead_of(members).name
+
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """The lead, and who works for it."""
+        options = settings.read(LeadSubagentOptions)
+        lead = Node(id="lead", agent=options.lead_of(members).name, about="hands over each step, and answers")
+        worker = Node(id="worker", agent=options.worker_of(members).name)
+        arrows = (Arrow(source="lead", to="worker", label="hands over"), Arrow(source="worker", to="lead"))
+        return Sketch(nodes=(lead, worker), arrows=arrows, notes=(f"{len(options.steps)} steps, one at a time",))
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Hand over one step after the other, and put the answer together."""
+        options = task.settings.read(LeadSubagentOptions)
+        lead, worker = Lead(options.lead_of(members), task), options.worker_of(members)
+        steps = {step.id: step for step in options.steps}
+        order = Graph.of(nodes_of(options.steps)).order
+        rounds = [Round(number, [steps[id_]]) for number, id_ in enumerate(order, start=1)]
+        await ctx.emit(
+            TeamPlanned(
+                topology=self.name,
+                steps=len(order),
+                rounds=len(order),
+                width=1,
+                lead=lead.agent.name,
+                workers=(worker.name,),
+                reason=options.reason,
+            )
+        )
+        hub = Hub(task, options, lead, Workers([worker], 1), rounds)
+        await hub.flow.run(1, ctx)
+        hub.tell_the_lead()
+        return await lead.finish(hub.flow, ctx)

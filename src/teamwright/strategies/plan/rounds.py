@@ -1,0 +1,88 @@
+"""Plans that are worked through round by round: the batches of a schedule, and the envelope that tells of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Agent, Context
+from teamwright.planning.schedule.handoffs import batch_handoffs
+from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
+from teamwright.planning.schedule.schedule import Schedule
+from teamwright.strategies.envelopes.context import policy_of
+from teamwright.strategies.plan.hub import Round
+from teamwright.strategies.plan.lead import LeadOptions, Workers
+from teamwright.strategies.protocol import Members, Task
+from teamwright.values.envelope import Envelope, EnvelopeMessage
+from teamwright.values.events.event import TeamPlanned
+from teamwright.values.plan import Plan
+
+TASK = "task://"
+
+
+class RoundOptions(LeadOptions):
+    """The steps, who leads, how many work at once, and what a schedule of the steps has to keep to."""
+
+    max_parallel: int | None = Field(
+        default=None, ge=1, description="how many steps are worked on at once; else as many as there are workers"
+    )
+    run_budget: int | None = Field(default=None, ge=0, description="tokens that the envelopes of batches allot in all")
+    coordination_floor: int = Field(default=8, ge=0, description="of them, for coordination of every step")
+
+    def width_for(self, members: Members) -> int:
+        """How many steps are worked on at once."""
+        return self.max_parallel or max(1, len(self.workers_of(members)))
+
+    def schedule_for(self, members: Members) -> Schedule:
+        """The schedule of the steps for these members."""
+        settings = PlannerSettings(
+            max_parallel=self.width_for(members),
+            run_budget=self.run_budget,
+            coordination_floor=self.coordination_floor,
+        )
+        return make_schedule(Plan(steps=self.steps), settings)
+
+    def notes_for(self, members: Members) -> tuple[str, ...]:
+        """What a drawing of the team says about its rounds."""
+        rounds = len(self.schedule_for(members).batches)
+        return f"{len(self.steps)} steps in {rounds} rounds", f"{self.width_for(members)} at once"
+
+    def workers_for(self, members: Members) -> Workers:
+        """The workers, among whom steps are shared out."""
+        return Workers(self.workers_of(members), self.width_for(members), members)
+
+    def planned(self, topology: str, members: Members, schedule: Schedule) -> TeamPlanned:
+        """The fact that tells how the plan is going to be worked through."""
+        return TeamPlanned(
+            topology=topology,
+            steps=len(self.steps),
+            rounds=len(schedule.batches),
+            width=self.width_for(members),
+            lead=self.lead_of(members).name,
+            workers=tuple(worker.name for worker in self.workers_of(members)),
+            tokens=schedule.total_tokens,
+            reason=self.reason,
+        )
+
+
+def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task, ctx: Context) -> Sequence[Round]:
+    """A round for each batch, in which each step is told the envelope that points at it."""
+    plan = Plan(steps=options.steps)
+    envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, policy_of(task.settings.handoff))
+    told = dict(chain.from_iterable(_pointers(envelope, lead, quote=task.quotes) for envelope in envelopes))
+    steps = {step.id: step for step in plan.steps}
+    return [
+        Round(
+            batch.index + 1,
+            [steps[id_] for id_ in batch.tasks],
+            {id_: told[id_] for id_ in batch.tasks},
+        )
+        for batch in schedule.batches
+    ]
+
+
+def _pointers(envelope: Envelope, lead: Agent, *, quote: bool) -> Sequence[tuple[str, EnvelopeMessage]]:
+    message = EnvelopeMessage.of(envelope, lead.name, (), quote=quote)
+    return [(pointer.removeprefix(TASK), message) for pointer in envelope.artifacts]

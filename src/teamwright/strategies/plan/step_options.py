@@ -1,0 +1,92 @@
+"""What all strategies have in common that work through a plan: its steps, and what may be wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from pydantic import Field
+
+from teamwright.errors import nearest
+from teamwright.planning.graph import MOST_SUGGESTIONS
+from teamwright.planning.schedule.planner import plan_faults
+from teamwright.strategies.estimate import Outlook
+from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.parallel.parts import FailurePolicy
+from teamwright.strategies.plan.step_runner import KNOWN
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.values.plan import Step
+from teamwright.values.text.display import name_text
+
+STEPS = "steps"
+MOST_SHOWN = 10
+"""How many needs of a step a message lists."""
+BY_STEP = ("outputs", "data", "failed")
+"""Of what templates and conditions know, the parts that are looked into by the id of a step."""
+
+
+class StepOptions(FailurePolicy):
+    """The steps of a plan, and what a failed one does."""
+
+    steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
+
+
+class ShapeOptions(StepOptions):
+    """The steps of a plan that is worked through in a shape that somebody has chosen."""
+
+    reason: str = Field(default="", description="why this shape was chosen, for the record")
+
+
+def turn_per_step(strategy: Strategy, settings: Settings, _members: Members) -> Outlook:
+    """The outlook of a strategy whose options are steps: what each is expected to take, talk about it included."""
+    options = settings.read(cast("type[StepOptions]", options_of(strategy)))
+    return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
+
+
+def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
+    """The keys that the steps of a team own; none where its strategy works through no plan."""
+    model = options_of(strategy)
+    if model is None or not issubclass(model, StepOptions):
+        return []
+    return [key for step in settings.read(model).steps for key in step.owns]
+
+
+def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
+    """What keeps steps from being a plan, each at its place."""
+    for one in plan_faults(steps):
+        yield Flaw(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
+
+
+def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
+    """Conditions and tasks that can't be read, or that ask about steps whose output they never see."""
+    ids = {step.id for step in steps}
+    suggestions = 0
+    for index, step in enumerate(steps):
+        needs = frozenset(step.needs)
+        texts: list[tuple[str, Condition | Template]] = []
+        if step.when is not None:
+            texts.append(("when", Condition(step.when)))
+        if step.task is not None:
+            texts.append(("task", Template(step.task)))
+        for field, text in texts:
+            if problem := text.problem(KNOWN):
+                yield Flaw(problem, (STEPS, index, field))
+                continue
+            for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
+                if key in needs:
+                    continue
+                suggestions += key not in ids
+                known = step.needs if suggestions <= MOST_SUGGESTIONS else ()
+                yield Flaw(_unseen(step, key, known, is_step=key in ids), (STEPS, index, field))
+
+
+def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
+    """Why a step can't ask about a key: it sees the outputs of the steps it needs, and of no others."""
+    if is_step:
+        hint = "it has no output yet" if key == step.id else "add it"
+        if key != step.id and len(step.needs) < MOST_SHOWN:
+            hint = f"add it: needs: [{', '.join((*step.needs, key))}]"
+        return f"the step {name_text(step.id)} asks about {name_text(key)}, which is not among its needs; {hint}"
+    hint = f"; {nearest(key, known).rstrip('.')}" if known else ""
+    return f"the step {name_text(step.id)} asks about {name_text(key)}, which is no step that it needs{hint}"

@@ -1,0 +1,1 @@
+"""The strategy in which members react to events."""

@@ -1,0 +1,86 @@
+"""What a reactive team is told: who reacts to what, when it is over, and how much may happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field, JsonValue
+
+from teamwright.strategies.diagram import Arrow, Node, Sketch, when
+from teamwright.strategies.expressions.condition import Condition
+from teamwright.strategies.parallel.parts import FailurePolicy
+from teamwright.strategies.protocol import Flaw
+from teamwright.strategies.reactive.events import EventType, OwnEventType
+from teamwright.values.manifest import MemberName
+from teamwright.values.models import Value
+
+OF_AN_EVENT = ("type", "by", "data", "depth", "state")
+OF_A_REPLY = ("data", "text", "state")
+OF_THE_GOAL = ("state", "emitted")
+
+
+class Emission(Value):
+    """An event that follows from a reply without the member's naming it."""
+
+    type: OwnEventType = Field(description="the event's type; its data are the reply's data, or else its text")
+    when: str | None = Field(default=None, description="a condition over the reply: `data`, `text`, `state`")
+
+
+class Subscription(Value):
+    """What a member reacts to."""
+
+    member: MemberName = Field(description="who reacts")
+    on: EventType = Field(description="the type of event")
+    when: str | None = Field(
+        default=None, description="a condition over the event: `type`, `by`, `data`, `depth`, `state`"
+    )
+    emits: tuple[Emission, ...] = Field(default=(), description="events that follow from its reply")
+
+
+class ReactiveOptions(FailurePolicy):
+    """Who reacts to what. `on_failure` is about failures that nobody handles."""
+
+    subscriptions: tuple[Subscription, ...] = Field(min_length=1, description="who reacts to what, in order")
+    state: dict[str, JsonValue] = Field(default={}, description="the shared state at the start")
+    goal: str | None = Field(
+        default=None, description="a condition over `state` and `emitted`, the types so far; it is over when it holds"
+    )
+    limit: int = Field(default=10, ge=1, description="how many members work at once")
+    max_events: int = Field(default=100, ge=1, description="how many events are taken in all")
+    max_depth: int = Field(default=20, ge=1, description="how many events may follow from each other")
+
+
+def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
+    """Events and those who react to them, from the first event on; what a member names by itself is not known yet."""
+    events = dict.fromkeys((start, *(one.on for one in options.subscriptions)))
+    events |= dict.fromkeys(emission.type for one in options.subscriptions for emission in one.emits)
+    free = {one.member for one in options.subscriptions if not one.emits}
+    nodes: dict[str, Node] = {}
+    arrows: list[Arrow] = []
+    for event in events:
+        nodes[f"on {event}"] = Node(id=f"on {event}", label=event)
+        for one in options.subscriptions:
+            if one.on == event:
+                about = "names what follows" if one.member in free else ""
+                nodes.setdefault(one.member, Node(id=one.member, agent=one.member, about=about))
+                arrows.append(Arrow(source=f"on {event}", to=one.member, label=when(one.when)))
+                arrows += [Arrow(source=one.member, to=f"on {it.type}", label=when(it.when)) for it in one.emits]
+    notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
+    if options.goal is not None:
+        notes.append(f"until {options.goal}")
+    return Sketch(nodes=tuple(nodes.values()), arrows=tuple(dict.fromkeys(arrows)), notes=tuple(notes))
+
+
+def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:
+    """The conditions that can't be read or that ask about what is not known where they stand."""
+    for index, one in enumerate(options.subscriptions):
+        yield from _flaws(one.when, OF_AN_EVENT, ("subscriptions", index, "when"))
+        for number, emission in enumerate(one.emits):
+            yield from _flaws(emission.when, OF_A_REPLY, ("subscriptions", index, "emits", number, "when"))
+    yield from _flaws(options.goal, OF_THE_GOAL, ("goal",))
+
+
+def _flaws(condition: str | None, known: tuple[str, ...], at: tuple[str | int, ...]) -> Iterator[Flaw]:
+    problem = None if condition is None else Condition(condition).problem(known)
+    if problem is not None:
+        yield Flaw(problem, at)

@@ -1,0 +1,259 @@
+"""Makes teams from manifests: the only place where declarations become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.protocol import Agent
+from teamwright.agents.registry import AgentRegistry
+from teamwright.agents.scripted.agent import Script, ScriptedAgent
+from teamwright.agents.tools.python import load_function
+from teamwright.agents.tools.toolbox import ToolLike
+from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
+from teamwright.strategies.options import names_in
+from teamwright.strategies.registry import find_strategy
+from teamwright.teams.file_roots import checked_root
+from teamwright.teams.team import Team
+from teamwright.values.manifest import (
+    TERMINATE,
+    AgentSpec,
+    AnyModel,
+    FallbackModel,
+    FilesSpec,
+    FilesTool,
+    Manifest,
+    NamedModel,
+    TeamSpec,
+)
+
+SCRIPTED = "scripted:"
+ECONOMY = "economy"
+"""The name of the model that agents fall to when their team cuts back, where they have no other."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds agents and teams by name, each once. `base` is where relative files lie."""
+
+    manifest: Manifest
+    base: Path = field(default_factory=Path)
+    models: Models | None = None
+    roots: Sequence[str] | None = None
+    """Folders beside the base that file tools may use; None is any."""
+    recorded: bool = False
+    """Whether the manifest comes from the record of a run."""
+    _built: AgentRegistry = field(default_factory=AgentRegistry)
+    _without_fallback: list[FunctionAgent | ModelAgent | ScriptedAgent] = field(
+        default_factory=list[FunctionAgent | ModelAgent | ScriptedAgent]
+    )
+    _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
+
+    def team(self, name: str | None = None) -> Team:
+        """The team of this name, or the only one there is that no other team contains."""
+        made = self._agent(self.team_name(name))
+        while self._without_fallback:
+            waiting = self._without_fallback.pop()
+            waiting.fallback = self._fallback(waiting.name, self.manifest.agents[waiting.name])
+        return made if isinstance(made, Team) else Team(made.name, members=[made], checked=True)
+
+    def team_name(self, name: str | None = None) -> str:
+        """Which team is meant."""
+        teams = self.manifest.teams
+        if name is not None:
+            if name not in teams and name not in self.manifest.agents:
+                raise UnknownName("team", name, [*teams, *self.manifest.agents])
+            return name
+        inner = {name for team in teams.values() for name in (*team.members, *_helpers(team))}
+        outer = [name for name in teams if name not in inner] or list(teams)
+        if len(outer) == 1:
+            return outer[0]
+        if not teams and len(self.manifest.agents) == 1:
+            return next(iter(self.manifest.agents))
+        names = ", ".join(outer) or "none"
+        raise UsageError(f"Which team? The manifest declares {names}; choose one with --team NAME.")
+
+    def _agent(self, name: str) -> Agent:
+        if name in self._built:
+            return self._built.get(name)
+        made = self._built.register(self._make(name))
+        if isinstance(made, FunctionAgent | ModelAgent | ScriptedAgent):
+            self._without_fallback.append(made)
+        return made
+
+    def _fallback(self, name: str, spec: AgentSpec) -> Agent | None:
+        """Who stands in for an agent: made after all teams, since a team may contain it."""
+        match spec.fallback:
+            case None:
+                return None
+            case str() as other:
+                return self._agent(other)
+            case FallbackModel(model=model):
+                same = {"model": model, "scripted": None, "function": None, "fallback": None}
+                return self._leaf(name, spec.model_copy(update=same))
+
+    def _make(self, name: str) -> Agent:
+        if spec := self.manifest.teams.get(name):
+            return Team(
+                name,
+                members=[self._agent(member) for member in spec.members],
+                helpers=[self._agent(helper) for helper in _helpers(spec)],
+                strategy=spec.strategy,
+                description=spec.description,
+                share=spec.share,
+                handoff=spec.handoff,
+                degradation=spec.degradation,
+                max_turns=spec.max_turns,
+                on_max_turns=spec.on_max_turns,
+                limits=spec.limits,
+                output_schema=spec.output_schema,
+                options=spec.options,
+                recovery=spec.recovery,
+                approve=spec.approve,
+                notify=spec.notify,
+                optional=spec.optional,
+                critical=spec.critical,
+                checked=self.recorded,
+            )
+        if agent := self.manifest.agents.get(name):
+            return self._leaf(name, agent)
+        raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
+
+    def _leaf(self, name: str, spec: AgentSpec) -> Agent:
+        if spec.function is not None:
+            return FunctionAgent(
+                name,
+                load_function(spec.function, f"the agent {name!r}"),
+                description=spec.description,
+                capabilities=spec.capabilities,
+                input_schema=spec.input_schema,
+                output_schema=spec.output_schema,
+                timeout=spec.timeout,
+                max_bytes=spec.max_bytes,
+                retry=spec.retry,
+                too_long=spec.too_long,
+                limits=spec.limits,
+                approve=spec.approve,
+                optional=spec.optional,
+                critical=spec.critical,
+                isolate=spec.isolate,
+                can_terminate=TERMINATE in spec.tools,
+            )
+        model = self._model(spec.model)
+        if spec.scripted is not None:
+            return self._scripted(name, spec, spec.scripted)
+        written = model.model if isinstance(model, NamedModel) else model
+        if isinstance(written, str) and written.startswith(SCRIPTED):
+            return self._scripted(name, spec, written.removeprefix(SCRIPTED), _named(model))
+        if model is None:
+            raise NotResumable(
+                f"The agent {name!r} was made in Python and can't be made again from the record; pass the team."
+            )
+        return ModelAgent(
+            name,
+            model=model,
+            instructions=spec.instructions,
+            description=spec.description,
+            tools=self._tools(name, spec),
+            capabilities=spec.capabilities,
+            input_schema=spec.input_schema,
+            output_schema=spec.output_schema,
+            temperature=spec.temperature,
+            max_tokens=spec.max_tokens,
+            economy=self._economy(spec, model),
+            priority=spec.priority,
+            timeout=spec.timeout,
+            idle_timeout=spec.idle_timeout,
+            max_bytes=spec.max_bytes,
+            retry=spec.retry,
+            too_long=spec.too_long,
+            limits=spec.limits,
+            approve=spec.approve,
+            optional=spec.optional,
+            critical=spec.critical,
+            models=self.models,
+        )
+
+    def _economy(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
+        """The cheaper model of an agent, unless that is what it has anyway."""
+        cheaper = self._model(spec.economy or (ECONOMY if ECONOMY in self.manifest.models else None))
+        return None if cheaper == model else cheaper
+
+    def _model(self, written: AnyModel | None) -> AnyModel | None:
+        """A model; a name from `models` stands for what is declared there."""
+        declared = self.manifest.models
+        return declared.get(written, written) if isinstance(written, str) else written
+
+    def _scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
+        path = (self.base / file).resolve()
+        script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
+        return ScriptedAgent(
+            name,
+            script,
+            description=spec.description,
+            instructions=spec.instructions,
+            tools=self._tools(name, spec),
+            capabilities=spec.capabilities,
+            input_schema=spec.input_schema,
+            output_schema=spec.output_schema,
+            max_tokens=spec.max_tokens,
+            timeout=spec.timeout,
+            max_bytes=spec.max_bytes,
+            retry=spec.retry,
+            too_long=spec.too_long,
+            limits=spec.limits,
+            approve=spec.approve,
+            optional=spec.optional,
+            critical=spec.critical,
+            pace=model,
+            price=model.price if model else None,
+            source=str(path),
+        )
+
+    def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
+        found: list[ToolLike] = []
+        for tool in spec.tools:
+            declared = self.manifest.tools.get(tool) if isinstance(tool, str) else None
+            given = tool if declared is None else declared
+            if isinstance(given, FilesSpec):
+                found.append(self._files(given, name))
+            else:
+                found.append(tool if declared is None else (str(tool), declared))
+        return found
+
+    def _files(self, spec: FilesSpec, agent: str) -> FilesSpec:
+        """File tools with their folder seen from anywhere."""
+        if spec.files.root is None:
+            return spec
+        root = checked_root(spec.files.root, self.base, self.roots, agent)
+        return FilesSpec(files=FilesTool(root=str(root)))
+
+
+def _named(model: AnyModel | None) -> NamedModel | None:
+    return model if isinstance(model, NamedModel) else None
+
+
+def _helpers(team: TeamSpec) -> Iterable[str]:
+    """The agents and teams beside the members that a team's options and its recovery name, each once."""
+    named = [one.name for one in names_in(find_strategy(team.strategy), team.options)]
+    if team.recovery and team.recovery.fallback:
+        named.append(team.recovery.fallback)
+    return dict.fromkeys(name for name in named if name not in team.members)
+
+
+def replace_models(manifest: Manifest, model: str) -> Manifest:
+    """The manifest with this model in place of every one."""
+    if not model.strip():
+        raise ManifestError([Problem("the model's name is empty")])
+    agents = {name: _with_model(spec, model) for name, spec in manifest.agents.items()}
+    return manifest.model_copy(update={"agents": agents, "models": {}})
+
+
+def _with_model(spec: AgentSpec, model: str) -> AgentSpec:
+    changes: dict[str, object] = {} if spec.function else {"model": model, "scripted": None, "economy": None}
+    if isinstance(spec.fallback, FallbackModel):
+        changes["fallback"] = FallbackModel(model=model)
+    return spec.model_copy(update=changes)

@@ -1,0 +1,235 @@
+"""Declarations: what a manifest says, as values. A run records its manifest in this form and is rebuilt from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, StringConstraints
+
+from teamwright.values.approvals import Approve, Notify
+from teamwright.values.degradation import Degradation
+from teamwright.values.envelope import Handoff
+from teamwright.values.limits import USUAL, Limits, Pace, Price, Recovery, RetryPolicy, TooLong
+from teamwright.values.models import Value
+from teamwright.values.reply_limits import LEAST_MAX_BYTES, MOST_MAX_BYTES
+from teamwright.values.simulation import Simulation
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
+"""In a strategy's options: the name of an agent or team. One that is no member becomes a helper."""
+
+MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
+"""In a strategy's options: the name of one of the team's members."""
+
+TERMINATE = "terminate"
+"""The built-in tool by which a member ends its team."""
+
+WORKSPACE = "workspace"
+"""The built-in tools by which a member reads and writes what the run shares."""
+
+FILES = "files"
+"""The built-in tools by which a member reads and writes files below one folder."""
+
+OPTIONAL = "a failure of this member is skipped, with a warning"
+CRITICAL = "a failure of this member pauses the run"
+APPROVE = "where a person has to agree before it goes on"
+
+Share = Literal["transcript", "output", "a2a_lite"]
+JsonSchema = dict[str, JsonValue]
+
+
+PRICE = "US dollars for a million tokens; else what is publicly known of the model"
+
+
+class NamedModel(Pace):
+    """A model by its name, how fast it may be called and what it costs."""
+
+    model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
+    price: Price | None = Field(default=None, description=PRICE)
+
+
+class ServerModel(Pace):
+    """A model behind an OpenAI-compatible server."""
+
+    url: str = Field(description="base URL, for example http://localhost:8000/v1")
+    name: str = Field(description="the model's name at that server")
+    api_key: str | None = Field(default=None, description="${NAME} reads the environment")
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
+        default="max_completion_tokens", description="how the server spells the output cap"
+    )
+    price: Price | None = Field(default=None, description=PRICE)
+
+
+AnyModel = str | NamedModel | ServerModel
+
+
+def model_key(model: AnyModel) -> str:
+    """What tells one model from another: all who write it somehow share its limits."""
+    match model:
+        case str():
+            return model
+        case NamedModel():
+            return model.model
+        case ServerModel():
+            return f"{model.name} at {model.url}"
+
+
+class FunctionTool(Value):
+    """A Python function, by import path."""
+
+    function: str = Field(description="module:function")
+    description: str | None = None
+
+
+class McpTool(Value):
+    """A server that speaks the Model Context Protocol, by command or URL; `allow` narrows what it offers."""
+
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    allow: tuple[str, ...] | None = None
+
+
+class McpSpec(Value):
+    """The tool form `{mcp: {...}}`."""
+
+    mcp: McpTool
+
+
+class FilesTool(Value):
+    """Files below one folder; without a root it is the current folder of whoever drives the run."""
+
+    root: str | None = Field(default=None, description="the folder, as seen from the manifest's own")
+
+
+class FilesSpec(Value):
+    """The tool form `{files: {...}}`."""
+
+    files: FilesTool
+
+
+class FallbackModel(Value):
+    """Another model for the same agent."""
+
+    model: AnyModel = Field(description="a name from `models`, or a model")
+
+
+class AgentSpec(Value):
+    """One agent. Exactly one of `model`, `function` and `scripted` says who answers."""
+
+    description: str = ""
+    instructions: str = ""
+    model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
+    function: str | None = Field(default=None, description="module:function")
+    scripted: str | None = Field(default=None, description="a file of scripted replies")
+    tools: tuple[str | FunctionTool | McpSpec | FilesSpec, ...] = Field(
+        default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
+    )
+    capabilities: tuple[str, ...] = ()
+    input_schema: JsonSchema | None = None
+    output_schema: JsonSchema | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
+    economy: AnyModel | None = Field(
+        default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
+    )
+    priority: int = Field(
+        default=0, description="members below the highest of their team are the first to get the cheaper model"
+    )
+    timeout: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds for one call, 600 for a model's reply unless said; limits.seconds bounds a turn",
+    )
+    idle_timeout: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds of silence within a model's stream; 60 unless said",
+    )
+    max_bytes: int | None = Field(
+        default=None,
+        ge=LEAST_MAX_BYTES,
+        le=MOST_MAX_BYTES,
+        description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
+    )
+    retry: RetryPolicy = USUAL
+    fallback: AgentName | FallbackModel | None = Field(
+        default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
+    )
+    too_long: TooLong | None = Field(
+        default=None, description="when the conversation no longer fits: summarise, fallback or fail"
+    )
+    limits: Limits | None = None
+    isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
+    approve: Approve | None = Field(default=None, description=APPROVE)
+    optional: bool = Field(default=False, description=OPTIONAL)
+    critical: bool = Field(default=False, description=CRITICAL)
+    simulation: Simulation | None = Field(default=None, description="how it behaves in  teamwright lab simulate")
+
+
+class TeamSpec(Value):
+    """One team."""
+
+    description: str = ""
+    strategy: str = "sequential"
+    members: tuple[str, ...] = Field(description="names of agents and teams")
+    share: Share | None = Field(
+        default=None,
+        description="what members get of each other; `transcript`, unless the strategy has another usual way",
+    )
+    handoff: Handoff | None = Field(default=None, description="with share: a2a_lite, how members hand over")
+    degradation: Degradation = Field(
+        default="none",
+        description="what is cut back when the budget will not last: nothing; auto; aggressive; or ask a person first",
+    )
+    max_turns: int | None = Field(default=None, ge=1)
+    on_max_turns: Literal["stop", "fail"] = "stop"
+    limits: Limits | None = None
+    output_schema: JsonSchema | None = Field(default=None, description="the team's answer must fit it")
+    options: dict[str, JsonValue] = Field(
+        default={}, description="what the strategy takes; the same as a block that is named like the strategy"
+    )
+    recovery: Recovery | None = Field(default=None, description="how failures of its members are met")
+    approve: Approve | None = Field(default=None, description=APPROVE)
+    notify: Notify | None = Field(default=None, description="who is told that a run of this team waits for a person")
+    optional: bool = Field(default=False, description=OPTIONAL)
+    critical: bool = Field(default=False, description=CRITICAL)
+    simulation: Simulation | None = Field(
+        default=None, description="how members behave there that say nothing about it themselves"
+    )
+
+
+class Manifest(Value):
+    """Everything that a file or folder declares, by name."""
+
+    agents: dict[Name, AgentSpec] = {}
+    teams: dict[Name, TeamSpec] = {}
+    models: dict[Name, AnyModel] = {}
+    tools: dict[Name, FunctionTool | McpSpec | FilesSpec] = {}
+
+
+class Source(Value):
+    """Where a team came from, so that it can be made again: recorded with every run, without secrets."""
+
+    manifest: Manifest
+    team: str
+    base: str = ""
+    roots: tuple[str, ...] | None = Field(
+        default=None,
+        description="folders outside the base that its file tools may use; nothing where that was never asked",
+    )
+    bundle: dict[str, JsonValue] | None = Field(
+        default=None, description="how the team's shape was chosen, and the schedule that follows, where it was"
+    )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """All that was said, as JSON data, quickly: of thousands of agents, most say nothing of themselves."""
+        agents = self.manifest.agents
+        silent = {name for name, spec in agents.items() if not spec.model_fields_set}
+        said = self.model_dump(mode="json", exclude_unset=True, exclude={"manifest": {"agents": silent}})
+        if silent:
+            said["manifest"]["agents"] = {name: said["manifest"]["agents"].get(name, {}) for name in agents}
+        return said

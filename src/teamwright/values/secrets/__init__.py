@@ -1,0 +1,1 @@
+"""What counts as a secret, and how it is masked."""

@@ -1,0 +1,1 @@
+"""Text that people and models wrote: scanned, cut, quoted and shown. Linear in its length."""

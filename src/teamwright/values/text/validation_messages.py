@@ -1,0 +1,170 @@
+"""What is wrong with a value that somebody wrote, in our own words: nothing that a library says reaches a user.
+
+Alternatives of a field (text or a mapping, say) are told together, and paths name only what stands in the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from teamwright.values.names import suggest_name
+from teamwright.values.text.display import cut
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+MOST_SHOWN = 60
+LARGEST_SHOWN = 10**50
+KINDS = {
+    "string": "text", "bytes": "text", "int": "a whole number", "float": "a number", "decimal": "a number",
+    "bool": "true or false", "list": "a list", "tuple": "a list", "set": "a list", "frozen_set": "a list",
+    "iterable": "a list", "iteration": "a list", "dict": "a mapping", "mapping": "a mapping", "model": "a mapping",
+    "model_attributes": "a mapping", "dataclass": "a mapping", "arguments": "a mapping", "json": "JSON",
+}  # fmt: skip
+ENDINGS = ("_type", "_parsing", "_parsing_size", "_from_float", "_sub_type", "_unicode", "_error")
+BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "multiple_of": ("a multiple of", "multiple_of"),
+}
+SAYINGS = {
+    "missing": "is missing",
+    "missing_argument": "is missing",
+    "missing_keyword_only_argument": "is missing",
+    "missing_positional_only_argument": "is missing",
+    "extra_forbidden": "is not a field here",
+    "unexpected_keyword_argument": "is not a field here",
+    "json_invalid": "is not JSON",
+    "invalid_key": "has a key that is not text",
+    "recursion_loop": "holds itself",
+}
+NAME_FORM = "use letters, digits, '.', '_' and '-', at most 64, starting with a letter or digit"
+
+Path = tuple[str | int, ...]
+
+
+class Misfit(NamedTuple):
+    """One thing that is wrong, and where it stands."""
+
+    text: str
+    at: Path = ()
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.at))}: {self.text}" if self.at else self.text
+
+
+def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
+    """Everything that a class of values has against a value, each place once, in order."""
+    found: dict[Path, list[ErrorDetails]] = {}
+    for one in error.errors(include_url=False):
+        found.setdefault(_path(one, value), []).append(one)
+    inner = {path[:length] for path in found for length in range(len(path))}
+    return [
+        Misfit(_together(errors), path)
+        for path, errors in found.items()
+        if path not in inner or not all(_is_consequence(one) for one in errors)
+    ]
+
+
+def _is_consequence(error: ErrorDetails) -> bool:
+    """Whether an error follows from one further in: an item that is wrong, or an alternative that was not meant."""
+    return error["type"] == "too_short" or _kind(error["type"]) is not None
+
+
+def _path(error: ErrorDetails, value: object) -> Path:
+    """The path of an error without the names of classes that pydantic puts between."""
+    path: list[str | int] = []
+    places = error["loc"]
+    for number, step in enumerate(places):
+        if isinstance(value, Mapping) and step in value:
+            value = cast("Mapping[object, object]", value)[step]
+        elif isinstance(value, Sequence) and not isinstance(value, str) and isinstance(step, int):
+            items = cast("Sequence[object]", value)
+            value = items[step] if step < len(items) else None
+        elif not (error["type"].startswith("missing") and number == len(places) - 1):
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _together(errors: Sequence[ErrorDetails]) -> str:
+    """What is wrong at one place: the kinds of values that could stand there, or else the first thing."""
+    kinds = [_kind(one["type"]) for one in errors]
+    if all(kind is not None for kind in kinds):
+        wanted = " or ".join(dict.fromkeys(cast("list[str]", kinds)))
+        return f"expects {wanted}, found {found_text(errors[0]['input'])}"
+    return misfit_text(next(one for one, kind in zip(errors, kinds, strict=True) if kind is None))
+
+
+def misfit_text(error: ErrorDetails) -> str:
+    """What one error says, in our words."""
+    kind, given = error["type"], cast("object", error.get("input"))
+    context = error.get("ctx", {})
+    if kind in ("value_error", "assertion_error"):
+        return str(context.get("error", "")) or "does not fit here"
+    if kind in BOUNDS:
+        words, bound = BOUNDS[kind]
+        return f"must be {words} {context.get(bound)}, and {found_text(given, plain=True)} is not"
+    if (wanted := _kind(kind)) is not None:
+        return f"expects {wanted}, found {found_text(given)}"
+    return _other(kind, given, context)
+
+
+def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
+    if kind in SAYINGS:
+        return SAYINGS[kind]
+    match kind:
+        case "string_pattern_mismatch":  # the patterns that there are in declarations are those of names
+            text = cut(str(given), MOST_SHOWN)
+            return f"{text!r} is no name: {NAME_FORM}; for example {suggest_name(text)!r}"
+        case "literal_error" | "enum":
+            return f"is {context.get('expected', 'something else')}, and this is {found_text(given)}"
+        case "too_short" | "string_too_short" | "bytes_too_short":
+            return "is empty" if not given else f"is too short: at least {context.get('min_length')} are needed"
+        case "too_long" | "string_too_long" | "bytes_too_long":
+            return f"is too long: at most {context.get('max_length')} are possible"
+        case "finite_number" | "none_required":
+            wanted = "expects a finite number, found" if kind == "finite_number" else "must be left out, and this is"
+            return f"{wanted} {found_text(given)}"
+        case _:
+            return f"{found_text(given)} does not fit here"
+
+
+def _kind(error: str) -> str | None:
+    """The kind of value that an error of this type asks for, in words."""
+    for ending in ENDINGS:
+        if error.endswith(ending) and (kind := KINDS.get(error.removesuffix(ending))):
+            return kind
+    return None
+
+
+def found_text(value: object, *, plain: bool = False) -> str:
+    """What somebody wrote, in words for a message; with `plain` a number by itself."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"the text {cut(value, MOST_SHOWN)!r}"
+        case int() if abs(value) >= LARGEST_SHOWN:
+            return "a number of more than 50 digits"
+        case int() | float():
+            return str(value) if plain else f"the number {value}"
+        case Mapping():
+            return "a mapping"
+        case list() | tuple() | set() | frozenset():
+            return "a list"
+        case _:
+            return f"a value of type {type(value).__name__!r}"
+
+
+def misfits_text(misfits: Iterable[Misfit], most: int = 3) -> str:
+    """Some of what is wrong, as one text."""
+    listed = list(misfits)
+    text = "; ".join(str(one) for one in listed[:most])
+    return text if len(listed) <= most else f"{text}; and {len(listed) - most} more"

@@ -1,0 +1,70 @@
+"""What a model server sends wrongly, and what a model does wrongly, is told in our own words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.errors import InvalidOutput
+from teamwright.testing.chat import CallTools, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.manifest import ServerModel
+from teamwright.values.turns import Turn
+from tests.agents.raw_server import DONE, STREAM, RawServer, says
+from tests.agents.recording import Recording
+
+LIBRARY = ("pydantic", "https://", "retry limit", "validation error", "Input should")
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+async def failure_of(agent: ModelAgent) -> str:
+    with pytest.raises(InvalidOutput) as failed:
+        await agent.respond(Turn("Go."), Recording().ctx)
+    text = str(failed.value)
+    assert not [word for word in LIBRARY if word in text], text
+    return text
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ToolCall(name="look_up", args={"wrong": 1}),
+        ToolCall(name="look_up", args="no JSON"),
+        ToolCall(name="look_up", args="[]"),
+        ToolCall(name="unknown"),
+        ToolCall(name=""),
+    ],
+)
+async def test_a_model_that_calls_tools_wrongly_again_and_again_is_told_of_in_our_words(call: ToolCall) -> None:  # M-10
+    with ModelServer(lambda _: CallTools(calls=(call,))) as server:
+        model = ServerModel(url=server.url, name="tiny")
+        text = await failure_of(ModelAgent("m", model=model, tools=[look_up]))
+    assert "'tiny' gave no usable answer: it was told of its mistake and did not mend it" in text
+
+
+async def test_a_model_whose_output_never_fits_is_told_of_in_our_words() -> None:  # M-10
+    with ModelServer(lambda _: Say(text='{"n": "x"}')) as server:
+        text = await failure_of(ModelAgent("m", model=ServerModel(url=server.url, name="tiny"), output_schema=NUMBER))
+    assert "did not mend it" in text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("id", -1e308), ("id", [1]), ("model", 5), ("created", "soon"), ("choices", 7)]
+)
+async def test_a_stream_with_fields_of_wrong_types_is_refused_or_read_and_recorded(field: str, value: object) -> None:
+    chunk = json.loads(says("Yes.", "stop").removeprefix(b"data: ")) | {field: value}  # S-01 D-02
+    with RawServer(STREAM + b"data: " + json.dumps(chunk).encode() + b"\n\n" + DONE) as server:
+        agent = ModelAgent("m", model=ServerModel(url=server.url, name="raw"))
+        try:
+            text = (await agent.respond(Turn("Go."), Recording().ctx)).text
+        except InvalidOutput as error:
+            text = str(error)
+    assert text == "Yes." or "can't be read" in text
+    assert not [word for word in LIBRARY if word in text], text

@@ -1,0 +1,176 @@
+"""What a server says of its tool calls and of its usage, however it lies, leaves a run that can be resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+from teamwright import Engine, Limits, Team
+from teamwright.agents.model import messages
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.messages import from_record, to_record
+from teamwright.journal.memory import MemoryJournal
+from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.approvals import Approve
+from teamwright.values.manifest import ServerModel
+from teamwright.values.messages import digest
+from teamwright.values.names import escape_place
+from tests.agents.raw_server import DONE, STREAM, RawServer, says
+from tests.runtime.teams import cut
+
+IDS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(["", "x", "x/write", "x/approve", "call-1-1", "call-1-2", "call-1-2-again", "pyd_ai_1", "..", "%"]),
+    st.just("x" * 100_000),
+)
+
+
+@given(st.lists(st.lists(IDS, max_size=4), max_size=4))
+def test_every_tool_call_of_a_turn_has_a_key_of_its_own_that_holds_no_other(ids: list[list[str]]) -> None:  # S-03
+    def played() -> tuple[dict[str, str], list[str]]:
+        keys: dict[str, str] = {}
+        found: list[str] = []
+        for number, of_response in enumerate(ids, start=1):
+            parts = [ToolCallPart("tool", {}, tool_call_id=one) for one in of_response]
+            response = from_record(json.loads(json.dumps(to_record(ModelResponse(parts)))), number, keys)
+            found += [part.tool_call_id for part in response.parts if isinstance(part, ToolCallPart)]
+        return keys, found
+
+    keys, found = played()
+    assert len(found) == len(set(found)) == len(keys) == sum(map(len, ids))
+    assert len(set(keys.values())) == len(keys)
+    assert all(escape_place(key) == key and len(key) < 64 and "/" not in key for key in keys.values())
+    assert (keys, found) == played()
+
+
+def test_ids_of_one_hash_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:  # S-03
+    monkeypatch.setattr(messages, "KEY_DIGITS", 1)
+    calls = [ToolCallPart("tool", {}, tool_call_id=str(number)) for number in range(12)]
+    keys: dict[str, str] = {}
+    from_record(to_record(ModelResponse(calls)), 1, keys)
+    assert len(set(keys.values())) == len(keys) == 12
+
+
+def test_a_response_that_an_earlier_version_recorded_keeps_its_keys() -> None:  # S-03
+    calls = [ToolCallPart("tool", {}, tool_call_id=one) for one in ("c1", "c1", "", "x/write")]
+    recorded = cast("dict[str, JsonValue]", to_record(ModelResponse([TextPart("."), *calls])))
+    del recorded["tool_keys"]
+    keys: dict[str, str] = {}
+    from_record(recorded, 2, keys)
+    assert list(keys.values()) == ["tool-c1", "tool-call-2-3", "tool-call-2-4", "tool-x/write"]
+
+
+def at(server: ModelServer) -> ServerModel:
+    return ServerModel(url=server.url, name="tiny")
+
+
+@pytest.mark.parametrize("ids", [("x", "x/write"), ("x/write", "x"), ("", ""), ("x", "x"), ("é" * 9000, "../..")])
+async def test_a_run_whose_tool_calls_have_hostile_ids_ends_and_resumes(ids: tuple[str, str]) -> None:  # S-03
+    def answer(request: ChatRequest) -> ChatAnswer:
+        if any(one.role == "tool" for one in request.messages):
+            return Say(text="Done.")
+        wanted = [ToolCall(name="write_value", args={"name": f"n{i}", "value": i}, id=one) for i, one in enumerate(ids)]
+        return CallTools(calls=tuple(wanted))
+
+    journal = MemoryJournal()
+    with ModelServer(answer) as server:
+        team = Team("t", members=[ModelAgent("a", model=at(server), tools=["workspace"])])
+        async with Engine(journal) as engine:
+            result = await engine.run(team, "go", run_id="r")
+        assert (result.status, result.output) == ("completed", "Done.")
+        for number in range(1, len(await journal.read("r"))):
+            async with Engine(await cut(journal, number)) as engine:
+                assert (await engine.resume("r", team=team)).output == "Done."
+
+
+async def test_the_approval_of_one_call_is_not_that_of_another() -> None:  # S-03
+    wanted = (ToolCall(name="look", id="x"), ToolCall(name="look", id="x/approve"))
+
+    def look() -> str:
+        return "seen"
+
+    with ModelServer(lambda _: CallTools(calls=wanted)) as server:
+        agent = ModelAgent("a", model=at(server), tools=[look], approve=Approve(tools=True))
+        journal = MemoryJournal()
+        async with Engine(journal) as engine:
+            result = await engine.run(Team("t", members=[agent]), "go", run_id="r")
+    assert result.status == "paused"
+
+
+def usage_event(usage: Mapping[str, object]) -> bytes:
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "raw", "choices": [], "usage": usage}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+FIGURES = [10**30, 2**63, -1, -(10**30), float("nan"), float("inf"), 1.5, "12", "many", None, [], {}, True, 1e300]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=str)
+@pytest.mark.parametrize("where", ["prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "usage"])
+async def test_no_figure_that_a_server_reports_keeps_a_run_from_being_resumed(
+    figure: object, where: str
+) -> None:  # S-03
+    usage: dict[str, object] = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    if where == "cached_tokens":
+        usage["prompt_tokens_details"] = {where: figure}
+    elif where == "reasoning_tokens":
+        usage["completion_tokens_details"] = {where: figure}
+    else:
+        usage[where] = figure
+    body = STREAM + says("Hello.", "stop") + usage_event(usage if where != "usage" else {"usage": figure}) + DONE
+    with RawServer(body) as server:
+        team = Team("t", members=[ModelAgent("a", model=server.model)], limits=Limits(tokens=100_000))
+        journal = MemoryJournal()
+        async with Engine(journal) as engine:
+            result = await engine.run(team, "go", run_id="r")
+        assert result.status in ("completed", "degraded", "failed")
+        assert 0 <= result.usage.total_tokens <= 10**9
+        async with Engine(await cut(journal, len(await journal.read("r")) - 1)) as engine:
+            assert (await engine.resume("r", team=team)).status == result.status
+        async with Engine(await cut(journal, len(await journal.read("r")) - 2)) as engine:
+            await engine.cancel("r")
+
+
+HOSTILE: dict[str, bytes] = {
+    "lone surrogates": says("x").replace(b'"x"', rb'"\ud800 and \udfff"'),
+    "surrogates in an id": b'data: {"id": "\\ud800", "choices": [{"index": 0, "delta": {"content": "x"}}]}\n\n',
+    "a time beyond time": says("x").replace(b'"created": 1', b'"created": 1e300'),
+    "a model that is no text": says("x").replace(b'"model": "raw"', b'"model": {"a": [1]}'),
+    "a nul": says("x\0y"),
+    "choices that are none": b'data: {"choices": {"a": 1}}\n\n',
+    "a choice that is a number": b'data: {"choices": [7]}\n\n',
+    "text that is a number": b'data: {"choices": [{"index": 0, "delta": {"content": 7}}]}\n\n',
+    "deep nesting": b'data: {"choices": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n\n",
+    "a number without end": b'data: {"created": ' + b"9" * 10_000 + b', "choices": []}\n\n',
+    "no JSON": b"data: nothing\n\n",
+    "no text": b"data: \xff\xfe\n\n",
+    "null": b"data: null\n\n",
+    "an error that is a number": b'data: {"error": 7}\n\n',
+    "tool calls that are none": b'data: {"choices": [{"index": 0, "delta": {"tool_calls": 7}}]}\n\n',
+    "a tool call without a name": b'data: {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0}]}}]}\n\n',
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_whatever_a_server_sends_ends_in_a_reply_or_a_failure_and_the_run_can_be_read(what: str) -> None:  # S-01
+    with RawServer(STREAM + HOSTILE[what] + DONE) as server:
+        team = Team("t", members=[ModelAgent("a", model=server.model)])
+        journal = MemoryJournal()
+        async with Engine(journal) as engine:
+            result = await engine.run(team, "go", run_id="r")
+            assert result.status in ("completed", "failed")
+            assert await engine.history("r") is not None
+
+
+def test_the_key_is_a_hash_of_the_id() -> None:  # S-03
+    keys: dict[str, str] = {}
+    from_record(to_record(ModelResponse([ToolCallPart("tool", {}, tool_call_id="x/write")])), 1, keys)
+    assert keys == {"x/write": f"tool-{digest('x/write')[:12]}"}

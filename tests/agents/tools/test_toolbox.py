@@ -1,0 +1,388 @@
+from __future__ import annotations
+
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio
+import anyio.lowlevel
+import pytest
+from pydantic import BaseModel, Field, JsonValue
+
+from teamwright import Engine, Team
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
+from teamwright.agents.tools.python import load_function
+from teamwright.agents.tools.toolbox import TERMINATE, Toolbox, ToolLike, final_response
+from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.testing.chat import CallTools, Say, ToolCall
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.manifest import FunctionTool, McpSpec, McpTool, ServerModel
+from teamwright.values.messages import digest
+from teamwright.values.turns import Turn
+from tests.agents.recording import Recording
+from tests.paths import ROOT
+
+SERVER = str(ROOT / "tests" / "agents" / "arithmetic_server.py")
+
+
+def search(query: str, limit: Annotated[int, Field(ge=1, description="how many")] = 3) -> list[str]:
+    """Search the archive."""
+    return [query] * limit
+
+
+class Point(BaseModel):
+    x: int
+
+
+async def call(tools: Sequence[ToolLike], name: str, arguments: dict[str, JsonValue], key: str = "k") -> JsonValue:
+    async with Toolbox(tools).open(Recording().ctx) as opened:
+        return await opened.call(name, arguments, idempotency_key=key)
+
+
+async def test_a_function_is_offered_by_its_signature_and_docstring() -> None:
+    async with Toolbox([search]).open(Recording().ctx) as tools:
+        (offer,) = tools.offers
+    assert (offer.name, offer.description) == ("search", "Search the archive.")
+    assert offer.parameters["required"] == ["query"]
+    properties = offer.parameters["properties"]
+    assert isinstance(properties, dict)
+    assert properties["limit"] == {
+        "default": 3, "description": "how many", "minimum": 1, "title": "Limit", "type": "integer",
+    }  # fmt: skip
+
+
+async def test_a_function_gets_its_arguments_as_it_declares_them() -> None:
+    def double(point: Point, unit: Literal["m", "km"] = "m") -> Point:
+        return Point(x=point.x * 2)
+
+    assert await call([double], "double", {"point": {"x": 4}}) == {"x": 8}
+
+
+async def test_names_that_mean_something_to_pydantic_are_fine_as_parameters() -> None:
+    def odd(json: str, schema: str, _model: str = "m", **more: int) -> list[object]:
+        return [json, schema, _model, more]
+
+    assert await call([odd], "odd", {"json": "a", "schema": "b", "extra": 3}) == ["a", "b", "m", {"extra": 3}]
+
+
+async def test_functions_may_be_async_partial_or_objects() -> None:
+    async def slow(text: str) -> str:
+        await anyio.lowlevel.checkpoint()
+        return text.upper()
+
+    class Caller:
+        async def __call__(self, text: str) -> str:
+            return text + "!"
+
+    assert await call([slow], "slow", {"text": "a"}) == "A"
+    assert await call([("half", functools.partial(search, limit=1))], "half", {"query": "q"}) == ["q"]
+    assert await call([Caller()], "Caller", {"text": "a"}) == "a!"
+
+
+async def test_a_synchronous_function_runs_beside_the_event_loop() -> None:
+    def where() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert await call([where], "where", {}) is False
+
+
+async def test_the_idempotency_key_is_filled_in_and_hidden() -> None:
+    def pay(amount: int, *, idempotency_key: str) -> list[object]:
+        return [amount, idempotency_key]
+
+    assert await call([pay], "pay", {"amount": 1}, key="run/tool-1") == [1, "run/tool-1"]
+    async with Toolbox([pay]).open(Recording().ctx) as tools:
+        assert "idempotency_key" not in json.dumps(tools.offers[0].parameters)
+        with pytest.raises(ToolError, match="idempotency_key"):
+            tools.fit("pay", {"amount": 1, "idempotency_key": "forged"})
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": 3}, {"query": "q", "limit": 0}, {"query": "q", "more": 1}])
+async def test_arguments_that_do_not_fit_are_told(arguments: dict[str, JsonValue]) -> None:
+    with pytest.raises(ToolError, match="do not fit the tool 'search'"):
+        await call([search], "search", arguments)
+
+
+async def test_an_unknown_tool_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(ToolError, match="There is no tool 'serch' here; did you mean 'search'"):
+        await call([search], "serch", {})
+
+
+async def test_a_failure_is_short_and_names_the_tool() -> None:
+    def broken() -> None:
+        raise OSError("x" * 5000)
+
+    def odd() -> object:
+        return object()
+
+    with pytest.raises(ToolError, match="The tool 'broken' failed: OSError: x") as caught:
+        await call([broken], "broken", {})
+    assert len(str(caught.value)) < 600
+    with pytest.raises(ToolError, match="'odd' returned something that is not JSON"):
+        await call([odd], "odd", {})
+
+
+async def test_what_the_engine_raises_inside_a_tool_passes_through() -> None:
+    def nested() -> None:
+        raise LimitReached("nothing left")
+
+    with pytest.raises(LimitReached):
+        await call([nested], "nested", {})
+
+
+async def test_using_a_tool_is_one_effect_that_is_never_repeated() -> None:
+    times: list[int] = []
+
+    def once() -> int:
+        times.append(1)
+        return len(times)
+
+    record = Recording()
+    async with Toolbox([once]).open(record.ctx) as tools:
+        assert await tools.use("once", {}, key="tool-1") == 1
+        assert tools.spent.tool_calls == 1
+    async with Toolbox([once]).open(record.again().ctx) as tools:
+        assert await tools.use("once", {}, key="tool-1") == 1
+    assert times == [1]
+    effect = record.effects["tool-1"]
+    assert (effect.kind, effect.name, effect.retry and effect.retry.attempts) == ("tool", "once", 0)
+
+
+async def test_only_allowed_tools_are_seen_and_used() -> None:
+    toolbox = Toolbox([search, "terminate"])
+    async with toolbox.open(Recording().ctx, allow=[TERMINATE]) as tools:
+        assert [offer.name for offer in tools.offers] == [TERMINATE]
+        with pytest.raises(ToolError, match="There is no tool 'search'"):
+            await tools.call("search", {"query": "q"}, idempotency_key="k")
+    async with toolbox.open(Recording().ctx, allow=[]) as tools:
+        assert tools.offers == []
+        assert not tools.may_terminate
+
+
+async def test_a_function_by_import_path_may_have_a_name_and_a_description_of_its_own() -> None:
+    tool = ("total", FunctionTool(function="math:fsum", description="Sum up."))
+    async with Toolbox([("upper", FunctionTool(function="string:capwords", description="Big."))]).open(
+        Recording().ctx
+    ) as tools:
+        assert [(offer.name, offer.description) for offer in tools.offers] == [("upper", "Big.")]
+        assert await tools.call("upper", {"s": "a b"}, idempotency_key="k") == "A B"
+    with pytest.raises(UsageError, match="'total' has the positional parameter"):
+        Toolbox([tool])
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("json.dumps", "write it as module:function"),
+        ("no_such_module:f", "can't be imported"),
+        ("json:dump_s", "did you mean 'dumps'"),
+        ("json:__name__", "is not a function"),
+    ],
+)
+def test_a_wrong_import_path_is_told_in_words(path: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_function(path, "the tool")
+
+
+def test_names_of_tools_are_valid_and_used_once() -> None:
+    with pytest.raises(DuplicateName):
+        Toolbox([search, search])
+    with pytest.raises(DuplicateName):
+        Toolbox([("terminate", FunctionTool(function="string:capwords"))])
+    with pytest.raises(InvalidName):
+        Toolbox([lambda: None])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "response"),
+    [
+        ({"response": "Bye."}, "Bye."),
+        ('{"response": "Bye."}', "Bye."),
+        ({"response": " "}, None),
+        ({"response": 3}, None),
+        ({}, None),
+        ("[1]", None),
+        ("{oh", None),
+        (None, None),
+    ],
+)
+def test_the_response_of_terminate_is_read_leniently(arguments: object, response: str | None) -> None:  # R-08
+    assert final_response(arguments) == response
+
+
+def test_tools_are_declared_without_any_heavy_library() -> None:
+    program = (
+        "import sys; from teamwright.agents.tools.toolbox import Toolbox;"
+        "from teamwright.values.manifest import McpSpec, McpTool;"
+        "Toolbox(['string:capwords', 'terminate', McpSpec(mcp=McpTool(url='http://127.0.0.1:9/mcp'))]);"
+        "sys.exit(any(name in sys.modules for name in ('pydantic_ai', 'mcp', 'jsonschema')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return tmp_path / "notes"
+
+
+def arithmetic(notes: Path, **more: object) -> tuple[str, McpSpec]:
+    return "arithmetic", McpSpec(
+        mcp=McpTool.model_validate({"command": sys.executable, "args": (SERVER, str(notes)), **more})
+    )
+
+
+def noted(notes: Path) -> list[object]:
+    return [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+
+
+async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) -> None:
+    record = Recording()
+    async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
+        assert [offer.name for offer in tools.offers] == ["search", "add", "fail", "crash", "shout", "wait"]
+        assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+        with pytest.raises(ToolError, match="out of order"):
+            await tools.use("fail", {}, key="tool-2")
+        with pytest.raises(ToolError):
+            await tools.use("add", {"a": "x"}, key="tool-3")
+    started, called = noted(notes)
+    assert started == "started"
+    assert called == {"tool": "add", "key": digest("run", "tool-1")}
+    assert list(record.results) == ["tools-arithmetic", "tool-1"]
+
+
+async def test_a_replay_starts_no_mcp_server(notes: Path) -> None:
+    record = Recording()
+    toolbox = Toolbox([arithmetic(notes)])
+    async with toolbox.open(record.ctx) as tools:
+        await tools.use("add", {"a": 1, "b": 2}, key="tool-1")
+    notes.unlink()
+    async with toolbox.open(record.again().ctx) as tools:
+        assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+    assert noted(notes) == []
+
+
+async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
+    record = Recording()
+    async with Toolbox([arithmetic(notes)]).open(record.ctx):
+        pass
+    for spec, allow, expected in [
+        (arithmetic(notes, allow=("add",)), None, ["add"]),
+        (arithmetic(notes), ["fail"], ["fail"]),
+        (arithmetic(notes, allow=("add",)), ["arithmetic"], ["add"]),
+        (arithmetic(notes, allow=("add",)), ["search"], []),
+    ]:
+        async with Toolbox([spec]).open(record.again().ctx, allow=allow) as tools:
+            assert [offer.name for offer in tools.offers] == expected
+
+
+async def test_an_mcp_server_that_dies_fails_the_call_and_nothing_else(notes: Path) -> None:
+    async with Toolbox([search, arithmetic(notes)]).open(Recording().ctx) as tools:
+        with pytest.raises(ToolError, match="'crash' failed"):
+            await tools.use("crash", {}, key="tool-1")
+        with pytest.raises(ToolError):
+            await tools.use("add", {"a": 1, "b": 2}, key="tool-2")
+        assert await tools.use("search", {"query": "q"}, key="tool-3") == ["q"] * 3
+
+
+async def test_an_mcp_server_that_can_not_start_is_told_in_words(notes: Path) -> None:
+    with pytest.raises(Refused, match="'mcp-1' can't be started"):
+        async with Toolbox([McpSpec(mcp=McpTool(command="no-such-program"))]).open(Recording().ctx):
+            pass
+    broken = McpSpec(mcp=McpTool(command=sys.executable, args=("-c", "raise SystemExit('no database')")))
+    with pytest.raises(ServiceError, match=r"'mcp-1' did not answer .*no database"):
+        async with Toolbox([broken]).open(Recording().ctx):
+            pass
+    with pytest.raises(UsageError, match="either a command or a url"):
+        async with Toolbox([McpSpec(mcp=McpTool())]).open(Recording().ctx):
+            pass
+
+
+async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def work() -> None:
+            async with Toolbox([arithmetic(notes)]).open(Recording().ctx) as tools:
+                await tools.use("wait", {}, key="tool-1")
+
+        group.start_soon(work)
+        while len(noted(notes)) < 2:  # noqa: ASYNC110 - another process writes it
+            await anyio.sleep(0.02)
+        group.cancel_scope.cancel()
+    pid = noted(notes)[1]
+    assert isinstance(pid, int)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_an_mcp_server_may_be_reached_by_url(notes: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        command = [sys.executable, SERVER, str(notes), str(listener.fileno())]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL) as process:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+            spec = McpSpec(mcp=McpTool(url=url, headers={"X-Team": "wright"}))
+            async with Toolbox([spec]).open(Recording().ctx) as tools:
+                assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+            process.kill()
+
+
+def shouting(spec: McpSpec, size: int) -> ScriptedAgent:
+    """A member that lets the server shout, and says what it was told of it."""
+    rules = (
+        Rule(match="# tool shout failed", reply="It failed."),
+        Rule(match="# tool shout:", reply="It worked."),
+        Rule(tool=ToolRule(name="shout", args={"size": size}), times=1),
+    )
+    return ScriptedAgent("a", rules, tools=[("server", spec)], max_bytes=20_000)
+
+
+async def test_what_an_mcp_server_returns_is_held_to_the_size_cap(notes: Path) -> None:  # S-01
+    async def result(spec: McpSpec, size: int) -> tuple[str | None, bool]:
+        async with Engine(MemoryJournal()) as engine:
+            done = await engine.run(Team("t", members=[shouting(spec, size)]), "go")
+        return done.output, any("max_bytes" in one for one in done.warnings)
+
+    program = arithmetic(notes)[1]
+    assert await result(program, 19_000) == ("It worked.", False)
+    assert await result(program, 30_000) == ("It worked.", True)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        command = [sys.executable, SERVER, str(notes), str(listener.fileno())]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL) as process:
+            remote = McpSpec(mcp=McpTool(url=f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"))
+            try:
+                assert await result(remote, 30_000) == ("It worked.", True)
+                assert await result(remote, 5_000_000) == ("It failed.", False)
+            finally:
+                process.kill()
+
+
+async def test_an_error_while_an_mcp_server_runs_arrives_as_it_is(notes: Path) -> None:
+    with pytest.raises(LimitReached, match="enough"):
+        async with Toolbox([arithmetic(notes)]).open(Recording().ctx):
+            raise LimitReached("enough")
+
+
+async def test_a_model_agent_uses_an_mcp_server(notes: Path) -> None:
+    def answer(request: object) -> CallTools | Say:
+        if len(server.requests) == 1:
+            return CallTools(calls=(ToolCall(name="add", args={"a": 20, "b": 3}, id="c1"),))
+        return Say(text=f"It is {server.requests[-1].prompt}.")
+
+    record = Recording()
+    with ModelServer(answer) as server:
+        model = ServerModel(url=server.url, name="tiny")
+        reply = await ModelAgent("a", model=model, tools=[arithmetic(notes)]).respond(Turn("20 + 3?"), record.ctx)
+    assert reply.text == "It is 23."
+    assert list(record.effects) == ["tools-arithmetic", "request-1", f"tool-{digest('c1')[:12]}", "request-2"]

@@ -1,0 +1,99 @@
+"""Branches take turns, in an order that depends only on who came when."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.budget.fair_queue import Rounds
+
+Path = tuple[str, ...]
+paths = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)
+
+
+def filled(*waiting: tuple[str, str]) -> Rounds[str]:
+    rounds: Rounds[str] = Rounds()
+    for path, item in waiting:
+        rounds.push(path, item)
+    return rounds
+
+
+def drained(rounds: Rounds[str]) -> str:
+    found = ""
+    while rounds:
+        first = rounds.first()
+        found += rounds.pop()
+        assert found.endswith(first)
+    return found
+
+
+def test_within_one_branch_it_is_first_come_first_served() -> None:
+    assert drained(filled(("x", "1"), ("x", "2"), ("x", "3"))) == "123"
+
+
+def test_branches_take_turns_in_the_order_of_their_first() -> None:
+    assert drained(filled(("x", "1"), ("x", "2"), ("x", "3"), ("y", "a"), ("z", "A"), ("y", "b"))) == "1aA2b3"
+
+
+def test_a_run_of_many_branches_gets_no_more_turns_than_one_of_a_single_branch() -> None:
+    many = [(f"p{number}", number) for number in "12345"]
+    assert drained(filled(*many, ("q", "a"), ("q", "b"), ("q", "c"))) == "1a2b3c45"
+
+
+def test_what_waits_beside_branches_is_one_more_that_takes_turns() -> None:
+    assert drained(filled(("", "1"), ("", "2"), ("x", "a"), ("x", "b"))) == "1a2b"
+
+
+def test_who_no_longer_waits_loses_its_turn() -> None:
+    rounds = filled(("x", "1"), ("xy", "2"), ("z", "3"))
+    rounds.remove("x", "1")
+    rounds.remove("z", "3")
+    assert drained(rounds) == "2"
+    assert not rounds
+
+
+@given(st.lists(st.one_of(st.just(None), st.just(-1), paths), max_size=60))
+def test_all_come_out_once_in_order_and_nobody_is_passed_over_twice(steps: list[Path | int | None]) -> None:
+    """Push where there is a path, pop at `None`, take back the newest at -1."""
+    rounds: Rounds[int] = Rounds()
+    waiting: defaultdict[Path, deque[int]] = defaultdict(deque)
+    passed: dict[tuple[Path, str], set[str]] = {}
+    for number, step in enumerate([*steps, *[None] * len(steps)]):
+        live = [path for path, items in waiting.items() if items]
+        if isinstance(step, tuple):
+            rounds.push(step, number)
+            waiting[step].append(number)
+        elif not live:
+            assert not rounds
+        elif step == -1:
+            newest = max(live, key=lambda path: waiting[path][-1])
+            rounds.remove(newest, waiting[newest].pop())
+        else:
+            item = rounds.pop()
+            path = next(path for path in live if waiting[path][0] == item)
+            waiting[path].popleft()
+            nobody_twice(path, waiting, passed)
+        for around, name in [*passed]:
+            if name not in those_who_wait(around, waiting):
+                del passed[around, name]
+    assert not rounds
+
+
+def those_who_wait(around: Path, waiting: dict[Path, deque[int]]) -> set[str]:
+    """Who takes turns at a level: its branches with something waiting, and "" for what waits beside them."""
+    depth = len(around)
+    found = [path for path, items in waiting.items() if items and path[:depth] == around]
+    return {path[depth] if len(path) > depth else "" for path in found}
+
+
+def nobody_twice(served: Path, waiting: dict[Path, deque[int]], passed: dict[tuple[Path, str], set[str]]) -> None:
+    """At each level, note for those who wait beside the one served that it was before them: once, until their turn."""
+    for depth in range(len(served) + 1):
+        around, name = served[:depth], served[depth] if depth < len(served) else ""
+        passed[around, name] = set()
+        for other in those_who_wait(around, waiting) - {name}:
+            before = passed.setdefault((around, other), set())
+            assert name not in before, f"{name!r} had two turns at {around} while {other!r} waited"
+            before.add(name)

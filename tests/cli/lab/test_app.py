@@ -1,0 +1,194 @@
+"""`teamwright lab` for topologies: options, JSON, tables, gates, plots and exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from teamwright.lab import compare, evaluate, sweep
+from tests.cli.conftest import Call
+
+
+def test_a_report_as_data_is_that_of_the_function(call: Call) -> None:  # Z-14
+    done = call("lab", "evaluate", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json == evaluate().to_json()
+
+
+def test_every_option_arrives(call: Call) -> None:  # Z-14
+    done = call(
+        "lab", "evaluate", "--budget", "high", "--all-budgets", "--tasks", 9, "--avg-task-tokens", 700,
+        "--coordination-rounds", 6, "--topologies", "star, mesh_team", "--workload", "debugging", "--protocol",
+        "transcript", "--degradation", "aggressive", "--recommend", "cost", "--max-coordination-ratio", 0.5,
+        "--min-pass-rate", 0.7, "--max-p95-latency", 60, "--json",
+    )  # fmt: skip
+    expected = evaluate(
+        budget="high",
+        all_budgets=True,
+        tasks=9,
+        avg_task_tokens=700,
+        coordination_rounds=6,
+        topologies=["star", "mesh"],
+        workload="debugging",
+        protocol="transcript",
+        degradation="aggressive",
+        recommend="cost",
+        max_coordination_ratio=0.5,
+        min_pass_rate=0.7,
+        max_p95_latency=60,
+    ).to_json()
+    assert done.json == expected
+    assert done.json["inputs"] == {
+        "budget": "high", "tasks": 9, "avg_task_tokens": 700, "coordination_rounds": 6,
+        "topologies": ["star_team", "mesh_team"], "workload": "debugging", "protocol": "transcript",
+        "degradation": "aggressive", "recommend": "cost", "max_coordination_ratio": 0.5, "min_pass_rate": 0.7,
+        "max_p95_latency": 60.0,
+    }  # fmt: skip
+
+
+def test_without_json_there_is_a_table_and_the_reason(call: Call) -> None:
+    done = call("lab", "evaluate")
+    assert done.out == f"{evaluate()}\n"
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_the_report_is_written_before_gates_are_enforced(call: Call, tmp_path: Path) -> None:  # Z-14
+    file = tmp_path / "report.json"
+    done = call("lab", "evaluate", "--enforce-gates", "--json", "--out", file)
+    assert done.code == 1
+    assert file.read_text() == call("lab", "evaluate", "--json").out
+    assert done.err.splitlines() == [
+        "gate broken: medium budget, single: estimated_pass_rate 0.79 is below 0.8",
+        "gate broken: medium budget, mesh_team: coordination_ratio 0.2183 is above 0.2",
+        "gate broken: medium budget, mesh_team: total_tokens 37791 is above 34080",
+    ]
+
+
+def test_gates_that_are_kept_exit_0(call: Call) -> None:  # Z-15
+    done = call("lab", "evaluate", "--topologies", "star_team", "--enforce-gates")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("option", "at", "beyond"),
+    [
+        ("--max-coordination-ratio", 0.1511, 0.1510),
+        ("--min-pass-rate", 0.89, 0.8901),
+        ("--max-p95-latency", 39.2, 39.19),
+    ],
+)
+def test_a_gate_is_kept_at_its_bound_and_broken_beyond(call: Call, option: str, at: float, beyond: float) -> None:
+    assert call("lab", "evaluate", "--topologies", "star", "--enforce-gates", option, at).code == 0
+    assert call("lab", "evaluate", "--topologies", "star", "--enforce-gates", option, beyond).code == 1
+
+
+def test_all_budgets_are_held_to_the_gates_each_once(call: Call) -> None:  # Z-14
+    done = call("lab", "evaluate", "--all-budgets", "--enforce-gates", "--topologies", "single")
+    assert done.code == 1
+    assert [line.split(",")[0] for line in done.err.splitlines()] == [
+        "gate broken: low budget",
+        "gate broken: medium budget",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["evaluate", "--tasks", 0], "tasks is '0', expected a whole number from 1 to 10 000 000"),
+        (["evaluate", "--tasks", "ten"], "tasks is 'ten', expected a whole number from 1 to 10 000 000"),
+        (["evaluate", "--avg-task-tokens", 0], "expected a whole number from 1 to 100 000 000"),
+        (["evaluate", "--coordination-rounds", -1], "expected a whole number from 0 to 1 000 000"),
+        (["evaluate", "--min-pass-rate", "1.5"], "min_pass_rate is '1.5', expected a number above 0 and below 1"),
+        (["evaluate", "--max-coordination-ratio", "nan"], "expected a number above 0 and below 1"),
+        (["evaluate", "--max-p95-latency", "inf"], "max_p95_latency is 'inf', expected a number above 0"),
+        (["evaluate", "--budget", "huge"], "budget is 'huge', expected low, medium or high"),
+        (["evaluate", "--workload", "reserch"], "did you mean 'research'?"),
+        (["evaluate", "--protocol", "xml"], "protocol is 'xml', expected a2a_lite or transcript"),
+        (["evaluate", "--degradation", "no"], "degradation is 'no', expected none, auto or aggressive"),
+        (["evaluate", "--recommend", "speed"], "recommend is 'speed', expected balanced, cost or quality"),
+        (["evaluate", "--topologies", "star,ring"], "topologies is 'ring', expected single, lead_subagent"),
+        (["evaluate", "--topologies", "star,my-ring"], "topologies is 'my-ring', expected single, lead_subagent"),
+        (["evaluate", "--plot", "plot.gif"], "expected one that ends in .svg or .png"),
+        (["evaluate", "--plot", "nowhere/plot.svg"], "there is no folder 'nowhere'"),
+        (["compare", "--protocol", "a2a_lite"], "No such option"),
+        (["sweep", "--tasks", "1:x"], "or a range as in 8:64:8"),
+        (["sweep", "--budgets", "all,low"], "budget is 'all', expected low, medium or high"),
+        (["sweep", "--value", "price"], "There can be no heat map of 'price', expected one of"),
+        (["sweep", "--x", "price"], "There is no dimension 'price', expected one of"),
+        (["sweep", "--json", "--csv"], "two forms of one result"),
+        (["sweep", "--tasks", "1:30000", "--json"], "--json has room for 100000 cells, and these are 120000"),
+    ],
+)
+def test_bad_arguments_exit_2_with_what_was_expected(call: Call, arguments: list[object], expected: str) -> None:
+    done = call("lab", *arguments)
+    assert done.code == 2
+    assert expected in done.err
+
+
+@pytest.mark.parametrize("arguments", [["--csv"], ["--tasks", "1:30000"]])
+def test_a_sweep_that_is_refused_as_json_is_not_computed(
+    call: Call, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "teamwright.lab.parameter_sweep.numpy_cells", None)  # what computes the cells
+    assert call("lab", "sweep", "--json", *arguments).code == 2
+
+
+def test_a_mistake_is_told_as_data_too(call: Call) -> None:
+    done = call("lab", "evaluate", "--tasks", 0, "--json")
+    assert (done.code, done.json["error"]["kind"]) == (2, "UsageError")
+
+
+def test_a_plot_is_drawn_beside_the_report(call: Call, tmp_path: Path) -> None:
+    for command in ("evaluate", "compare", "sweep"):
+        for name in (f"{command}.svg", f"{command}.png"):
+            done = call("lab", command, "--json", "--plot", tmp_path / name)
+            assert done.code == 0
+            assert done.json
+            assert str(tmp_path / name) in done.err
+            assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_a_png_without_its_extra_names_it_before_any_work(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("teamwright.lab.drawing.svg.find_spec", lambda name: None)
+    done = call("lab", "evaluate", "--plot", "plot.png")
+    assert (done.code, done.out) == (2, "")
+    assert "pip install 'teamwright[plots]'" in done.err
+
+
+def test_protocols_are_compared(call: Call) -> None:  # Z-14
+    assert (
+        call("lab", "compare", "--all-budgets", "--tasks", 9, "--json").json
+        == compare(all_budgets=True, tasks=9).to_json()
+    )
+    assert call("lab", "compare").out == f"{compare()}\n"
+
+
+def test_a_comparison_holds_both_protocols_to_the_gates(call: Call) -> None:
+    done = call("lab", "compare", "--topologies", "star", "--enforce-gates")
+    assert done.code == 1
+    assert all(line.startswith("gate broken: transcript, medium budget, star_team:") for line in done.err.splitlines())
+
+
+def test_a_sweep_gives_every_cell_as_csv_or_data(call: Call, tmp_path: Path) -> None:  # Z-14
+    arguments = ["lab", "sweep", "--tasks", "8:64:8", "--rounds", "0,4", "--budget", "all"]
+    found = sweep(tasks="8:64:8", coordination_rounds="0,4", budgets="all")
+    printed = call(*arguments, "--csv")
+    assert (printed.code, printed.err) == (0, "")
+    assert len(list(csv.DictReader(io.StringIO(printed.out)))) == len(found) == 192
+    assert call(*arguments, "--out", tmp_path / "cells.csv").out == ""
+    assert (tmp_path / "cells.csv").read_text() == printed.out == "".join(found.csv())
+    assert call(*arguments, "--json").json == found.to_json()
+    assert call(*arguments).out == f"{found}\n"
+
+
+def test_a_sweep_without_numpy_says_so_and_gives_the_same(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = call("lab", "sweep", "--tasks", "8:64:8", "--csv")
+    monkeypatch.setattr("teamwright.lab.parameter_sweep.sweep.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "teamwright.lab.parameter_sweep.numpy_cells", None)
+    slow = call("lab", "sweep", "--tasks", "8:64:8", "--csv")
+    assert slow.out == fast.out
+    assert "pip install 'teamwright[lab]'" in slow.err

@@ -1,0 +1,89 @@
+"""`runs kpi`: what it prints, what it exits with, and what it says of a gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright.history.kpis import FIGURES
+from tests.cli.conftest import Call, write_team
+
+TEAM = """\
+agents:
+  lead: {function: 'tests.cli.spenders:lead'}
+  writer: {function: 'tests.cli.spenders:write'}
+  critic: {function: 'tests.cli.spenders:criticise', optional: true}
+teams:
+  report: {strategy: sequential, members: [writer, critic]}
+  led: {strategy: hierarchical, members: [lead, writer], hierarchical: {orchestrator: lead}}
+"""
+
+
+@pytest.fixture
+def runs(call: Call, tmp_path: Path) -> None:
+    """Three runs: one that went well, one in which a member failed, one that was led."""
+    folder = write_team(tmp_path / "report", TEAM)
+    assert call("run", folder, "Go", "--team", "report", "--run-id", "well").code == 0
+    assert call("run", folder, "Please fail", "--team", "report", "--run-id", "half").code == 3
+    assert call("run", folder, "Go", "--team", "led", "--run-id", "led").code == 0
+
+
+@pytest.mark.usefixtures("runs")
+def test_json_has_every_figure_by_its_name(call: Call) -> None:  # Z-12
+    found = call("runs", "kpi", "well", "--json").json
+    assert {*FIGURES, "run_id", "team", "status", "stop_reason", "assumed", "gates"} == found.keys()
+    assert (found["total_tokens"], found["coordination_ratio"], found["pass_rate"], found["steps"]) == (
+        180,
+        0.0,
+        1.0,
+        2,
+    )
+    assert (found["run_id"], found["team"], found["status"], found["gates"]) == ("well", "report", "completed", [])
+
+
+@pytest.mark.usefixtures("runs")
+def test_several_runs_stand_side_by_side(call: Call) -> None:  # Z-12
+    lines = call("runs", "kpi", "well", "half", "led").out.splitlines()
+    cells = {line.split("  ")[0]: [one.strip() for one in line.split("  ")[1:] if one.strip()] for line in lines}
+    assert lines[0].split() == ["well", "half", "led"]
+    assert cells["status"] == ["completed (done)", "degraded (done)", "completed (done)"]
+    assert cells["steps"] == ["2 (2 passed)", "2 (1 passed, 1 failed)", "1 (1 passed)"]
+    assert cells["pass_rate"] == ["1.0000 (assumed)", "0.5000 (assumed)", "1.0000 (assumed)"]
+    assert cells["coordination_ratio"] == ["0.0000", "0.0000", "0.2000"]
+    assert cells["total_tokens"] == ["180", "80", "100"]
+    every = call("runs", "kpi", "well", "half", "led", "--json").json
+    assert [one["run_id"] for one in every] == ["well", "half", "led"]
+
+
+@pytest.mark.usefixtures("runs")
+def test_gates_that_are_kept_exit_with_0(call: Call) -> None:  # Z-12
+    done = call("runs", "kpi", "led", "--gate", "default", "--gate", "total_tokens<=100", "--gate", "p95_latency_s<=60")
+    assert (done.code, done.err) == (0, "")
+    kept = [line.split()[-1] for line in done.out.splitlines() if "=" in line]
+    assert kept == ["kept"] * 4
+
+
+@pytest.mark.usefixtures("runs")
+def test_a_broken_gate_exits_with_1_after_the_report_and_is_named_with_its_figure(
+    call: Call, tmp_path: Path
+) -> None:  # Z-12
+    done = call("runs", "kpi", "half", "--gate", "default")
+    assert done.code == 1
+    assert "pass_rate>=0.8" in done.out
+    assert done.err == "run 'half' breaks the gate pass_rate>=0.8: pass_rate is 0.5, and has to be at least 0.8\n"
+    report = tmp_path / "kpi.json"
+    done = call("runs", "kpi", "led", "half", "--gate", "coordination_ratio<=0.1", "--json", "--out", report)
+    assert (done.code, done.out) == (1, "")
+    assert "'led' breaks the gate coordination_ratio<=0.1: coordination_ratio is 0.2," in done.err
+    assert '"passed": false' in report.read_text()
+
+
+@pytest.mark.usefixtures("runs")
+def test_bad_gates_and_unknown_runs_exit_with_2(call: Call) -> None:  # Z-12
+    for text, expected in (("fast", "is no gate"), ("pas_rate>=1", "pass_rate"), ("pass_rate>=x", "and a number")):
+        done = call("runs", "kpi", "well", "--gate", text)
+        assert (done.code, done.out) == (2, "")
+        assert expected in done.err
+    assert call("runs", "kpi", "wall", "--json").code == 2
+    assert call("runs", "kpi").code == 2

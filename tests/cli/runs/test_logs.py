@@ -1,0 +1,69 @@
+"""Logs while a run goes on, and whose line is whose."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Team, Turn
+from teamwright.cli.runs.logs import LogBook, Wanted
+from teamwright.errors import AgentTimeout
+from teamwright.values.events.event import Event, RunLogged, RunNotified
+from teamwright.values.limits import RetryPolicy
+
+
+async def test_a_log_is_followed_while_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:  # P-02
+    seen: list[str] = []
+    gate = anyio.Event()
+
+    async def waiting(turn: Turn, ctx: Context) -> str:
+        await ctx.emit(RunLogged(text="halfway"))
+        await gate.wait()
+        return "done"
+
+    async with Engine("memory") as engine, anyio.create_task_group() as tasks:
+        await engine.start(Team("t", members=[FunctionAgent("a", waiting)]), "go", run_id="r")
+        await anyio.sleep(0.02)
+        tasks.start_soon(Wanted("r", "a", "info", True, False, None).show, engine)
+        while not seen:
+            await anyio.sleep(0.01)
+            seen += [line for line in capsys.readouterr().out.splitlines() if line.endswith("halfway")]
+        gate.set()
+    assert capsys.readouterr().out.rstrip().endswith("replied: done (0 tokens in 0.0 s)")
+
+
+async def test_retries_and_failures_are_weighed() -> None:  # P-02
+    async def flaky(turn: Turn) -> str:
+        raise AgentTimeout("too slow")
+
+    agent = FunctionAgent("b", flaky, retry=RetryPolicy(attempts=1, backoff=0.001))
+    inner = Team("inner", members=[agent])
+    async with Engine("memory") as engine:
+        await engine.run(Team("outer", members=[inner]), "go", run_id="r")
+        book = LogBook(engine.journal)
+        lines = [line for event in await engine.journal.read("r") if (line := await book.line(event))]
+    own = [line for line in lines if line.member == "b"]
+    assert {line.path for line in own} == {("outer", "inner", "b")}
+    weighty = [(line.level, line.text.partition(":")[0]) for line in own if line.level not in {"debug", "info"}]
+    assert weighty[-1] == ("error", "failed")
+    assert ("warning", "attempt 1 failed") in weighty
+
+
+@pytest.mark.parametrize(
+    ("fact", "level", "text"),
+    [
+        (RunNotified(), "info", "somebody was told that it waits"),
+        (RunNotified(attempt=3), "info", "somebody was told that it waits (attempt 3)"),
+        (
+            RunNotified(error="HTTP 503", attempt=2, retry_in=5.0),
+            "warning",
+            "nobody could be told yet that it waits (attempt 2 failed, the next one is in 5.0 s): HTTP 503",
+        ),
+        (RunNotified(error="HTTP 410"), "warning", "nobody could be told that it waits: HTTP 410"),
+    ],
+)
+async def test_each_attempt_to_tell_a_webhook_is_a_line(fact: RunNotified, level: str, text: str) -> None:  # S-07
+    async with Engine("memory") as engine:
+        line = await LogBook(engine.journal).line(Event("r", 1, 0.0, "", "", fact))
+    assert line is not None
+    assert (line.level, line.text) == (level, text)

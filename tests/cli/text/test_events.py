@@ -1,0 +1,183 @@
+"""Events in words: what a reader must know besides who said what."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.cli.text.events import failure_text, next_steps, note_text, status_text, way_text
+from teamwright.values.artifacts import Artifact
+from teamwright.values.degradation import AT_EASE
+from teamwright.values.events.event import (
+    AgentCalled,
+    AgentCallFailed,
+    AgentReplied,
+    BudgetDegraded,
+    BudgetEased,
+    BudgetThrottled,
+    Event,
+    Fact,
+    Origin,
+    RunCheckpoint,
+    RunIntervened,
+    RunLogged,
+    RunStarted,
+    StepSkipped,
+    TeamBounded,
+    TeamDecided,
+    TeamEmitted,
+    TeamEscalated,
+    TeamGoalReached,
+    TeamToldBack,
+    WorkspaceConflicted,
+    WorkspaceKept,
+    WorkspaceWritten,
+)
+from teamwright.values.people import Mark
+from teamwright.values.results import RunResult
+from teamwright.values.turns import Failure
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (StepSkipped(step="mend", reason="condition"), "step mend was skipped: its condition does not hold"),
+        (
+            StepSkipped(step="thank", reason="needs", because=("praise", "mend")),
+            "step thank was skipped: there is nothing from praise, mend, which it needs",
+        ),
+        (
+            StepSkipped(step="paint", reason="failure", because=("build",)),
+            "step paint was skipped: it stands on build, and a step failed there",
+        ),
+        (TeamDecided(by="lead", action="delegate", iteration=2, to=("a", "b")), "decision 2 of lead: delegate to a, b"),
+        (TeamDecided(by="lead", action="synthesize", iteration=3), "decision 3 of lead: synthesize"),
+        (
+            TeamToldBack(member="lead", problem="it holds no JSON"),
+            "lead is asked again, since its answer can't be used: it holds no JSON",
+        ),
+        (TeamEmitted(event="1", type="workflow.started", depth=0, to=("a",)), "event workflow.started, to a"),
+        (TeamEmitted(event="1.1-1", type="found", depth=1, by="a"), "event found from a, to nobody"),
+        (
+            TeamBounded(limit="max_depth", most=6, type="ping", by="a", chain=("ping", "pong", "ping")),
+            "stopped by max_depth (6): ping from a does not happen, in the loop ping → pong → ping",
+        ),
+        (
+            TeamEscalated(member="a", task_id="step-1", risk_level="high", to="lead"),
+            "a reports high risk; its reply counts only if lead lets it pass",
+        ),
+        (
+            TeamEscalated(member="a", task_id="step-1", risk_level="critical", reason="'lead' failed (refused)"),
+            "a reports critical risk; its reply counts only if a person lets it pass, since 'lead' failed (refused)",
+        ),
+        (
+            TeamGoalReached(by="b", waiting=1, at_work=2),
+            "b reached the goal; 2 at work are stopped, 1 reaction dropped",
+        ),
+    ],
+)
+def test_a_fact_is_told_in_words(fact: Fact, words: str) -> None:  # P-05
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+BEGUN = RunStarted(team="t", task="", manifest="", seed=1)
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (RunCheckpoint(name="half"), "checkpoint half"),
+        (RunCheckpoint(name="half", by="Ada"), "checkpoint half, set by Ada"),
+        (RunIntervened(intervention=Mark(name="half"), letter=1), None),
+        (RunLogged(text="wet", level="warning"), "warning: wet"),
+        (RunLogged(text="as usual"), None),
+        (
+            WorkspaceConflicted(name="plan", based_on=1, revision=2, body="", by="b"),
+            "a write to plan was refused: it was based on version 1, and b wrote 2",
+        ),
+        (BEGUN.changed(origin=Origin(run_id="r", number=7, how="fork")), "forked from run r (event 7)"),
+        (
+            BEGUN.changed(origin=Origin(run_id="r", number=7, how="fork", checkpoint="half")),
+            "forked from run r at half (event 7)",
+        ),
+    ],
+)
+def test_points_lines_and_conflicts_are_told_in_words(fact: Fact, words: str | None) -> None:  # P-08, P-09
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+def test_what_is_stored_is_told_to_whoever_was_not_there() -> None:  # P-08
+    written = WorkspaceWritten(name="plan", revision=2, body="", by="a")
+    kept = WorkspaceKept(artifact=Artifact(hash="", name="plan.md", size=1500), by="a")
+    told = [way_text(Event("r", 1, 0.0, "team", "write-1", fact)) for fact in (written, kept)]
+    assert told == ["writes plan, version 2", "keeps plan.md (text/plain, 1.5 kB)"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (
+            BudgetThrottled(model="m", before=8, after=4, seconds=20.0),
+            "m asked to slow down: it rests for 20.0 s and then takes 4 at once instead of 8",
+        ),
+        (BudgetThrottled(model="m", before=8, after=8, seconds=3.0), "m asked to slow down: it rests for 3.0 s"),
+        (BudgetThrottled(model="m", before=8, after=4), "m asked to slow down: it takes 4 at once instead of 8"),
+        (BudgetEased(model="m", concurrency=8), "m takes 8 at once again"),
+        (AgentCalled(effect="model", name="m", request="", waited=75.0), "waited 1 min 15 s for its turn at m"),
+        (AgentCalled(effect="model", name="m", request="", waited=0.5), None),
+    ],
+)
+def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | None) -> None:  # P-13
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+@pytest.mark.parametrize(
+    ("rung", "before", "after", "words"),
+    [
+        ("compaction", None, 6.0, "the budget will not last: only the last 6 messages are told whole (why)"),
+        ("workers", None, 2, "the budget will not last: at most 2 work at once (why)"),
+        ("workers", 2, None, "the budget gives room again: more may work at once (why)"),
+        ("summaries", 1.0, 0.82, "the budget will not last: summaries keep to 82% of their length (why)"),
+    ],
+)
+def test_a_rung_is_told_in_words(rung: str, before: float | None, after: float | None, words: str) -> None:  # Z-11
+    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=AT_EASE, undone=after is None)
+    assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
+
+
+def test_nothing_is_said_twice_of_how_a_run_ended() -> None:
+    assert status_text(RunResult(run_id="r", status="cancelled", stop_reason="cancelled")) == "cancelled"
+    assert status_text(RunResult(run_id="r", status="failed", stop_reason="error")) == "failed (error)"
+    assert failure_text(Failure("t", "cancelled", "cancelled")) == "cancelled"
+    assert failure_text(Failure("t", "cancelled", "Too slow.")) == "cancelled: Too slow."
+
+
+def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> None:  # Z-10
+    ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
+    (step,) = next_steps(ended, {})
+    assert "whichever ran out; limits of members and steps stand" in step
+
+
+@pytest.mark.parametrize(
+    ("place", "retry_in", "words"),
+    [
+        ("request-1", 0.5, "attempt 1 failed: no (the service failed or could not be reached); again in 0.5 s"),
+        ("request-1", None, "attempt 1 failed: no (the service failed or could not be reached); gave up"),
+        (
+            "tool-3",
+            None,
+            "the tool call failed: no (the service failed or could not be reached); the member is told and goes on",
+        ),
+    ],
+)
+def test_nobody_is_said_to_give_up_who_goes_on(place: str, retry_in: float | None, words: str) -> None:  # M-10
+    fact = AgentCallFailed(error="server", message="no", retry_in=retry_in)
+    assert note_text(Event("r", 1, 0.0, "team/a", place, fact)) == words
+
+
+def test_a_cut_reply_names_its_cap() -> None:
+    cut = AgentReplied(truncated=True)
+    assert note_text(Event("r", 1, 0.0, "team", "a", cut)) == "the reply was cut at its output cap"
+    by_size = cut.changed(warnings=("the reply of 'a' was cut at 4000000 bytes; raise  max_bytes  to get more of it",))
+    assert note_text(Event("r", 1, 0.0, "team", "a", by_size)) == "the reply was cut at its size cap"
+    by_cap = cut.changed(warnings=("a: the result of the tool 't' was cut at 9 bytes; raise  max_bytes  to get more",))
+    assert note_text(Event("r", 1, 0.0, "team", "a", by_cap)) == "the reply was cut at its output cap"

@@ -1,0 +1,22 @@
+"""A run explained: notes that come again and again are told once, with how often."""
+
+from __future__ import annotations
+
+from teamwright import Context, Engine, FunctionAgent, Team, Turn
+from teamwright.cli.text.explain import account_of, explained
+from teamwright.values.events.event import RunLogged
+
+
+async def test_a_note_that_comes_again_is_told_once_and_anew_after_a_reply() -> None:
+    async def noisy(turn: Turn, ctx: Context) -> str:
+        for _ in range(3):
+            await ctx.emit(RunLogged(text="still at it"))
+        return "still at it"
+
+    async with Engine("memory") as engine:
+        members = [FunctionAgent("a", noisy), FunctionAgent("b", noisy)]
+        await engine.run(Team("t", members=members), "go", run_id="r")
+        account = account_of(await engine.history("r"), await engine.result("r"))
+    lines = [line.partition("  ")[2].strip() for line in explained(account).splitlines()]
+    told = [line.partition(" s ")[2].strip() or line for line in lines if "logged" in line or "more like" in line]
+    assert told == ["a logged · still at it", "… 2 more like this", "b logged · still at it", "… 2 more like this"]

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from teamwright.cli.views.live import LiveView, choose, picture
+from teamwright.history.board import Board, Row
+from teamwright.journal.memory import MemoryJournal
+from teamwright.values.events.event import AgentCalled, AgentFailed, BudgetOpened, Delta
+from teamwright.values.usage import Bounds
+from tests.history.test_board import Story, begun, noted
+
+
+def drawn(board: Board, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    console.print(picture(board, 10.0, (width, height), lambda _: "cyan"))
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue().splitlines()
+
+
+def busy() -> Story:
+    story = begun()
+    story.ask(1, "t", "step-1", "a")
+    return story
+
+
+@pytest.mark.parametrize("width", [1, 8, 20, 39, 40, 80, 200])
+@pytest.mark.parametrize("height", [1, 5, 24, 60])
+def test_no_line_is_wider_than_the_terminal_nor_the_picture_higher(width: int, height: int) -> None:
+    story = busy()
+    for number in range(50):
+        story.ask(2, "t", f"more-{number}", f"someone-with-a-long-name-漢字-{number}")
+    text = "word " * 200
+    story.board.take(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
+    lines = drawn(story.board, width, height)
+    assert len(lines) <= max(height, 6)
+    console = Console()
+    assert all(console.measure(line).maximum <= width for line in lines if line.strip())
+
+
+def test_all_members_are_shown_where_there_is_room() -> None:
+    lines = drawn(busy().board, 60, 24)
+    assert lines[0].startswith("t ")
+    assert "a  thinking" in lines[1]
+    assert "inner  waiting" in lines[2]
+
+
+def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
+    story = busy()
+    for number in range(5):
+        bounds = Bounds(tokens=1000 * (number + 1))
+        if number > 1:
+            story.ask(2, "t", f"step-{number}", f"m{number}")
+        story.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
+    story.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
+    lines = drawn(story.board, 70, 24)
+    assert lines[1].strip() == "the run: 0 (+ 70 held) of 1 000 tokens"
+    assert lines[2].strip() == "t/step-1: 0 (+ 70 held) of 2 000 tokens"
+    assert lines[4].strip() == "and 2 more budgets"
+    assert "a  thinking" in lines[5]
+    assert len(drawn(story.board, 70, 8)) <= 8
+    story.at(3, "t", "step-1", AgentFailed(member="a", error="budget", message="no"))
+    assert "t/step-1" not in "".join(drawn(story.board, 70, 24))
+
+
+def test_who_is_at_work_and_the_last_few_are_shown_when_there_is_no_room() -> None:
+    rows = [Row(f"m{number}", 1, state="done", touched=number + 1) for number in range(40)]
+    rows += [Row("busy", 1, state="streaming", touched=99)]
+    rows += [Row(f"later{number}", 1) for number in range(20)]
+    shown, left_out = choose(rows, 10)
+    assert [row.member for row in shown] == ["m37", "m38", "m39", "busy", "later0", "later1", "later2"]
+    assert len(shown) + len(left_out) == len(rows)
+
+
+def test_a_member_is_shown_under_its_team() -> None:
+    rows = [Row("team", 1, is_team=True, state="thinking", touched=1)]
+    rows += [Row(f"m{number}", 2, state="done", touched=2) for number in range(30)]
+    rows += [Row("busy", 2, state="thinking", touched=99)]
+    shown, _ = choose(rows, 6)
+    assert shown[0].member == "team"
+    assert "busy" in [row.member for row in shown]
+
+
+class Gone(io.StringIO):
+    """A terminal that somebody has closed."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(5, "Input/output error")
+
+
+async def test_a_terminal_that_is_gone_stops_nothing() -> None:
+    view = LiveView(MemoryJournal(), Console(file=Gone(), width=80, height=24, force_terminal=True))
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+
+
+async def test_a_note_that_comes_again_after_a_reply_is_told_again_in_its_place() -> None:
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system="standard")
+    view = LiveView(MemoryJournal(), console)
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    shown = [
+        line for line in file.getvalue().splitlines() if "it waits" in line or "more like" in line or "tok" in line
+    ]
+    kinds = ["note" if "it waits" in line else "more" if "more like" in line else "reply" for line in shown]
+    assert [one for one in kinds if one != "reply"] == ["note", "more", "note", "more"]
+    assert "reply" in kinds[2 : kinds.index("note", 2)]
+    dim = "\x1b[2m  … 1 more like this\x1b[0m"
+    assert all(dim in line for line in shown if "more like" in line)

@@ -1,0 +1,35 @@
+"""Lines of a run as it happens: those that come again and again are told once."""
+
+from __future__ import annotations
+
+from teamwright.cli.views.view import PlainLines, Repeats
+from teamwright.journal.memory import MemoryJournal
+from tests.history.test_board import noted
+
+
+def test_a_line_that_comes_again_and_again_is_told_once_with_how_often() -> None:
+    repeats = Repeats()
+    said = [line for text in ("a", "b", "b", "b", "a") for line in repeats.lines(text)]
+    assert [*said, *repeats.rest()] == ["a", "b", "  … 2 more like this", "a"]
+
+
+def test_what_is_held_back_is_told_at_the_end_and_once() -> None:
+    repeats = Repeats()
+    assert [*repeats.lines("a"), *repeats.lines("a"), *repeats.rest(), *repeats.rest()] == ["a", "  … 1 more like this"]
+
+
+def test_a_line_that_counts_each_time_is_always_told() -> None:
+    repeats = Repeats()
+    assert [line for _ in range(2) for line in repeats.lines("a", once=True)] == ["a", "a"]
+
+
+async def test_plain_lines_tell_a_note_anew_after_a_reply() -> None:
+    lines: list[str] = []
+    view = PlainLines(MemoryJournal(), lines.append)
+    for event in noted().events:
+        await view.take(event)
+    view.close()
+    told = [" ".join(line.split()) for line in lines[1:]]
+    note, more = "a · it waits for x, behind b", "… 1 more like this"
+    assert told[:-1] == [note, more, "a ▸ (nothing) 0 tok 1.0 s", note, more]
+    assert told[-1].startswith("a ! attempt 1 failed")

@@ -1,0 +1,167 @@
+"""What two runs have in common and where they part."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
+from teamwright.history.diff import Comparison, compare
+from teamwright.strategies import Outcome, Task
+from teamwright.strategies.protocol import Members
+from teamwright.values.usage import Usage
+from tests.runtime.teams import Written, says
+
+
+def agent(name: str, *answers: str, fails: bool = False) -> FunctionAgent:
+    said = list(answers)
+
+    async def respond(turn: Turn) -> Reply:
+        if fails:
+            raise ValueError("broken")
+        text = said.pop(0) if len(said) > 1 else said[0]
+        return Reply.of(name, text, usage=Usage(requests=1, input_tokens=4, usd=0.25))
+
+    return FunctionAgent(name, respond)
+
+
+async def compared(engine: Engine, a: str = "a", b: str = "b") -> Comparison:
+    return compare(await engine.history(a), await engine.history(b), await engine.result(a), await engine.result(b))
+
+
+def hows(found: Comparison) -> list[tuple[str, str, str]]:
+    return [(turn.key, turn.member, turn.how) for turn in found.turns]
+
+
+async def test_two_runs_that_came_to_the_same_do_not_differ() -> None:  # P-09
+    team = Team("t", members=[agent("x", "one"), agent("y", "two")])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="a")
+        await engine.run(team, "go", run_id="b")
+        found = await compared(engine)
+    assert (found.same, found.same_task, found.common, found.first_difference) == (True, True, 2, None)
+    assert found.changes == ()
+    assert [(one.member, one.same, one.a, one.b) for one in found.members] == [
+        ("x", 1, found.members[0].a, found.members[0].a), ("y", 1, found.members[1].a, found.members[1].a)
+    ]  # fmt: skip
+    assert (found.members[0].a.total_tokens, found.members[0].a.usd, found.members[0].a.status) == (4, 0.25, "replied")
+
+
+async def test_the_first_turn_that_differs_is_found_and_what_follows_was_told_something_else() -> None:  # P-09
+    team = Team("t", members=[agent("x", "one"), agent("y", "two", "three"), agent("z", "four")])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="a")
+        await engine.run(team, "go", run_id="b")
+        found = await compared(engine)
+    assert hows(found) == [("t/step-1", "x", "same"), ("t/step-2", "y", "said"), ("t/step-3", "z", "told")]
+    first = found.first_difference
+    assert first is not None
+    assert first.a is not None
+    assert first.b is not None
+    assert (first.key, first.a.text, first.b.text) == ("t/step-2", "two", "three")
+    assert not found.same
+    assert found.to_json()["first_difference"] == first.to_json()
+
+
+async def test_a_fork_and_its_origin_share_their_past() -> None:  # P-09
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[agent("x", "one"), agent("y", "", fails=True)]), "go", run_id="a")
+        mended = Team("t", members=[agent("x", "never"), agent("y", "mended")])
+        await engine.fork("a", retry=True, team=mended, new_id="b")
+        found = await compared(engine)
+    assert hows(found) == [("t/step-1", "x", "same"), ("t/step-2", "y", "status")]
+    assert found.b.origin is not None
+    assert (found.b.origin.run_id, found.a.status, found.b.status) == ("a", "failed", "completed")
+    failed = found.turns[1].a
+    assert failed is not None
+    assert (failed.status, failed.text) == ("failed", "error: ValueError: broken")
+
+
+@pytest.mark.parametrize("task", [None, "other"])
+async def test_what_a_fork_asked_anew_is_compared_with_what_gave_way(task: str | None) -> None:  # P-09
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[agent("x", "one"), agent("y", "two"), agent("z", "end")]), "go", run_id="a")
+        changed = Team("t", members=[agent("x", "one"), agent("w", "else"), agent("z", "end")])
+        await engine.fork("a", at="step-3", team=changed, task=task, new_id="b")
+        found = await compared(engine)
+    first = "same" if task is None else "told"
+    assert hows(found) == [("t/step-1", "x", first), ("t/step-2", "y", "member"), ("t/step-3", "z", "told")]
+    assert (found.a.turns, found.b.turns) == (3, 3)
+
+
+async def test_another_task_and_another_declaration_are_told() -> None:
+    short = Team("t", members=[agent("x", "one")])
+    long = Team("t", members=[agent("x", "one"), agent("y", "two")], share="output")
+    async with Engine("memory") as engine:
+        await engine.run(short, "go", run_id="a")
+        await engine.run(long, "stay", run_id="b")
+        found = await compared(engine)
+    assert not found.same_task
+    assert hows(found) == [("t/step-1", "x", "told"), ("t/step-2", "y", "only_b")]
+    assert {change.path for change in found.changes} >= {"teams.t.members", "teams.t.share", "agents.y"}
+    assert found.members[1].a.turns == 0
+    assert found.members[1].a.status is None
+
+
+async def test_somebody_else_at_the_same_place_and_a_turn_of_one_run_alone_are_told() -> None:
+    async def first_only(task: Task, members: Members, ctx: Context) -> Outcome:
+        await ctx.ask(members[0], Turn(task.text), key="early")
+        await ctx.ask(members[0], Turn(task.text), key="place")
+        return says("end")
+
+    async def second_only(task: Task, members: Members, ctx: Context) -> Outcome:
+        await ctx.ask(members[1], Turn(task.text), key="place")
+        await ctx.ask(members[1], Turn(task.text), key="late")
+        return says("end")
+
+    members = [agent("x", "one"), agent("y", "two")]
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=members, strategy=Written(first_only)), "go", run_id="a")
+        await engine.run(Team("t", members=members, strategy=Written(second_only)), "go", run_id="b")
+        found = await compared(engine)
+    assert hows(found) == [("t/early", "x", "only_a"), ("t/place", "x", "member"), ("t/late", "y", "only_b")]
+
+
+def branching(order: str) -> Callable[[Task, Members, Context], Awaitable[Outcome]]:
+    async def side_by_side(task: Task, members: Members, ctx: Context) -> Outcome:
+        by_name = {member.name: member for member in members}
+        async with ctx.branches(3) as branches:
+            for name in order:
+                branches.start(name, lambda inner, name=name: inner.ask(by_name[name], Turn(task.text), key="k"))
+        return says("end")
+
+    return side_by_side
+
+
+async def test_branches_that_ran_in_another_order_are_no_difference() -> None:
+    members = [agent(name, name) for name in "xyz"]
+    async with Engine("memory") as engine:
+        for run_id, order in (("a", "xyz"), ("b", "zxy")):
+            await engine.run(Team("t", members=members, strategy=Written(branching(order))), "go", run_id=run_id)
+        found = await compared(engine)
+    assert found.same
+
+
+@pytest.mark.parametrize("how", ["open", "stopped"])
+async def test_a_turn_under_way_and_one_that_was_stopped_are_told_from_a_reply(how: str) -> None:
+    async def slow(turn: Turn) -> str:
+        await anyio.sleep(60)
+        return "never"
+
+    inner = Team("inner", members=[FunctionAgent("y", slow)])
+    async with Engine("memory") as engine:
+        handle = await engine.start(Team("t", members=[agent("x", "one"), inner]), "go", run_id="a")
+        await anyio.sleep(0.05)
+        if how == "stopped":
+            await engine.cancel("a")
+        else:
+            handle.interrupt()
+        await handle.result()
+        other = Team("inner", members=[agent("y", "done")])
+        await engine.run(Team("t", members=[agent("x", "one"), other]), "go", run_id="b")
+        found = await compared(engine)
+    last = found.turns[-1]
+    assert last.a is not None
+    assert (last.key, last.how, last.a.status) == ("t/step-2/step-1", "status", how)

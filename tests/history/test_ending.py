@@ -1,0 +1,68 @@
+"""How what a team came to becomes a status and a stop reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.history.ending import iso, judge
+from teamwright.values.messages import Message
+from teamwright.values.turns import Failure, Reply
+from teamwright.values.usage import Usage
+
+SAID = (Message(name="a", content="partial"),)
+USAGE = Usage(requests=1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "reason"),
+    [
+        (Reply(messages=SAID), "completed", "done"),
+        (Reply(messages=SAID, stop_reason="terminated"), "completed", "terminated"),
+        (Reply(messages=SAID, stop_reason="max_turns", warnings=("w",)), "completed", "max_turns"),
+        (Reply(messages=SAID, stop_reason="done", warnings=("w",)), "degraded", "done"),
+        (Reply(messages=SAID, stop_reason="budget", warnings=("w",)), "degraded", "budget"),
+    ],
+)
+def test_a_reply_ends_a_run_well(reply: Reply, status: str, reason: str) -> None:
+    ending = judge(reply, USAGE)
+    assert (ending.status, ending.stop_reason, ending.output, ending.failure) == (status, reason, "partial", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        ("error", "failed", "error"), ("crash", "failed", "error"), ("timeout", "failed", "error"),
+        ("budget", "degraded", "budget"), ("deadline", "timeout", "deadline"),
+        ("cancelled", "cancelled", "cancelled"), ("max_turns", "failed", "max_turns"),
+    ],
+)  # fmt: skip
+def test_a_failure_keeps_what_was_said(error: str, status: str, reason: str) -> None:  # R-10
+    failure = Failure(member="t", error=error, message="why", messages=SAID)
+    result = judge(failure, USAGE).result("r", 0.0, 2.0)
+    assert (result.status, result.stop_reason) == (status, reason)
+    assert (result.output, result.messages, result.warnings) == ("partial", SAID, ("why",))
+    assert (result.usage, result.seconds, result.failure) == (USAGE, 2.0, failure)
+
+
+def test_a_failure_with_nothing_said_has_no_output() -> None:
+    assert judge(Failure(member="t", error="error", message="why"), USAGE).output is None
+    assert judge(Reply(), USAGE).output == ""
+
+
+def test_points_in_time_are_utc() -> None:
+    assert iso(0) == "1970-01-01T00:00:00.000Z"
+    assert iso(1.5) == "1970-01-01T00:00:01.500Z"
+
+
+def test_a_further_warning_degrades_a_run_that_came_to_its_end() -> None:
+    done, stopped = judge(Reply(messages=SAID), USAGE), judge(Reply(messages=SAID, stop_reason="terminated"), USAGE)
+    assert done.warned() is done
+    assert (done.warned("w").status, done.warned("w").warnings) == ("degraded", ("w",))
+    assert (stopped.warned("w").status, stopped.warned("w").warnings) == ("completed", ("w",))
+
+
+def test_a_failure_gives_its_data_to_the_result_alone() -> None:
+    ending = judge(Failure(member="t", error="budget", message="why", data=[1, None]), USAGE)
+    assert ending.data == [1, None]
+    assert ending.failure is not None
+    assert "data" not in ending.failure.to_json()

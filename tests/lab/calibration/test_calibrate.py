@@ -1,0 +1,161 @@
+"""Calibration: numbers that journals were made with come back, and predictions with them hit what was."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab import calibrate, observe
+from teamwright.lab.calibration.calibrate import Calibration, CalibrationReport, Fit, reference
+from teamwright.lab.calibration.observations import Observation
+from teamwright.planning.topology.model import EvaluationSettings, evaluate
+from teamwright.planning.topology.profiles import TOPOLOGIES, WORKLOADS, Topology, TopologyProfile
+from tests.lab.journals import Record
+
+SETTINGS = EvaluationSettings(workload="debugging", protocol="transcript")
+OTHER = {
+    "execution": 1.31,
+    "cache": 0.12,
+    "messages": 1.5,
+    "summary": 0.8,
+    "seconds_per_task": 11.0,
+    "seconds_per_message": 0.4,
+}
+
+
+async def calibrated(
+    topology: Topology, profile: TopologyProfile, *, failed: int = 0, participants: int = 5
+) -> CalibrationReport:
+    """A calibration on runs of several sizes that were made with a profile."""
+    journal = MemoryJournal()
+    for number, (tasks, rounds) in enumerate([(10, 2), (20, 4), (40, 3), (80, 4)]):
+        settings = SETTINGS.model_copy(update={"tasks": tasks, "rounds": rounds, "average_tokens": 1500 + 100 * number})
+        Record(f"r{number}", topology, profile, settings, participants, failed * tasks // 10).write(journal)
+    seen = await observe(journal, [f"r{number}" for number in range(4)])
+    assert not seen.left_out
+    return calibrate(seen.runs, workload="debugging", learnt=seen.learnt)
+
+
+@pytest.mark.parametrize("topology", ["lead_subagent", "star_team", "mesh_team"])
+async def test_numbers_that_journals_were_made_with_come_back(topology: Topology) -> None:
+    participants = 2 if topology == "lead_subagent" else 5
+    made = TOPOLOGIES[topology]._replace(**OTHER)
+    report = await calibrated(topology, made, failed=1, participants=participants)
+    fit = report.calibration.topologies[topology]
+    for name, value in OTHER.items():
+        assert getattr(fit, name) == pytest.approx(value, rel=0.02), name
+    assert fit.pass_rate == pytest.approx(0.9 + 0.02 + 0.02, abs=1e-6)
+    assert (fit.runs, fit.steps) == (4, 150)
+
+
+async def test_one_agent_has_no_messages_to_fit() -> None:
+    made = TOPOLOGIES["single"]._replace(execution=1.2, seconds_per_task=3.0)
+    fit = (await calibrated("single", made, participants=1)).calibration.topologies["single"]
+    assert (fit.execution, fit.seconds_per_task) == pytest.approx((1.2, 3.0), rel=1e-3)
+    assert (fit.messages, fit.summary, fit.seconds_per_message) == (None, None, None)
+
+
+async def test_a_fit_predicts_what_was_and_the_gap_says_so() -> None:
+    report = await calibrated("star_team", TOPOLOGIES["star_team"]._replace(**OTHER), failed=1)
+    assert {gap.figure for gap in report.gaps} == {
+        "execution_tokens", "coordination_tokens", "total_tokens", "pass_rate", "seconds",
+    }  # fmt: skip
+    for gap in report.gaps:
+        assert gap.fitted_off < 0.02, gap
+        assert gap.fitted == pytest.approx(gap.actual, rel=0.02)
+    off = {gap.figure: gap.built_in_off for gap in report.gaps}
+    assert off["execution_tokens"] == pytest.approx(1 - 0.92 / 1.31, abs=0.01)
+
+
+async def test_built_in_numbers_come_back_as_they_are() -> None:
+    for topology, profile in TOPOLOGIES.items():
+        participants = profile.participants or 5
+        fit = (await calibrated(topology, profile, participants=participants)).calibration.topologies[topology]
+        again = fit.over(profile)
+        assert again[1:] == pytest.approx(profile[1:], rel=0.01)
+
+
+async def test_steps_that_nobody_judged_and_none_of_which_failed_say_nothing_of_quality() -> None:
+    fit = (await calibrated("star_team", TOPOLOGIES["star_team"])).calibration.topologies["star_team"]
+    assert (fit.pass_rate, fit.judged) == (None, 0)
+    assert fit.over(TOPOLOGIES["star_team"]).pass_rate == TOPOLOGIES["star_team"].pass_rate
+
+
+async def test_runs_of_one_size_tell_time_per_task_alone() -> None:
+    journal = MemoryJournal()
+    made = TOPOLOGIES["star_team"]._replace(seconds_per_task=9.0)
+    for number in range(3):
+        Record(f"r{number}", "star_team", made, SETTINGS).write(journal)
+    fit = calibrate((await observe(journal, ["r0", "r1", "r2"])).runs, workload="debugging").calibration
+    assert fit.topologies["star_team"].seconds_per_task == pytest.approx(9.0, rel=0.01)
+    assert fit.topologies["star_team"].seconds_per_message is None
+
+
+async def test_where_plans_say_nothing_one_agents_runs_are_the_measure() -> None:
+    report = await calibrated("star_team", TOPOLOGIES["star_team"])
+    seen = (await observe(MemoryJournal(), [])).runs
+    assert reference(seen) is None
+    assert report.calibration.average_tokens is not None
+
+
+def test_a_profile_stands_in_the_place_of_what_is_built_in() -> None:
+    fit = Fit(runs=3, steps=30, execution=2.0, seconds_per_task=1.0)
+    profiles = Calibration(topologies={"star_team": fit}).profiles
+    assert profiles["single"] is TOPOLOGIES["single"]
+    settings = EvaluationSettings(topologies=("star_team",))
+    usual, own = evaluate(settings).chosen, evaluate(settings, profiles).chosen
+    assert own.execution_tokens == pytest.approx(usual.execution_tokens / 0.92 * 2, abs=2)
+    assert own.coordination_tokens == usual.coordination_tokens
+    assert own.p95_latency_s < usual.p95_latency_s
+
+
+@given(st.builds(EvaluationSettings, tasks=st.integers(1, 500), rounds=st.integers(0, 12)))
+def test_an_empty_calibration_changes_no_digit(settings: EvaluationSettings) -> None:
+    assert evaluate(settings, Calibration().profiles) == evaluate(settings)
+
+
+async def test_times_without_spread_are_refused_and_the_built_in_ones_stay() -> None:  # M-08
+    """Runs that took less than their messages alone are taken to need say nothing of either."""
+    journal = MemoryJournal()
+    quick = TOPOLOGIES["star_team"]._replace(seconds_per_task=0.0, seconds_per_message=0.001)
+    for number in range(3):
+        Record(f"r{number}", "star_team", quick, EvaluationSettings()).write(journal)
+    report = calibrate((await observe(journal, ["r0", "r1", "r2"])).runs)
+    fit = report.calibration.topologies["star_team"]
+    assert (fit.seconds_per_task, fit.seconds_per_message) == (None, None)
+    (note,) = report.notes
+    assert "times are not fitted" in note
+    assert report.to_json()["notes"] == [note]
+    assert fit.over(TOPOLOGIES["star_team"]).seconds_per_task == TOPOLOGIES["star_team"].seconds_per_task
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(0, 200), st.floats(0, 1e4)), min_size=1, max_size=8),
+    st.sampled_from(list(TOPOLOGIES)),
+)
+def test_what_is_fitted_is_never_far_off_from_the_runs_it_was_fitted_to(
+    drawn: list[tuple[int, int, float]], topology: Topology
+) -> None:  # M-08
+    runs = [
+        Observation(
+            run_id=f"r{number}", topology=topology, protocol="a2a_lite", participants=1 if topology == "single" else 3,
+            tasks=tasks, average_tokens=100, execution=100 * tasks, coordination=0,
+            messages=0 if topology == "single" else messages, cached=0, steps=tasks, passed=tasks, seconds=seconds,
+        )
+        for number, (tasks, messages, seconds) in enumerate(drawn)
+    ]  # fmt: skip
+    report = calibrate(runs)
+    fit = report.calibration.topologies[topology]
+    assert (fit.seconds_per_task is None) == bool(report.notes)
+    if fit.seconds_per_task is not None:
+        latency = WORKLOADS["mixed"].latency
+        per_message = fit.seconds_per_message if fit.seconds_per_message is not None else 0.02
+        workers = max(1, runs[0].participants - 1)
+        told = [one.tasks / workers * latency * fit.seconds_per_task + one.messages * per_message for one in runs]
+        off = [
+            abs(a - one.seconds) / (one.seconds or a) if one.seconds or a else 0
+            for a, one in zip(told, runs, strict=True)
+        ]
+        assert sum(off) / len(off) <= 0.51 or max(one.seconds for one in runs) < 0.1

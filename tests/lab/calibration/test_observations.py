@@ -1,0 +1,57 @@
+"""What is read out of past runs, and which of them say nothing."""
+
+from __future__ import annotations
+
+from teamwright import Engine, FunctionAgent, Team
+from teamwright.journal.memory import MemoryJournal
+from teamwright.lab.calibration.observations import observe
+from teamwright.planning.topology.model import EvaluationSettings
+from teamwright.planning.topology.profiles import TOPOLOGIES
+from teamwright.values.turns import Turn
+from tests.lab.journals import Record
+
+
+async def echo(turn: Turn) -> str:
+    return "fine"
+
+
+async def test_a_run_is_read_in_the_words_of_the_model() -> None:
+    journal = MemoryJournal()
+    settings = EvaluationSettings(tasks=6, rounds=2, average_tokens=1000, workload="implementation")
+    record = Record("r", "star_team", TOPOLOGIES["star_team"], settings, failed=2)
+    record.write(journal)
+    [run] = (await observe(journal, ["r"])).runs
+    assert (run.topology, run.protocol, run.participants, run.tasks, run.rounds) == ("star_team", "a2a_lite", 5, 6, 2)
+    assert (run.average_tokens, run.execution, run.messages) == (1000, record.told.execution_tokens, 24)
+    assert (run.coordination, run.cached) == (record.told.coordination_tokens, record.told.cache_savings)
+    assert (run.steps, run.passed, run.seconds, run.whole) == (6, 4, record.told.p95_latency_s, True)
+    assert run.figure("total_tokens") == record.told.total_tokens
+    assert run.figure("pass_rate") == 4 / 6
+
+
+async def test_one_agent_counts_as_single_and_other_strategies_as_what_is_said() -> None:
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        await engine.run(Team("alone", members=[FunctionAgent("a", echo)]), "go", run_id="alone")
+        two = Team("two", members=[FunctionAgent("a", echo), FunctionAgent("b", echo)])
+        await engine.run(two, "go", run_id="two")
+    seen = await observe(journal, ["alone", "two"])
+    assert [one.topology for one in seen.runs] == ["single"]
+    assert seen.left_out == {"two": "its strategy 'sequential' is no topology; say which one with --as"}
+    assert sorted(seen.learnt.members) == ["a", "b"]
+    seen = await observe(journal, ["alone", "two"], as_topology="star_team")
+    assert [one.topology for one in seen.runs] == ["single", "star_team"]
+
+
+async def test_a_run_that_has_not_ended_says_nothing() -> None:
+    journal = MemoryJournal()
+    Record("r", "star_team", TOPOLOGIES["star_team"], EvaluationSettings(tasks=2)).write(journal)
+    journal._logs["r"].pop()
+    seen = await observe(journal, ["r"])
+    assert (seen.runs, seen.left_out) == ((), {"r": "it has not ended (interrupted)"})
+    assert not seen.learnt.members
+
+
+async def test_a_run_without_events_says_nothing() -> None:  # S-08
+    seen = await observe(MemoryJournal(), ["gone"])
+    assert (seen.runs, seen.left_out) == ((), {"gone": "it has no events"})

@@ -1,0 +1,96 @@
+"""What agents are made of: functions, scripts and extras that are not there are told at their place."""
+
+from pathlib import Path
+
+import pytest
+
+from teamwright.errors import ManifestError
+from teamwright.manifests.load import Loaded, load
+
+BAD = "- repl: x\n- reply: x\n  delay: .inf\n"
+
+
+def thorough(folder: Path, text: str, *, models_replaced: bool = False) -> Loaded:
+    (folder / "bad.yaml").write_text(BAD)
+    (folder / "team.yaml").write_text(text)
+    return load([folder / "team.yaml"], models_replaced=models_replaced, thorough=True)
+
+
+def told(folder: Path, text: str) -> list[str]:
+    with pytest.raises(ManifestError) as raised:
+        thorough(folder, text)
+    return [str(one).removeprefix(f"{folder}/") for one in raised.value.problems]
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """Let these packages seem not to be installed."""
+    from importlib import util
+
+    real = util.find_spec
+
+    def find(name: str, package: str | None = None) -> object:
+        return None if name in modules else real(name, package)
+
+    for place in ("agents.model.agent", "manifests.checks.imports"):
+        monkeypatch.setattr(f"teamwright.{place}.find_spec", find)
+
+
+# R-11
+def test_what_is_not_there_is_told_beside_every_other_mistake(tmp_path: Path) -> None:
+    text = (
+        "agents:\n  a: {function: 'nowhere:f'}\n  b: {function: 'json:dumpz'}\n  c: {scripted: bad.yaml, retrie: 1}\n"
+        "  d: {model: local, tools: ['json:lods', far]}\ntools: {far: 'json.nowhere:x'}\n"
+    )
+    found = told(tmp_path, text)
+    assert [one.partition(": ")[0] for one in found] == [
+        "bad.yaml:1:3", "bad.yaml:3:10", "team.yaml:2:17", "team.yaml:3:17", "team.yaml:4:27", "team.yaml:5:29",
+        "team.yaml:6:14",
+    ]  # fmt: skip
+    words = "\n".join(found)
+    for part in (
+        "agent 'a': The module of the function 'nowhere:f' can't be imported",
+        "agent 'b': There is no 'dumpz' in 'json:dumpz'",
+        "'retrie' is not a field here",
+        "agent 'd': There is no 'lods' in 'json:lods'",
+        "tool 'far': The module of the tool 'json.nowhere:x'",
+    ):
+        assert part in words
+
+
+def test_a_script_is_read_once_wherever_it_stands(tmp_path: Path) -> None:
+    text = (
+        "agents:\n  a: {scripted: bad.yaml}\n  b: {model: 'scripted:bad.yaml'}\n  c: {model: m}\n"
+        "  d: {model: n, fallback: {model: 'scripted:bad.yaml'}}\n"
+        "models: {m: 'scripted:bad.yaml', n: {model: 'scripted:bad.yaml', requests_per_minute: 9}}\n"
+    )
+    assert len(told(tmp_path, text)) == 2
+
+
+def test_scripts_that_are_replaced_are_not_read(tmp_path: Path) -> None:
+    text = "agents:\n  a: {scripted: bad.yaml}\n  b: {function: 'json:dumps'}\n"
+    assert thorough(tmp_path, text, models_replaced=True).manifest.agents.keys() == {"a", "b"}
+
+
+def test_a_module_that_breaks_is_told_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "breaks_on_import.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = told(tmp_path, "agents:\n  a: {function: 'breaks_on_import:f'}\n")
+    assert "can't be imported: ZeroDivisionError: division by zero" in found[0]
+
+
+def test_a_quick_look_imports_and_reads_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(BAD)
+    (tmp_path / "team.yaml").write_text("agents: {a: {function: 'nowhere:f'}, b: {scripted: bad.yaml}}")
+    assert load([tmp_path / "team.yaml"]).places["b"].column == 38
+
+
+def test_a_missing_extra_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "anthropic", "mcp", "xllamacpp")
+    text = (
+        "agents:\n  a: {model: m, tools: [{mcp: {url: 'http://127.0.0.1:1/'}}]}\n  b: {model: 'openai:x'}\n"
+        "  c: {model: local}\nmodels:\n  m: anthropic:x\n"
+    )
+    found = [(one.line, one.column, one.message) for one in thorough(tmp_path, text).warnings]
+    assert [(line, column) for line, column, _ in found] == [(2, 31), (4, 14), (6, 6)]
+    assert [message.rpartition("[")[2] for *_, message in found] == ["mcp]'", "local]'", "anthropic]'"]
+    assert "model 'm': The model 'anthropic:x' needs the extra 'anthropic'" in found[2][2]

@@ -1,0 +1,369 @@
+"""Approval points: what a person lets pass, edits or rejects before a step and after it, across processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, ScriptedAgent, Team, Turn
+from teamwright.agents.scripted.agent import Rule
+from teamwright.errors import NonDeterminism, Refused, UsageError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.strategies import Task
+from teamwright.strategies.protocol import Members
+from teamwright.values.approvals import Approve
+from teamwright.values.events.event import AgentAsked, AgentFailed, Event, PersonAnswered, PersonAsked, RunPaused
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer
+from teamwright.values.results import Outcome
+from teamwright.values.turns import Failure
+from tests.runtime.teams import Counting, Written, cut, says
+
+BEFORE, AFTER = Approve(before=True), Approve(after=True)
+YES = Answer.approve()
+
+
+class Heard:
+    """Members that say who they are and what they were told, and remember every call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def member(self, name: str, approve: Approve | None = None, **more: object) -> FunctionAgent:
+        async def respond(turn: Turn) -> str:
+            self.calls.append((name, turn.prompt))
+            return f"{name}: {turn.task}"
+
+        return FunctionAgent(name, respond, approve=approve, **more)  # pyright: ignore[reportArgumentType]
+
+
+async def through(
+    team: Team, answers: Mapping[str, Answer], journal: MemoryJournal | Path | None = None
+) -> tuple[RunResult, list[Event]]:
+    """Run a team, each time in another engine, until it no longer waits; keys are answered by how they end."""
+    kept = journal or MemoryJournal()
+    async with Engine(kept) as engine:
+        result = await engine.run(team, "go", run_id="r")
+    while result.status == "paused":
+        async with Engine(kept) as engine:
+            for key in (await engine.history("r")).questions():
+                ending = next(one for one in answers if key.endswith(one))
+                await engine.answer("r", key, answers[ending])
+            result = await engine.resume("r", team=team)
+    async with Engine(kept) as engine:
+        return result, await engine.journal.read("r")
+
+
+def asked(events: list[Event]) -> list[str]:
+    return [event.key for event in events if isinstance(event.fact, PersonAsked)]
+
+
+async def test_nobody_is_called_before_a_person_agrees() -> None:  # P-12
+    heard, journal = Heard(), MemoryJournal()
+    team = Team("t", members=[heard.member("a"), heard.member("b", BEFORE)])
+    async with Engine(journal) as engine:
+        paused = await engine.run(team, "go", run_id="r")
+        assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "approval", 7)
+        assert [name for name, _ in heard.calls] == ["a"]
+        ((key, question),) = (await engine.history("r")).questions().items()
+        assert (key, question.draft, question.choices) == (
+            "t/step-2/approve-before",
+            "go",
+            ("approve", "edit", "reject"),
+        )
+        await engine.answer("r", key, "approve")
+        result = await engine.resume("r", team=team)
+    assert [message.content for message in result.messages] == ["a: go", "b: go"]
+
+
+async def test_an_edited_task_takes_the_place_of_what_the_member_is_told() -> None:  # P-12
+    heard = Heard()
+    team = Team("t", members=[heard.member("a", BEFORE), heard.member("b")])
+    result, events = await through(team, {"approve-before": Answer.edit("go slowly")})
+    assert [message.content for message in result.messages] == ["a: go slowly", "b: go"]
+    assert asked(events) == ["t/step-1/approve-before"]
+
+
+async def test_an_edited_reply_is_the_only_one_that_anybody_sees() -> None:  # P-12
+    heard = Heard()
+    team = Team("t", members=[heard.member("a", AFTER), heard.member("b")], share="output")
+    result, events = await through(team, {"approve-after": Answer.edit("the better text")})
+    assert [message.content for message in result.messages] == ["the better text", "b: the better text"]
+    assert [prompt for _, prompt in heard.calls] == ["go", "the better text"]
+    assert len(heard.calls) == 2
+    assert next(event.key for event in events if event.kind == "agent.replied") == "t/step-1"
+
+
+@pytest.mark.parametrize(("points", "ending"), [(BEFORE, "approve-before"), (AFTER, "approve-after")])
+async def test_a_rejection_is_a_failure_whose_reason_reaches_nobody(points: Approve, ending: str) -> None:  # P-12
+    heard = Heard()
+
+    async def ask_all(task: Task, members: Members, ctx: Context) -> Outcome:
+        first = await ctx.ask(members[0], Turn("one"), key="one")
+        assert isinstance(first, Failure)
+        second = await ctx.ask(members[1], Turn(f"after {type(first).__name__}"), key="two")
+        assert isinstance(second, Reply)
+        return says(f"{first.error}; {second.text}")
+
+    team = Team("t", members=[heard.member("a", points), heard.member("b")], strategy=Written(ask_all))
+    result, events = await through(team, {ending: Answer.reject("SECRET REASON", by="Ada")})
+    assert result.output == "rejected; b: after Failure"
+    (failed,) = [event.fact for event in events if isinstance(event.fact, AgentFailed)]
+    assert failed.error == "rejected"
+    assert "Ada said no: SECRET REASON" in failed.message
+    assert failed.messages == ()
+    assert not [prompt for _, prompt in heard.calls if "SECRET" in prompt]
+    assert ("a" in [name for name, _ in heard.calls]) == (points is AFTER)
+
+
+async def test_nothing_is_tried_after_a_persons_no() -> None:  # law 5, P-10
+    heard = Heard()
+    member = heard.member("a", BEFORE, critical=True, fallback=heard.member("b"))
+    result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("no")})
+    assert (result.status, result.failure.error if result.failure else "") == ("failed", "rejected")
+    assert heard.calls == []
+    assert asked(events) == ["t/step-1/approve-before"]
+
+
+async def test_a_rejected_member_that_is_optional_is_skipped() -> None:
+    heard = Heard()
+    team = Team("t", members=[heard.member("a", BEFORE, optional=True), heard.member("b")])
+    result, _ = await through(team, {"approve-before": Answer.reject("no need")})
+    assert (result.status, [message.name for message in result.messages]) == ("degraded", ["b"])
+
+
+def failing(name: str, **more: object) -> FunctionAgent:
+    async def respond(turn: Turn) -> str:
+        raise Refused("no")
+
+    return FunctionAgent(name, respond, **more)  # pyright: ignore[reportArgumentType]
+
+
+async def test_whoever_stands_in_for_a_member_is_approved_as_it_would_have_been() -> None:
+    heard = Heard()
+    member = failing("a", approve=Approve(before=True, after=True), fallback=heard.member("b"))
+    answers = {"approve-before": Answer.edit("gently"), "approve-after": Answer.edit("edited")}
+    result, events = await through(Team("t", members=[member]), answers)
+    assert result.output == "edited"
+    assert heard.calls == [("b", "gently")]
+    assert asked(events) == ["t/step-1/approve-before", "t/step-1#2/approve-after"]
+
+
+async def test_a_fallback_that_needs_approval_of_its_own_gets_it() -> None:
+    heard = Heard()
+    member = failing("a", fallback=heard.member("b", BEFORE))
+    result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("not that one")})
+    assert result.status == "failed"
+    assert heard.calls == []
+    assert asked(events) == ["t/step-1#2/approve-before"]
+
+
+async def test_a_retry_by_a_person_needs_no_second_approval() -> None:
+    heard, trouble = Heard(), [Refused("no")]
+
+    async def respond(turn: Turn) -> str:
+        heard.calls.append(("a", turn.task))
+        if trouble:
+            raise trouble.pop()
+        return "done"
+
+    member = FunctionAgent("a", respond, critical=True, approve=BEFORE)
+    answers = {"approve-before": Answer.edit("gently"), "failure-1": Answer(text="retry")}
+    result, events = await through(Team("t", members=[member]), answers)
+    assert result.output == "done"
+    assert heard.calls == [("a", "gently"), ("a", "gently")]
+    assert asked(events) == ["t/step-1/approve-before", "t/step-1/failure-1"]
+    assert [e.fact.stop_reason for e in events if isinstance(e.fact, RunPaused)] == ["approval", "retries_exhausted"]
+
+
+async def test_a_whole_team_is_approved_as_a_member_is() -> None:  # P-12
+    heard = Heard()
+    inner = Team("inner", members=[heard.member("a"), heard.member("b")], approve=Approve(before=True, after=True))
+    outer = Team("outer", members=[inner, heard.member("c")], share="output")
+    answers = {"approve-before": Answer.edit("first"), "approve-after": Answer.edit("last")}
+    result, events = await through(outer, answers)
+    assert [(message.name, message.content) for message in result.messages] == [
+        ("inner", "a: first"),
+        ("inner", "last"),
+        ("c", "c: last"),
+    ]
+    assert asked(events) == ["outer/step-1/approve-before", "outer/step-1/approve-after"]
+
+
+async def test_what_was_said_on_the_way_to_a_rejected_answer_is_kept() -> None:
+    heard = Heard()
+    team = Team("t", members=[heard.member("a"), heard.member("b")], approve=AFTER)
+    result, _ = await through(team, {"approve-after": Answer.reject("wrong")})
+    assert (result.status, [message.name for message in result.messages]) == ("failed", ["a"])
+
+
+async def test_an_edit_that_does_not_fit_the_schema_is_told_and_asked_again() -> None:
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    agent = ScriptedAgent("a", [Rule.model_validate({"json": {"n": 1}})], output_schema=schema, approve=AFTER)
+    answers = {"approve-after": Answer.edit('{"n": "two"}'), "approve-after-2": Answer.edit('{"n": 2}')}
+    result, events = await through(Team("t", members=[agent]), answers)
+    assert (result.output, result.data) == ('{"n": 2}', {"n": 2})
+    assert asked(events) == ["t/step-1/approve-after", "t/step-1/approve-after-2"]
+    questions = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
+    assert "does not fit its schema" in questions[1]
+
+
+@pytest.mark.parametrize("points", [BEFORE, AFTER, Approve(before=True, after=True)])
+async def test_approvals_resume_to_the_same_end_from_every_point(points: Approve) -> None:  # law 2
+    def team(heard: Heard) -> Team:
+        inner = Team("inner", members=[heard.member("b", points)], approve=points)
+        return Team("t", members=[heard.member("a", points), inner, heard.member("c")], approve=points)
+
+    answers = {"approve-before": Answer.edit("told"), "approve-after": Answer.edit("said")}
+    journal = MemoryJournal()
+    expected, events = await through(team(Heard()), answers, journal)
+    for at in range(1, len(events)):
+        copy, heard = await cut(journal, at), Heard()
+        async with Engine(copy) as engine:
+            result = await engine.resume("r", team=team(heard))
+            log = await copy.read("r")
+        assert result.messages == expected.messages, f"cut after {at}"
+        assert sorted(asked(log)) == sorted(set(asked(log))) == sorted(asked(events))
+        ended = {e.key for e in events[:at] if e.kind in ("agent.replied", "agent.returned")}
+        again = {name for name, _ in heard.calls}
+        assert not again & {e.fact.member for e in events[:at] if isinstance(e.fact, AgentAsked) and e.key in ended}
+
+
+async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() -> None:
+    heard, journal = Heard(), MemoryJournal()
+
+    def team(first: str) -> Team:
+        return Team("t", members=[Counting().agent("a", first), heard.member("b", BEFORE)])
+
+    _, events = await through(team("one"), {"approve-before": YES}, journal)
+    begun = next(event.number for event in events if event.key == "t/step-1") - 1
+    async with Engine(journal) as engine:
+        for at, task, key in ((begun, None, "t/step-2/approve-before"), (None, "else", "t#2/step-2/approve-before")):
+            other = await engine.fork("r", at=at, task=task, team=team("two"))
+            assert (other.status, other.stop_reason) == ("paused", "approval")
+            ((asked_at, question),) = (await engine.history(other.run_id)).questions().items()
+            assert (asked_at, question.draft) == (key, task or "go")
+        same = await engine.fork("r", team=team("one"))
+        assert same.output == "b: go"
+
+
+async def test_on_a_fork_a_question_about_something_else_is_asked_anew() -> None:
+    words, journal = ["one", "two"], MemoryJournal()
+
+    async def fickle(turn: Turn, ctx: Context) -> str:
+        return words[0]
+
+    team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+        await engine.answer("r", "t/step-1/approve-after", YES)
+        words.pop(0)
+        forked = await engine.fork("r", team=team, new_id="f")
+        assert forked.status == "paused"
+        ((key, question),) = (await engine.history("f")).questions().items()
+        assert (key, question.draft) == ("t/step-1/approve-after#2", "two")
+        await engine.answer("f", key, YES)
+        assert (await engine.resume("f", team=team)).output == "two"
+
+
+async def test_a_reply_that_a_resumed_agent_gives_otherwise_is_not_the_one_that_was_approved() -> None:
+    words = iter(["one", "other"])
+
+    async def fickle(turn: Turn, ctx: Context) -> str:
+        return next(words)
+
+    team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        await engine.answer("r", "t/step-1/approve-after", YES)
+        with pytest.raises(NonDeterminism, match="a person was asked something else"):
+            await engine.resume("r", team=team)
+
+
+@pytest.mark.parametrize(("points", "calls"), [(BEFORE, 1), (AFTER, 1)])
+async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: Approve, calls: int) -> None:
+    heard, journal = Heard(), MemoryJournal()
+    team = Team("t", members=[heard.member("a", points)])
+    await through(team, {"": Answer.reject("by mistake")}, journal)
+    async with Engine(journal) as engine:
+        again = await engine.fork("r", retry=True, team=team, new_id="f")
+        assert (again.status, again.stop_reason) == ("paused", "approval")
+        (key,) = (await engine.history("f")).questions()
+        await engine.answer("f", key, YES)
+        assert (await engine.resume("f", team=team)).output == "a: go"
+    assert len(heard.calls) == calls
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("maybe", "choose one of approve, edit, reject"),
+        ("edit", "needs the text"),
+        (Answer.edit(["a list"]), "needs the text"),
+        (Answer(text="reject", data={"why": "no"}), "must be a text"),
+    ],
+)
+async def test_an_answer_that_is_no_decision_is_refused(answer: Answer | str, words: str) -> None:
+    team = Team("t", members=[Heard().member("a", BEFORE)])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        with pytest.raises(UsageError, match=words):
+            await engine.answer("r", "t/step-1/approve-before", answer)
+
+
+async def test_the_last_answer_before_the_resume_counts() -> None:
+    team = Team("t", members=[Heard().member("a", BEFORE)])
+    async with Engine("memory") as engine:
+        await engine.run(team, "go", run_id="r")
+        for answer in (Answer.reject("no"), Answer.edit("on second thoughts")):
+            await engine.answer("r", "t/step-1/approve-before", answer)
+        assert (await engine.answers("r"))["t/step-1/approve-before"].data == "on second thoughts"
+        result = await engine.resume("r", team=team)
+        events = await engine.journal.read("r")
+        assert await engine.answers("r") == {}
+    assert result.output == "a: on second thoughts"
+    assert len([event for event in events if isinstance(event.fact, PersonAnswered)]) == 1
+
+
+async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    key, look_alike = "hush-7f3a-very-secret", "sk-abcdefghijklmnopqrstuv"
+    monkeypatch.setenv("SHOP_API_KEY", key)
+    heard = Heard()
+
+    async def tell(task: Task, members: Members, ctx: Context) -> Outcome:
+        reply = await ctx.ask(members[0], Turn(f"use {key} or {look_alike}"), key="k")
+        return says("failed" if isinstance(reply, Failure) else "done")
+
+    team = Team("t", members=[heard.member("a", BEFORE)], strategy=Written(tell))
+    journal = MemoryJournal()
+    await through(team, {"approve-before": YES}, journal)
+    assert heard.calls == [("a", f"use [redacted] or {look_alike}")]
+    asked_about = [body for body in journal._bodies.values() if "use " in body]
+    assert any("[redacted]" in body for body in asked_about)
+    assert not any(key in body for body in journal._bodies.values())
+
+
+async def test_waiting_for_an_approval_holds_no_reservation() -> None:
+    counting = Counting()
+    guarded = FunctionAgent("a", lambda turn: "done", approve=BEFORE, limits=Limits(calls=1))
+
+    async def both(task: Task, members: Members, ctx: Context) -> Outcome:
+        async with ctx.branches(2) as branches:
+            for member in members:
+                branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn("x"), key="k"))
+        return says("done")
+
+    team = Team("t", members=[guarded, counting.agent("b")], strategy=Written(both), limits=Limits(calls=2))
+    result, _ = await through(team, {"approve-before": YES})
+    assert result.status == "completed"
+    assert counting.calls == ["b"]
+
+
+def test_a_team_has_no_tools_to_approve() -> None:
+    with pytest.raises(UsageError, match="on its members"):
+        Team("t", members=[Heard().member("a")], approve=Approve(tools=True))
+    with pytest.raises(UsageError, match="no tools"):
+        FunctionAgent("a", lambda turn: "x", approve=Approve(tools=["x"]))  # pyright: ignore[reportArgumentType]

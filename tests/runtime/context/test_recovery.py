@@ -1,0 +1,276 @@
+"""What is tried after an ask failed, in its order, and that a crash in the middle changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teamwright import Engine, FunctionAgent, RunResult, ScriptedAgent, Team, Turn
+from teamwright.agents.scripted.agent import Rule
+from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, ServiceError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.context.recovery import PIECE, SUMMARISE, in_pieces
+from teamwright.teams.load import load_team
+from teamwright.values.events.event import AgentCallFailed, AgentRecovered, AgentReplied, Event, RunPaused
+from teamwright.values.limits import Recovery, RetryPolicy
+from teamwright.values.messages import Message
+from tests.histories.earlier.standing_in import standing_in
+from tests.histories.history import RUN_ID, History, comparable
+from tests.runtime.teams import cut_and_resume
+
+AT_ONCE = RetryPolicy(attempts=1, backoff=0)
+
+
+class Stage:
+    """Members who say what they are told to, and remember what they heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Turn]] = []
+
+    def says(self, name: str, text: str = "", **more: object) -> FunctionAgent:
+        async def respond(turn: Turn) -> str:
+            self.heard.append((name, turn))
+            return text or f"{name} said"
+
+        return FunctionAgent(name, respond, retry=AT_ONCE, **more)  # pyright: ignore[reportArgumentType]
+
+    def fails(self, name: str, error: AgentError, times: int = 99, **more: object) -> FunctionAgent:
+        left = [times]
+
+        async def respond(turn: Turn) -> str:
+            self.heard.append((name, turn))
+            left[0] -= 1
+            if left[0] >= 0:
+                raise error
+            return f"{name} said after all"
+
+        return FunctionAgent(name, respond, retry=AT_ONCE, **more)  # pyright: ignore[reportArgumentType]
+
+
+async def run(team: Team) -> tuple[RunResult, list[Event], MemoryJournal]:
+    journal = MemoryJournal()
+    async with Engine(journal) as engine:
+        result = await engine.run(team, "the task", run_id="r")
+    return result, await journal.read("r"), journal
+
+
+def tried(events: list[Event]) -> list[tuple[str, str, str]]:
+    return [(e.fact.error, e.fact.how, e.fact.to) for e in events if isinstance(e.fact, AgentRecovered)]
+
+
+@pytest.mark.parametrize("error", [RateLimited("slow down"), ServiceError("500"), ContextTooLong("too long")])
+async def test_a_fallback_is_asked_when_a_member_can_not_answer(error: AgentError) -> None:  # P-10
+    stage = Stage()
+    team = Team("t", members=[stage.fails("a", error, fallback=stage.says("b")), stage.says("c")])
+    result, events, _ = await run(team)
+    assert [message.name for message in result.messages] == ["b", "c"]
+    assert tried(events) == [(error.kind, "fell_back", "b")]
+    assert [event.key for event in events if event.kind == "agent.asked"][1:3] == ["t/step-1", "t/step-1#2"]
+    assert result.status == "completed"
+
+
+async def test_the_words_of_the_failure_reach_nobody() -> None:  # law 5
+    stage = Stage()
+    team = Team("t", members=[stage.fails("a", Refused("SECRET TROUBLE"), fallback=stage.says("b")), stage.says("c")])
+    await run(team)
+    assert not any("TROUBLE" in turn.prompt for _, turn in stage.heard)
+
+
+async def test_a_team_sets_fallback_and_retries_for_members_that_set_none() -> None:  # P-10
+    stage, calls = Stage(), list[str]()
+
+    async def flaky(turn: Turn) -> str:
+        calls.append("call")
+        raise ServiceError("down")
+
+    recovery = Recovery(retry=RetryPolicy(attempts=2, backoff=0), fallback="b")
+    team = Team("t", members=[FunctionAgent("a", flaky)], helpers=[stage.says("b")], recovery=recovery)
+    result, events, _ = await run(team)
+    assert result.output == "b said"
+    assert len(calls) == 3
+    assert len([e for e in events if isinstance(e.fact, AgentCallFailed)]) == 3
+
+
+async def test_a_conversation_that_is_too_long_is_summarised_and_the_member_asked_again() -> None:  # P-10
+    told: list[Turn] = []
+
+    async def small(turn: Turn) -> str:
+        told.append(turn)
+        if len(turn.prompt) > PIECE + len(SUMMARISE) + 200:
+            raise ContextTooLong("it does not fit")
+        return "a summary" if turn.task.startswith(SUMMARISE) else f"answer to {turn.task}"
+
+    stage = Stage()
+    long = [stage.says(name, f"{name} " * PIECE) for name in ("x", "y")]
+    team = Team("t", members=[*long, stage.says("z", "the last word"), FunctionAgent("small", small)])
+    result, events, _ = await run(team)
+    assert result.output == "answer to the task"
+    assert tried(events) == [("context_length", "summarised", "small")]
+    last = told[-1]
+    assert [message.name for message in last.history] == ["summary", "z"]
+    assert last.history[-1].content == "the last word"
+    assert [message.name for message in result.messages] == ["x", "y", "z", "small"]
+
+
+async def test_with_nothing_to_summarise_the_failure_stands() -> None:
+    stage = Stage()
+    result, events, _ = await run(Team("t", members=[stage.fails("a", ContextTooLong("too long"))]))
+    assert (result.status, result.failure.error if result.failure else "") == ("failed", "context_length")
+    assert tried(events) == []
+
+
+async def test_an_optional_member_is_skipped_with_a_warning() -> None:  # P-10
+    stage = Stage()
+    team = Team("t", members=[stage.fails("a", Refused("no"), optional=True), stage.says("b")])
+    result, _, _ = await run(team)
+    assert (result.status, result.stop_reason, result.exit_code) == ("degraded", "done", 3)
+    assert [message.name for message in result.messages] == ["b"]
+    assert "'a' failed and was skipped" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "speakers"),
+    [("retry", "completed", ["a", "b"]), ("skip", "degraded", ["b"]), ("abort", "failed", [])],
+)
+async def test_a_critical_member_sets_the_run_down_until_somebody_decides(
+    answer: str, status: str, speakers: list[str], tmp_path: Path
+) -> None:  # P-10, P-11
+    stage = Stage()
+    team = Team("t", members=[stage.fails("a", Refused("no"), times=1, critical=True), stage.says("b")])
+    path = tmp_path / "j.db"
+    async with Engine(path) as engine:
+        paused = await engine.run(team, "go", run_id="r")
+        assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "retries_exhausted", 7)
+    async with Engine(path) as engine:
+        (key,) = (await engine.history("r")).questions()
+        await engine.answer("r", key, answer)
+        result = await engine.resume("r", team=team)
+        events = await engine.journal.read("r")
+    assert (result.status, [message.name for message in result.messages]) == (status, speakers)
+    assert [e.fact.stop_reason for e in events if isinstance(e.fact, RunPaused)] == ["retries_exhausted"]
+
+
+async def test_fallback_comes_before_a_person_is_asked() -> None:
+    stage = Stage()
+    member = stage.fails("a", Refused("no"), critical=True, fallback=stage.fails("b", Refused("no")))
+    async with Engine("memory") as engine:
+        await engine.run(Team("t", members=[member]), "go", run_id="r")
+        assert [how for _, how, _ in tried(await engine.journal.read("r"))] == ["fell_back", "asked_person"]
+
+
+def team_in_trouble() -> Team:
+    stage = Stage()
+    long = stage.says("x", "word " * PIECE)
+
+    async def small(turn: Turn) -> str:
+        if len(turn.prompt) > 2 * PIECE:
+            raise ContextTooLong("it does not fit")
+        return f"{len(turn.prompt)}"
+
+    return Team(
+        "t",
+        members=[
+            long,
+            FunctionAgent("small", small),
+            stage.fails("a", ServiceError("down"), fallback=stage.says("b")),
+            stage.fails("c", Refused("no"), optional=True),
+        ],
+    )
+
+
+async def test_recovery_resumes_to_the_same_end_from_every_point() -> None:  # law 2
+    result, events, journal = await run(team_in_trouble())
+    for at in range(1, len(events)):
+        again, _ = await cut_and_resume(team_in_trouble(), at, journal)
+        assert (again.status, again.messages, again.warnings) == (result.status, result.messages, result.warnings)
+
+
+async def test_a_budget_stop_is_not_recovered_from() -> None:
+    from teamwright import Limits
+
+    stage = Stage()
+    team = Team("t", members=[stage.says("a"), stage.says("b", fallback=stage.says("c"))], limits=Limits(calls=1))
+    result, events, _ = await run(team)
+    assert (result.status, result.stop_reason) == ("degraded", "budget")
+    assert tried(events) == []
+
+
+@pytest.mark.parametrize("sizes", [[], [10], [PIECE, 5], [3 * PIECE], [100] * 500])
+def test_pieces_are_bounded_and_lose_nothing(sizes: list[int]) -> None:
+    messages = [Message(name="m", content="x" * size) for size in sizes]
+    pieces = list(in_pieces(messages))
+    assert all(len(piece) <= PIECE for piece in pieces)
+    assert sum(piece.count("x") for piece in pieces) == sum(sizes)
+
+
+MANIFEST = """
+agents:
+  a: {scripted: a.yaml, retry: {attempts: 0}, fallback: b}
+  b: {scripted: b.yaml}
+  c: {scripted: a.yaml, retry: {attempts: 0}, fallback: {model: "scripted:b.yaml"}, too_long: fail}
+teams:
+  t: {members: [a, c], recovery: {fallback: b, too_long: fallback}}
+"""
+
+
+async def test_policies_are_declared_and_survive_a_resume(tmp_path: Path) -> None:  # P-10
+    (tmp_path / "team.yaml").write_text(MANIFEST)
+    (tmp_path / "a.yaml").write_text("rules: [{error: server}]")
+    (tmp_path / "b.yaml").write_text("rules: [{reply: from the fallback}]")
+    team = load_team(tmp_path / "team.yaml")
+    async with Engine("memory") as engine:
+        result = await engine.run(team, "go", run_id="r")
+        again = await engine.fork("r", at=3)
+    assert [(one.name, one.content) for one in result.messages] == [
+        ("b", "from the fallback"),
+        ("c", "from the fallback"),
+    ]
+    assert again.messages == result.messages
+
+
+async def test_an_agent_says_its_fallback_in_its_spec() -> None:
+    other = ScriptedAgent("b", [Rule(reply="x")])
+    assert ScriptedAgent("a", [Rule(reply="x")], fallback=other, too_long="fail").spec.fallback == "b"
+
+
+async def test_an_optional_member_stays_optional_when_its_fallback_fails_too() -> None:
+    stage = Stage()
+    member = stage.fails("a", Refused("no"), optional=True, fallback=stage.fails("b", Refused("nor I")))
+    result, _, _ = await run(Team("t", members=[member, stage.says("c")]))
+    assert (result.status, [message.name for message in result.messages]) == ("degraded", ["c"])
+
+
+STANDING_IN = History.load("earlier/standing_in")
+DECIDED = next(event.number for event in STANDING_IN.events if isinstance(event.fact, AgentRecovered))
+
+
+@pytest.mark.parametrize("number", range(DECIDED, len(STANDING_IN.events)))
+async def test_a_run_in_which_a_team_stood_in_for_its_own_member_goes_on_as_it_is_recorded(number: int) -> None:
+    called: list[str] = []
+    recorded = [event.fact for event in STANDING_IN.events[:number]]
+    async with Engine(STANDING_IN.journal(number)) as engine:
+        result = await engine.resume(RUN_ID, team=standing_in(0, called))
+    assert comparable(result) == STANDING_IN.result
+    assert len(called) == 4 - len([fact for fact in recorded if _is_reply_of_member(fact)])
+
+
+def _is_reply_of_member(fact: object) -> bool:
+    return isinstance(fact, AgentReplied) and len(fact.messages) == 1
+
+
+async def test_a_run_in_which_a_team_stood_in_for_its_own_member_can_be_forked() -> None:
+    called: list[str] = []
+    async with Engine(STANDING_IN.journal(len(STANDING_IN.events))) as engine:
+        result = await engine.fork(RUN_ID, at=STANDING_IN.events[-6].number, team=standing_in(0, called))
+    assert (result.status, result.output, called) == ("completed", "last has an opinion", ["last"])
+
+
+@pytest.mark.parametrize("number", range(1, DECIDED))
+async def test_a_team_stands_in_for_its_own_member_only_where_that_is_recorded(number: int) -> None:
+    refused = any(isinstance(event.fact, AgentCallFailed) for event in STANDING_IN.events[:number])
+    async with Engine(STANDING_IN.journal(number)) as engine:
+        result = await engine.resume(RUN_ID, team=standing_in(0 if refused else 1, []))
+    assert result.status == "failed"
+    assert result.failure is not None
+    assert result.failure.error == "refused"

@@ -1,0 +1,151 @@
+"""Clocks stand still while everything in their scope waits for people, whatever goes on elsewhere."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
+from teamwright.agents.protocol import Agent
+from teamwright.journal.memory import MemoryJournal
+from teamwright.people import Question
+from teamwright.runtime.ordering.lane import Lane, look_again
+from teamwright.strategies import Outcome, Task
+from teamwright.strategies.protocol import Members
+from teamwright.values.approvals import Approve
+from teamwright.values.events.event import ScopeWaited
+from teamwright.values.turns import Failure
+from tests.runtime.teams import Written, cut_and_resume, says
+
+SHORT = Limits(seconds=0.25)
+LONGER = 0.6
+
+
+class Watch:
+    """A clock that says whether it runs."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.runs = True
+        lane.clocks = (*lane.clocks, self)
+
+    def stop(self) -> None:
+        self.runs = False
+
+    def go_on(self) -> None:
+        self.runs = True
+
+
+def test_a_branch_stands_still_with_all_of_its_branches() -> None:
+    root = Lane(1)
+    inner, other = Lane(2, root), Lane(3, root)
+    leaf = Lane(4, inner)
+    clocks = [Watch(lane) for lane in (root, inner, other, leaf)]
+
+    def running() -> list[bool]:
+        return [clock.runs for clock in clocks]
+
+    root.inside, inner.inside, root.waits, inner.waits = 2, 1, True, True
+    leaf.asking += 1
+    look_again(leaf)
+    assert running() == [True, False, True, False]
+    other.asking += 1
+    look_again(other)
+    assert running() == [False, False, False, False]
+    leaf.asking -= 1
+    look_again(leaf)
+    assert running() == [True, True, False, True]
+    root.waits = False
+    other.asking -= 1
+    look_again(other)
+    assert running() == [True, True, True, True]
+
+
+async def asking(turn: Turn, ctx: Context) -> str:
+    return (await ctx.ask_person(Question(text="?"), key="q")).text
+
+
+async def all_at_once(task: Task, members: Members, ctx: Context) -> Outcome:
+    """Ask every member in a branch of its own; says who was late."""
+    async with ctx.branches(9) as branches:
+        started = [
+            branches.start(one.name, lambda inner, one=one: inner.ask(one, Turn("x"), key="k")) for one in members
+        ]
+    replies = [branch.result() for branch in started]
+    return says(" ".join("late" if isinstance(reply, Failure) else reply.text for reply in replies))
+
+
+async def slow(turn: Turn) -> str:
+    await anyio.sleep(LONGER)
+    return "slow"
+
+
+async def answered(team: Team, keys: list[str], journal: MemoryJournal | None = None, answer: str = "yes") -> RunResult:
+    """Run with somebody who answers these keys once the slow member is done or they have waited long enough."""
+    async with Engine(journal or MemoryJournal()) as engine:
+        handle = await engine.start(team, "go", run_id="r")
+        handle.attend()
+        await anyio.sleep(LONGER + 0.1)
+        for key in keys:
+            await engine.answer("r", key, answer)
+        with anyio.fail_after(20):
+            return await handle.result()
+
+
+def agent(name: str, limits: Limits | None = SHORT) -> FunctionAgent:
+    return FunctionAgent(name, asking, limits=limits)
+
+
+async def test_the_time_of_one_who_waits_stands_still_while_another_works() -> None:
+    team = Team("t", members=[agent("a"), FunctionAgent("b", slow)], strategy=Written(all_at_once))
+    result = await answered(team, ["t/a/k/q"])
+    assert result.output == "yes slow"
+
+
+async def test_the_time_of_a_team_stands_still_when_all_its_branches_wait() -> None:
+    inner = Team("inner", members=[agent("a", None), agent("b", None)], strategy=Written(all_at_once), limits=SHORT)
+    team = Team("t", members=[inner, FunctionAgent("c", slow)], strategy=Written(all_at_once))
+    result = await answered(team, ["t/inner/k/a/k/q", "t/inner/k/b/k/q"])
+    assert result.output == "yes yes slow"
+
+
+async def test_the_time_of_a_team_goes_on_while_one_of_its_branches_works() -> None:
+    inner = Team(
+        "inner", members=[agent("a", None), FunctionAgent("c", slow)], strategy=Written(all_at_once), limits=SHORT
+    )
+    result = await answered(Team("t", members=[inner], strategy=Written(all_at_once)), [])
+    assert result.output == "late"
+
+
+@pytest.mark.parametrize("points", [Approve(before=True), Approve(after=True)])
+async def test_waiting_for_an_approval_is_no_time_of_the_team_or_the_run(points: Approve) -> None:
+    member = FunctionAgent("a", lambda turn: "done", approve=points, limits=SHORT)
+    journal = MemoryJournal()
+    place = "before" if points.before else "after"
+    result = await answered(
+        Team("t", members=[member], limits=SHORT), [f"t/step-1/approve-{place}"], journal, "approve"
+    )
+    assert result.output == "done"
+    assert result.seconds < LONGER
+    async with Engine(journal) as engine:
+        (summary,) = await engine.runs()
+        assert summary.seconds == pytest.approx(result.seconds)
+        waited = [e for e in await engine.journal.read("r") if isinstance(e.fact, ScopeWaited)]
+    assert {"", "t"} <= {event.scope for event in waited}
+
+
+async def test_a_resumed_scope_has_the_time_that_it_has_not_used() -> None:
+    """It waited for a person while another branch worked; the driver then went away, and what it waited is known."""
+    members: list[Agent] = [agent("a"), FunctionAgent("b", slow)]
+
+    team, journal = Team("t", members=members, strategy=Written(all_at_once)), MemoryJournal()
+    async with Engine(journal) as engine:
+        paused = await engine.run(team, "go", run_id="r")
+        assert paused.status == "paused"
+        waited = {e.scope: e.fact.seconds for e in await journal.read("r") if isinstance(e.fact, ScopeWaited)}
+        assert waited["t/a/k"] > LONGER / 2
+        await engine.answer("r", "t/a/k/q", "yes")
+        assert (await engine.resume("r", team=team)).output == "yes slow"
+    log = await journal.read("r")
+    for at in range(1, len(log)):
+        again, _ = await cut_and_resume(team, at, journal)
+        assert again.output == "yes slow", f"cut after {at}"

@@ -1,0 +1,32 @@
+"""The ladder's order, and that each rung changes its own field and nothing where there is nothing to cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.runtime.spending.ladder import AUTO, LADDER, Crew
+from teamwright.values.degradation import AT_EASE, Posture
+
+BUSY = Crew("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
+PLAIN = Crew("output", peers=False, thrifty=frozenset(), busiest=1)
+
+
+def test_the_rungs_stand_in_the_order_that_was_promised() -> None:  # Z-11
+    assert [rung.name for rung in LADDER] == ["peer_talk", "summaries", "workers", "economy", "compaction"]
+
+
+@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
+def test_a_rung_changes_its_field_alone(rung: object) -> None:  # Z-11
+    one = next(each for each in LADDER if each is rung)
+    lower = one.lower(AT_EASE, BUSY, AUTO)
+    changed = [name for name in Posture.__struct_fields__ if getattr(lower, name) != getattr(AT_EASE, name)]
+    assert changed == [one.field]
+    assert one.lower(AT_EASE, PLAIN, AUTO) == AT_EASE
+
+
+def test_one_worker_is_always_left() -> None:
+    workers = next(rung for rung in LADDER if rung.name == "workers")
+    lower = workers.lower(
+        AT_EASE, Crew("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
+    )
+    assert lower.workers == 1

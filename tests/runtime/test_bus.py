@@ -1,0 +1,45 @@
+"""The bus: everyone who listens hears every event, in order, for as long as they listen."""
+
+from __future__ import annotations
+
+from teamwright.runtime.bus import Bus
+from teamwright.values.events.event import Custom, Delta, Event
+
+
+def event(number: int) -> Event:
+    return Event("r", number, 0.0, "", "", Custom(domain="d", name="n"))
+
+
+DELTA = Delta(run_id="r", key="k", member="m", attempt=1, offset=0, text="x")
+
+
+def test_listeners_hear_events_and_deltas_in_order() -> None:
+    bus, first, second = Bus(), list[object](), list[object]()
+    with bus.listening(first.append), bus.listening(second.append):
+        bus.publish([event(1), event(2)])
+        bus.show(DELTA)
+    assert first == second == [event(1), event(2), DELTA]
+
+
+def test_whoever_has_left_hears_nothing_more() -> None:
+    bus, heard = Bus(), list[object]()
+    with bus.listening(heard.append):
+        assert bus.watched
+        bus.publish([event(1)])
+    bus.publish([event(2)])
+    bus.show(DELTA)
+    assert heard == [event(1)]
+    assert not bus.watched
+
+
+def test_a_listener_may_leave_while_an_event_is_handed_out() -> None:
+    bus, heard = Bus(), list[object]()
+    with bus.listening(heard.append):
+
+        def once(_: object) -> None:
+            leaving.__exit__(None, None, None)
+
+        leaving = bus.listening(once)
+        leaving.__enter__()
+        bus.publish([event(1), event(2)])
+    assert heard == [event(1), event(2)]

@@ -1,0 +1,73 @@
+"""What all contexts of one run share."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from teamwright.errors import JournalUnavailable, NonDeterminism
+from teamwright.history.past import Past
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.bus import Bus
+from teamwright.runtime.ordering.delivery import Turnstile
+from teamwright.runtime.recorder import Recorder
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.run_state import RunState, Waiting
+from teamwright.values.limits import Limits
+from teamwright.values.people import Answer, Question
+
+
+def state(past: Past | None = None) -> RunState:
+    recorder = Recorder(MemoryJournal(), "r", 0, lambda: 0.0, lambda events: None, lambda error: None)
+    turnstile = Turnstile([], lambda key, waiting: None, lambda: None)
+    return RunState("r", 1, past or Past(), recorder, turnstile, Redactor(), Bus(), lambda: 0.0, MemoryJournal().bodies)
+
+
+async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
+    run = state()
+    outer = run.account("t", Limits(tokens=10), None)
+    assert outer is not None
+    assert run.account("t/s", None, outer) is outer
+    assert run.account("t/s", Limits(seconds=5), outer) is outer
+    inner = run.account("t/s", Limits(calls=1), outer)
+    assert inner is not None
+    assert inner.parent is outer
+
+
+async def test_an_account_begins_with_what_was_spent_before() -> None:
+    past = Past()
+    past.spent["t"].add(7, 3, 2)
+    account = state(past).account("t", Limits(tokens=10), None)
+    assert account is not None
+    assert account.spent == [7, 3, 2]
+
+
+async def test_the_first_error_counts() -> None:
+    run = state()
+    first = JournalUnavailable("first")
+    run.abort(first)
+    run.abort(JournalUnavailable("second"))
+    assert run.error is first
+    assert run.closing
+    assert run.stopped
+
+
+async def test_a_disagreement_aborts_the_run_with_both_sides() -> None:
+    run = state()
+    with pytest.raises(NonDeterminism, match="recorded, the program now replayed"):
+        run.disagree("t/s", "recorded", "replayed")
+    assert isinstance(run.error, NonDeterminism)
+
+
+async def test_only_open_questions_with_nothing_else_going_on_wait_for_people() -> None:
+    run = state()
+    assert not run.waits_for_people
+    question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    run.questions["t/q"] = Waiting(Question(text="?"), question)
+    assert run.waits_for_people
+    run.agents_at_work = 1
+    assert not run.waits_for_people
+    run.agents_at_work = 0
+    question.set_result(Answer(text="yes"))
+    assert not run.waits_for_people

@@ -1,0 +1,90 @@
+"""Edges: on which of them it may go on from the member that had its turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.strategies.conversation.edges import Edge, Trail, edge_flaws
+from teamwright.strategies.protocol import Members, Task
+from teamwright.values.artifacts import Held
+from teamwright.values.turns import Failure, Reply, Turn
+from tests.strategies.cast import Cast
+
+OPEN = Edge(source="a", to="b")
+NEVER = Edge(source="a", to="b", when="false")
+HANDLER = Edge(source="a", to="c", when="error is string")
+EITHER = Edge(source="a", to="c", when="error is none or error == 'timeout'")
+OTHER = Edge(source="b", to="c")
+
+
+class Shared:
+    """A workspace with one value in it."""
+
+    def names(self) -> list[str]:
+        return ["mood"]
+
+    def get(self, name: str) -> Held:
+        return Held(value="calm", version=1, by="a")
+
+
+def trail(*edges: Edge) -> Trail:
+    return Trail(Task("the task"), Members(Cast().members("a b c")), edges, Shared())  # pyright: ignore[reportArgumentType]
+
+
+def failure(*, optional: bool = False) -> Failure:
+    return Failure(member="a", error="timeout", message="the-words-of-an-error", optional=optional)
+
+
+@pytest.mark.parametrize(
+    ("ending", "open_"),
+    [
+        (Reply.of("a", "x"), [OPEN, EITHER]),
+        (failure(), [HANDLER, EITHER]),
+        (failure(optional=True), [HANDLER, EITHER]),
+    ],
+)
+def test_after_a_failure_the_edges_that_look_at_it_are_open(ending: Reply | Failure, open_: list[Edge]) -> None:
+    way = trail(OPEN, NEVER, HANDLER, EITHER, OTHER)
+    way.take("a", ending)
+    assert list(way.ways_on()) == open_
+
+
+def test_without_such_an_edge_an_optional_member_is_passed_over() -> None:
+    way = trail(NEVER, OPEN, OTHER)
+    way.take("a", failure(optional=True))
+    assert list(way.ways_on()) == [OPEN]
+    way.take("a", failure())
+    assert list(way.ways_on()) == []
+
+
+def test_nobody_sees_the_words_of_a_failure() -> None:
+    way = trail(OPEN)
+    way.take("b", Reply.of("b", "said before"))
+    way.take("a", failure())
+    names = way.names()
+    assert "the-words-of-an-error" not in str(names)
+    assert (names["text"], names["data"], names["error"]) == ("", None, "timeout")
+    assert names["state"] == {
+        "turn": 2,
+        "turns": {"a": 1, "b": 1, "c": 0},
+        "replies": {"b": {"text": "said before", "data": None}},
+    }
+    assert names["workspace"] == {"mood": "calm"}
+
+
+def test_before_anybody_spoke_no_edge_leads_anywhere() -> None:
+    assert list(trail(OPEN).ways_on()) == []
+
+
+def test_a_transform_changes_the_task_and_nothing_else() -> None:
+    way = trail(OPEN)
+    way.take("a", Reply.of("a", "seen"))
+    turn = Turn("the task", number=2)
+    assert OPEN.changed(turn, way.names) is turn
+    changed = Edge(source="a", to="b", transform="{{ text }}: {{ task }}").changed(turn, way.names)
+    assert (changed.task, changed.number, changed.purpose) == ("seen: the task", 2, "work")
+
+
+def test_each_mistake_stands_at_its_place() -> None:
+    edges = [OPEN, Edge(source="a", to="b", when="1 +", transform="{{ x }}")]
+    assert [flaw.at for flaw in edge_flaws(edges)] == [("edges", 1, "when"), ("edges", 1, "transform")]

@@ -1,0 +1,40 @@
+"""Where a team that could go on must stop."""
+
+from __future__ import annotations
+
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
+from teamwright.strategies.protocol import Settings, Talk, Task
+from teamwright.values.turns import Reply
+from tests.runtime.teams import Counting
+
+
+def talk() -> Talk:
+    conversation = Talk(Task("go"))
+    conversation.add(Reply.of("a", "said"))
+    return conversation
+
+
+def test_who_has_the_tool_can_terminate() -> None:
+    assert can_terminate(ScriptedAgent("a", [Rule(reply="x")], tools=["terminate"]))
+    assert not can_terminate(ScriptedAgent("a", [Rule(reply="x")]))
+    assert not can_terminate(Counting().agent("a"))
+
+
+def test_a_limit_ends_the_team_well_with_a_warning_that_names_it() -> None:
+    outcome = out_of_turns(talk(), Settings(max_turns=2), "2 rounds")
+    assert (outcome.stop_reason, outcome.failure) == ("max_turns", None)
+    assert outcome.warnings == ("stopped at its limit of 2 rounds (max_turns: 2)",)
+
+
+def test_a_limit_of_its_own_is_named_by_its_own_option() -> None:
+    outcome = out_of_turns(talk(), Settings(), "3 decisions", "max_iterations: 3")
+    assert outcome.warnings == ("stopped at its limit of 3 decisions (max_iterations: 3)",)
+
+
+def test_a_limit_may_be_a_failure_and_what_was_said_is_kept() -> None:
+    outcome = out_of_turns(talk(), Settings(max_turns=2, on_max_turns="fail"), "2 rounds")
+    assert outcome.stop_reason == "max_turns"
+    assert outcome.failure is not None
+    assert outcome.failure.error == "max_turns"
+    assert [message.content for message in outcome.messages] == ["said"]

@@ -1,0 +1,136 @@
+"""Two workers talk only when one is stopped by the other, only for so long, and then the lead rules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from teamwright.errors import Refused
+from teamwright.teams.team import Team
+from teamwright.values.events.event import Event, TeamChannelClosed, TeamChannelOpened
+from teamwright.values.turns import Turn
+from tests.strategies.cast import Cast, contents, run, speakers
+
+STEPS: list[Any] = [
+    {"id": "a", "agent": "x", "owns": ["wall"]},
+    {"id": "b", "agent": "y", "needs": ["a"]},
+    {"id": "c", "agent": "z", "needs": ["b"]},
+]
+
+
+def handing(text: str, status: str, *needs: str) -> str:
+    handoff = json.dumps({"status": status, "summary": f"{text}, in short", "needs": needs})
+    return f"{text}\n```handoff\n{handoff}\n```"
+
+
+def ruling(decision: str, note: str = "mind the wall") -> str:
+    return json.dumps({"decision": decision, "note": note})
+
+
+def team(cast: Cast, *, blocked: object = None, ruled: object = None, peer: object = None, **options: Any) -> Team:
+    """y is stopped at b by what x did, until the lead says something about it."""
+
+    def lead(turn: Turn) -> object:
+        return ruled if "Decide what holds" in turn.task else "go on"
+
+    def y(turn: Turn) -> object:
+        if turn.purpose == "coordinate":
+            return "what shall I do"
+        return "b is done" if "mind the wall" in turn.prompt else blocked or handing("the wall leans", "blocked", "a")
+
+    def x(turn: Turn) -> object:
+        return peer if turn.purpose == "coordinate" else "a is done"
+
+    members = [cast.member("lead", lead), cast.member("x", x), cast.member("y", y), cast.member("z")]
+    return Team("t", members=members, strategy="star_team", options={"steps": STEPS, **options})
+
+
+def channels(events: list[Event]) -> list[object]:
+    return [event.fact for event in events if isinstance(event.fact, TeamChannelOpened | TeamChannelClosed)]
+
+
+async def test_a_blocked_result_opens_a_channel_for_a_bounded_time_and_then_the_lead_rules() -> None:  # Z-13
+    cast = Cast()
+    result, events = await run(team(cast, ruled=ruling("again"), peer="it always did"))
+    assert result.status == "completed"
+    assert channels(events) == [
+        TeamChannelOpened(step="b", between=("y", "x"), reason="the wall leans, in short"),
+        TeamChannelClosed(step="b", between=("y", "x"), messages=2, settled=False),
+    ]
+    assert cast.asked == ["lead", "x", "lead", "y", "x", "y", "lead", "y", "lead", "z", "lead"]
+    assert contents(result.messages)[:3] == ["a is done", "the wall leans", "b is done"]
+
+
+async def test_without_a_conflict_nobody_talks_with_a_peer() -> None:  # Z-13
+    for blocked in (
+        "b is done",
+        handing("b is done", "done", "a"),
+        handing("it is not mine", "blocked", "nothing known"),
+    ):
+        cast = Cast()
+        steps = [STEPS[0], {"id": "b", "agent": "y"}, STEPS[2]]
+        _, events = await run(team(cast, blocked=blocked, ruled=ruling("stands"), steps=steps))
+        assert not channels(events)
+        assert not [turn for _, turn in cast.told if "You two may talk" in turn.task]
+
+
+async def test_a_key_that_another_owns_is_a_conflict_too() -> None:
+    cast = Cast()
+    steps = [STEPS[0], {"id": "b", "agent": "y"}]
+    blocked = handing("the wall leans", "blocked", "wall")
+    _, events = await run(team(cast, blocked=blocked, ruled=ruling("stands"), peer="yes", steps=steps, max_parallel=1))
+    assert [fact.between for fact in channels(events)] == [("y", "x")] * 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+async def test_a_channel_closes_as_soon_as_one_says_that_it_is_settled() -> None:  # Z-13
+    cast = Cast()
+    _, events = await run(team(cast, ruled=ruling("again"), peer=handing("I propped it up", "done"), peer_rounds=3))
+    assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=1, settled=True)
+
+
+async def test_a_result_that_stands_goes_on_with_what_was_said_about_it() -> None:
+    cast = Cast()
+    result, _ = await run(team(cast, ruled=ruling("stands"), peer="it always did"))
+    assert cast.asked.count("y") == 2
+    assert speakers(result) == ["x", "y", "z", "lead"]
+    assert "mind the wall" in cast.turn_of("z").prompt
+    assert "it always did" in cast.turn_of("z").prompt
+
+
+async def test_without_peer_talk_the_lead_rules_at_once() -> None:
+    cast = Cast()
+    _, events = await run(team(cast, ruled=ruling("again"), peer_rounds=0))
+    assert not channels(events)
+    assert cast.asked == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
+
+
+async def test_a_ruling_that_cannot_be_read_lets_the_result_stand_and_is_told_in_short() -> None:
+    cast = Cast()
+    result, _ = await run(team(cast, ruled=f"hm {'and so on ' * 60} at last", peer="it always did"))
+    assert (result.status, cast.asked.count("y")) == ("completed", 2)
+    assert "hm and so on" in cast.turn_of("z").prompt
+    assert not cast.told_anybody("at last")
+
+
+async def test_talk_that_fails_is_a_warning_and_the_lead_still_rules() -> None:
+    cast = Cast()
+    result, events = await run(team(cast, ruled=ruling("again"), peer=Refused("trouble")))
+    assert (result.status, len(result.warnings)) == ("degraded", 1)
+    assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=0, settled=False)
+    assert "b is done" in contents(result.messages)
+    assert not cast.told_anybody("trouble")
+
+
+async def test_one_that_fails_when_it_works_again_leaves_its_first_result() -> None:
+    cast = Cast()
+
+    def y(turn: Turn) -> object:
+        return Refused("no") if "mind the wall" in turn.prompt else handing("the wall leans", "blocked", "a")
+
+    members = [
+        cast.member("lead", lambda turn: ruling("again") if "Decide what" in turn.task else "go on"),
+        cast.member("x"), cast.member("y", y), cast.member("z"),
+    ]  # fmt: skip
+    options: dict[str, Any] = {"steps": STEPS, "peer_rounds": 0}
+    result, _ = await run(Team("t", members=members, strategy="star_team", options=options))
+    assert (result.status, speakers(result)) == ("degraded", ["x", "y", "z", "lead"])

@@ -1,0 +1,111 @@
+"""Events within a reactive team, and what follows from a reply."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import JsonValue
+
+from teamwright.strategies.reactive.events import MOST_LINKS, WANTED, Reaction, TeamEvent, Told, read_reaction
+from teamwright.strategies.reply_parsing import Unreadable
+from teamwright.values.messages import EMPTY
+from teamwright.values.turns import Reply
+
+START = TeamEvent("1", "workflow.started", data="the task")
+
+
+def read(value: object) -> Reaction | Unreadable:
+    return read_reaction(Reply.of("a", value if isinstance(value, str) else json.dumps(value)))
+
+
+def events(reaction: Reaction | Unreadable) -> list[tuple[str, JsonValue]]:
+    assert isinstance(reaction, Reaction)
+    return [(one.type, one.data) for one in reaction.events]
+
+
+def test_events_and_state_are_read() -> None:
+    reaction = read({"events": [{"type": "x", "data": 1}, {"type": "y"}], "state": {"n": 2}, "why": "so"})
+    assert events(reaction) == [("x", 1), ("y", None)]
+    assert isinstance(reaction, Reaction)
+    assert reaction.state == {"n": 2}
+
+
+def test_fields_beside_the_type_are_the_data() -> None:
+    assert events(read({"events": [{"type": "x", "file": "a.py", "n": 1}]})) == [("x", {"file": "a.py", "n": 1})]
+    assert events(read({"events": [{"type": "x", "data": 0, "n": 1}]})) == [("x", 0)]
+
+
+@pytest.mark.parametrize("said", ["", "All is well.", "[1, 2]", '{"passed": true}', '{"event": {"type": "x"}}'])
+def test_words_and_data_of_its_own_say_nothing_of_what_follows(said: str) -> None:
+    assert read(said) == Reaction()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"events": "x"},
+        {"events": ["x"]},
+        {"events": [{"type": None}]},
+        {"events": [{"data": 1}]},
+        {"events": [{"type": "with space"}]},
+        {"events": [{"type": "workflow.started"}]},
+        {"events": [{"type": "agent.error"}]},
+        {"events": [{"type": "x" * 65}]},
+        {"state": None},
+        {"state": ["n"]},
+    ],
+)
+def test_what_means_to_say_something_and_does_not_is_unreadable(said: object) -> None:
+    assert isinstance(read(said), Unreadable)
+
+
+@given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
+    st.sampled_from(["events", "state", "type", "data", "x"]), inner), max_leaves=10))  # fmt: skip
+def test_nothing_that_is_said_breaks_the_reader(said: object) -> None:
+    assert isinstance(read(said), Reaction | Unreadable)
+
+
+def test_the_form_that_is_asked_for_fits_what_is_read() -> None:
+    Draft202012Validator.check_schema(WANTED)
+    example = {"events": [{"type": "x", "data": {"n": [1]}}], "state": {"any": "thing"}}
+    assert Draft202012Validator(WANTED).is_valid(example)
+    assert isinstance(read(example), Reaction)
+
+
+def test_an_event_knows_what_it_follows_from() -> None:
+    second = START.follower("2-1", "found", "a", 7).follower("1-error", "agent.error", "b", None)
+    assert (second.id, second.depth, second.chain()) == (
+        "1.2-1.1-error",
+        2,
+        ("workflow.started", "found", "agent.error"),
+    )
+
+
+def test_of_a_long_chain_the_nearest_links_are_told_and_of_a_loop_one_turn() -> None:
+    event = START
+    for number in range(30):
+        event = event.follower("1-1", f"e{number}", "a", None)
+    assert event.chain() == tuple(f"e{number}" for number in range(30 - MOST_LINKS, 30))
+    for kind in ("ping", "pong", "ping", "pong", "ping"):
+        event = event.follower("1-1", kind, "a", None)
+    assert event.chain() == ("ping", "pong", "ping")
+
+
+def test_with_the_task_it_stands_last_and_the_form_is_told_only_to_those_who_need_it() -> None:
+    event = START.follower("1-1", "found", "a", {"n": 1})
+    told = Told(event, {"open": True}, EMPTY, "the task")
+    assert told.task().startswith('An event has come: {"type":"found","by":"a","data":{"n":1}}')
+    assert told.task("no JSON").endswith("could not be used: no JSON. Answer again.\n\nThe task:\nthe task")
+    assert "JSON object" in told.task()
+    assert "JSON object" not in told._replace(wants_form=False).task()
+    assert Told(START, {}, EMPTY, "the task").task().count("the task") == 1
+
+
+def test_without_the_task_it_is_json_alone_also_when_told_back() -> None:
+    told = Told(START, {"n": 1}, EMPTY)
+    assert json.loads(told.task()) == {"event": {"type": "workflow.started", "data": "the task"}, "state": {"n": 1}}
+    assert json.loads(told.task("no good"))["problem"] == "no good"

@@ -1,0 +1,136 @@
+"""What strategies draw of their teams: every place is somebody's or stands for something, every arrow has both ends."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright import FunctionAgent, Team, load_team
+from teamwright.strategies import Outcome
+from teamwright.strategies.diagram import Arrow, Node, Sketch, Sketches, in_line, places, sketch_of, when
+from teamwright.strategies.protocol import Members, Settings
+from teamwright.strategies.registry import OWN, find_strategy
+from tests.paths import EXAMPLES
+
+
+def agents(*names: str) -> list[FunctionAgent]:
+    return [FunctionAgent(name, lambda turn: "x") for name in names]
+
+
+def sketch(team: Team) -> Sketch:
+    return sketch_of(team.strategy, team.settings, Members(team.members, team.helpers))
+
+
+def arrows(found: Sketch) -> list[tuple[str, str, str]]:
+    return [(arrow.source, arrow.to, arrow.label) for arrow in found.arrows]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_strategy_draws_its_team(name: str) -> None:
+    assert isinstance(find_strategy(name), Sketches)
+    team = load_team(EXAMPLES / name)
+    found = sketch(team)
+    ids = [node.id for node in found.nodes]
+    assert len(ids) == len(set(ids))
+    assert {end for arrow in found.arrows for end in (arrow.source, arrow.to)} <= set(ids)
+    known = {agent.name for agent in (*team.members, *team.helpers)}
+    assert {node.agent for node in found.nodes} - {""} == known
+    assert len(found.arrows) == len(set(found.arrows))
+
+
+class Undrawn:
+    """A strategy of somebody else's that draws nothing."""
+
+    name, version = "undrawn", 1
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        return []
+
+    async def run(self, task: object, members: Members, ctx: object) -> Outcome:
+        return Outcome()
+
+
+def test_a_strategy_that_draws_nothing_is_its_members_in_order() -> None:
+    found = sketch(Team("t", members=agents("a", "b"), strategy=Undrawn()))
+    assert ([node.title for node in found.nodes], found.arrows) == (["a", "b"], ())
+
+
+def test_a_member_that_stands_there_twice_has_two_places() -> None:
+    one = agents("a", "b")
+    found = sketch(Team("t", members=[*one, one[0]]))
+    assert [(node.id, node.agent) for node in found.nodes] == [("a", "a"), ("b", "b"), ("a#2", "a")]
+    assert arrows(found) == [("a", "b", ""), ("b", "a#2", "")]
+
+
+def test_a_lone_member_has_a_place_and_no_arrow() -> None:
+    nodes = places(agents("a"))
+    assert in_line(nodes) == ()
+    assert (nodes[0].title, Node(id="i", label="l").title, Node(id="i").title) == ("a", "l", "i")
+
+
+def test_rounds_lead_back_to_the_first() -> None:
+    found = sketch(Team("t", members=agents("a", "b"), strategy="round_robin", max_turns=2))
+    assert arrows(found) == [("a", "b", ""), ("b", "a", "the next round")]
+
+
+def test_conditions_stand_on_the_arrows_of_a_graph() -> None:
+    edges: list[JsonValue] = [{"from": "a", "to": "b", "when": "'no' in text"}, {"from": "a", "to": "c"}]
+    found = sketch(Team("t", members=agents("a", "b", "c"), strategy="graph", options={"edges": edges}))
+    assert arrows(found) == [("a", "b", "when 'no' in text"), ("a", "c", "")]
+    assert when(None) == ""
+
+
+def test_whoever_chooses_stands_before_those_who_are_chosen() -> None:
+    options: dict[str, JsonValue] = {"agent": "chair", "edges": [{"from": "a", "to": "b"}]}
+    members, helpers = agents("a", "b"), agents("chair")
+    team = Team("t", members=members, helpers=helpers, strategy="selector", max_turns=2, options=options)
+    assert arrows(sketch(team)) == [("select", "a", "chooses"), ("select", "b", "chooses"), ("a", "b", "")]
+
+
+def test_chunks_go_through_the_workers_to_whoever_puts_them_together() -> None:
+    options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "limit": 3}
+    team = Team("t", members=agents("a", "b"), helpers=agents("sum"), strategy="fan_out", options=options)
+    found = sketch(team)
+    assert [node.title for node in found.nodes] == ["2 chunks", "a", "b", "sum"]
+    assert ("a", "aggregate", "") in arrows(found)
+    assert "3 at once" in found.notes
+    alone = Team("t", members=agents("a"), helpers=agents("cut"), strategy="fan_out", options={"splitter": "cut"})
+    assert arrows(sketch(alone)) == [("split", "a", "")]
+
+
+def test_steps_follow_what_they_need_and_say_their_conditions() -> None:
+    steps: list[JsonValue] = [
+        {"id": "last", "agent": "a", "needs": ["b"]},
+        {"id": "b", "when": "'x' in task"},
+    ]
+    team = Team("t", members=agents("a", "b"), strategy="dag", options={"steps": steps, "answer": "last"})
+    found = sketch(team)
+    assert [(node.id, node.agent, node.about) for node in found.nodes] == [
+        ("b", "b", "when 'x' in task"), ("last", "a", "gives the answer")
+    ]  # fmt: skip
+    assert arrows(found) == [("b", "last", "")]
+
+
+def test_specialists_answer_to_the_orchestrator() -> None:
+    team = Team("t", members=agents("lead", "a"), strategy="hierarchical", options={"orchestrator": "lead"})
+    found = sketch(team)
+    assert [node.agent for node in found.nodes] == ["lead", "a"]
+    assert arrows(found) == [("decide", "a", "delegates to"), ("a", "decide", "")]
+
+
+def test_events_stand_between_those_who_cause_them_and_those_who_react() -> None:
+    subscriptions: list[JsonValue] = [
+        {"member": "a", "on": "workflow.started", "emits": [{"type": "found", "when": "data"}]},
+        {"member": "b", "on": "found", "when": "depth < 3"},
+    ]
+    team = Team("t", members=agents("a", "b"), strategy="reactive", options={"subscriptions": subscriptions})
+    found = sketch(team)
+    assert [(node.title, node.agent) for node in found.nodes] == [
+        ("workflow.started", ""), ("a", "a"), ("found", ""), ("b", "b")
+    ]  # fmt: skip
+    assert found.arrows == (
+        Arrow(source="on workflow.started", to="a"),
+        Arrow(source="a", to="on found", label="when data"),
+        Arrow(source="on found", to="b", label="when depth < 3"),
+    )
+    assert found.nodes[3].about == "names what follows"

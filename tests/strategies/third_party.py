@@ -1,0 +1,82 @@
+"""Strategies as third parties would write them: one with options of every sort, one that takes anything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from teamwright.agents.protocol import Context
+from teamwright.strategies.conversation.sequential import Sequential
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.values.manifest import AgentName, MemberName
+from teamwright.values.models import Value
+from teamwright.values.results import Outcome
+
+
+class Leg(Value):
+    """From whom to whom the baton goes."""
+
+    start: MemberName = Field(alias="from")
+    to: MemberName
+    metres: int = Field(default=100, ge=1, lt=1000)
+
+
+class RelayOptions(Value):
+    """Who runs with whom."""
+
+    agent: AgentName | None = Field(default=None, description="who starts the race")
+    legs: tuple[Leg, ...] = Field(description="the way of the baton")
+    shirts: dict[MemberName, str] = Field(default={}, description="who wears what")
+    coaches: tuple[AgentName, ...] = ()
+    pace: Annotated[float, Field(multiple_of=0.5)] | None = None
+
+
+class Relay:
+    """Runs in order, whatever the legs say."""
+
+    name = "relay_race"
+    version = 1
+    options = RelayOptions
+    share = "output"
+
+    def problems(self, settings: Settings, members: Members) -> list[Flaw | str]:
+        """Some of what a strategy may object to."""
+        found: list[Flaw | str] = []
+        options = settings.read(RelayOptions)
+        for place, leg in enumerate(options.legs):
+            if members.named(leg.start) is members.named(leg.to):
+                found.append(Flaw(f"{leg.to!r} hands the baton to itself", ("legs", place, "to")))
+        if len({member.name for member in members}) < len(members):
+            found.append("nobody runs twice")
+        if settings.max_turns == 13:
+            found.append("max_turns brings bad luck")
+        if settings.share == "transcript":
+            found.append("nobody but the next hears of the baton")
+        starter = options.agent and members.named(options.agent)
+        if starter and starter.kind != "model":
+            found.append(f"{starter.name!r} is of the kind {starter.kind!r} and described as {_words(starter)!r}")
+        return found
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Run in order."""
+        return await Sequential().run(task, members, ctx)
+
+
+class Anything:
+    """Takes whatever it is given."""
+
+    name = "anything"
+    version = 1
+
+    def problems(self, settings: Settings, members: Members) -> list[str]:
+        """Anything goes."""
+        return []
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Run in order."""
+        return await Sequential().run(task, members, ctx)
+
+
+def _words(agent: object) -> str:
+    return getattr(agent, "description", "")

@@ -1,0 +1,159 @@
+"""The shape of a team is chosen for its plan, and the choice runs, is recorded and is not made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from teamwright import Engine, load_team
+from teamwright.errors import UsageError
+from teamwright.planning.schedule.planner import PlannerSettings
+from teamwright.planning.topology.model import EvaluationSettings
+from teamwright.planning.topology.profiles import Topology
+from teamwright.teams.auto_topology import auto_source, auto_team, choose, plan_of
+from teamwright.teams.load import read_manifest, source_of
+from teamwright.values.events.event import TeamPlanned
+from teamwright.values.limits import Limits
+from teamwright.values.manifest import TeamSpec
+from teamwright.values.plan import Plan, Step
+from tests.paths import EXAMPLES
+from tests.strategies.cast import TASK, Cast, run
+
+LARGE = Plan(steps=tuple(Step(id=f"s{number}", execution_tokens=1400) for number in range(24)))
+NAMES = ("lead", "a", "b", "c", "d")
+
+
+def test_the_usual_work_is_for_a_star_as_wide_as_the_model_says() -> None:  # Z-09
+    chosen = choose(LARGE, NAMES)
+    assert chosen.topology == "star_team"
+    assert chosen.options["lead"] == "lead"
+    assert chosen.options["max_parallel"] == 4
+    assert chosen.options["run_budget"] == 24 * 1400 + 24 * 20
+    assert chosen.options["coordination_floor"] == 10
+    assert chosen.reason.startswith("the best balanced score (0.")
+    assert "out of single, lead_subagent, star_team, mesh_team" in chosen.reason
+
+
+@pytest.mark.parametrize(
+    ("members", "named", "expected"),
+    [
+        (1, 0, ("single",)),
+        (1, 1, ("single",)),
+        (2, 0, ("single", "lead_subagent")),
+        (2, 2, ("star_team",)),
+        (3, 1, ("single", "lead_subagent", "star_team", "mesh_team")),
+        (3, 2, ("star_team", "mesh_team")),
+    ],
+)
+def test_only_shapes_that_can_be_made_of_the_members_are_considered(
+    members: int, named: int, expected: tuple[str, ...]
+) -> None:  # Z-09
+    names = NAMES[:members]
+    steps = (Step(id=f"s{number}", agent=names[number] if number < named else None) for number in range(3))
+    assert choose(Plan(steps=tuple(steps)), names).bundle.evaluation.settings.topologies == expected
+
+
+def test_a_shape_that_is_asked_for_and_cannot_be_made_is_refused_with_those_that_can() -> None:
+    with pytest.raises(UsageError, match=r"mesh_team can't be made of 2 members .* possible: single, lead_subagent"):
+        choose(LARGE, NAMES[:2], EvaluationSettings(topologies=("mesh_team",)))
+
+
+def test_whom_no_step_names_leads_and_what_the_caller_sets_stands() -> None:
+    plan = Plan(steps=(Step(id="x", agent="lead"), Step(id="y", agent="a"), Step(id="z")))
+    wanted = EvaluationSettings(topologies=("star_team",))
+    assert choose(plan, NAMES, wanted).options["lead"] == "b"
+    narrow = choose(plan, NAMES, wanted, planner=PlannerSettings(max_parallel=1, run_budget=77), lead="d").options
+    assert (narrow["lead"], narrow["max_parallel"], narrow["run_budget"]) == ("d", 1, 77)
+
+
+ALL_BY_B = Plan(steps=(Step(id="x", agent="b"), Step(id="y", agent="b"), Step(id="z")))
+
+
+@pytest.mark.parametrize(
+    ("topology", "who", "asked"),
+    [("single", {"member": "b"}, {"b"}), ("lead_subagent", {"lead": "lead", "worker": "b"}, {"lead", "b"})],
+)
+async def test_where_steps_name_one_member_it_is_that_member_who_works(
+    topology: Topology, who: dict[str, str], asked: set[str]
+) -> None:  # Z-09
+    cast = Cast()
+    team = auto_team(ALL_BY_B, cast.members("lead a b"), EvaluationSettings(topologies=(topology,)))
+    assert {name: value for name, value in team.settings.options.items() if name in ("member", "lead", "worker")} == who
+    result, _ = await run(team)
+    assert (result.status, set(cast.asked)) == ("completed", asked)
+    assert {name for name, turn in cast.told if turn.purpose == "work"} == {"b"}
+
+
+def test_whom_steps_name_does_not_work_for_itself() -> None:  # Z-09
+    chosen = choose(ALL_BY_B, NAMES, lead="b")
+    assert chosen.bundle.evaluation.settings.topologies == ("single", "star_team", "mesh_team")
+    with pytest.raises(
+        UsageError, match=r"lead_subagent can't be made .* with 'b' as the lead; possible: single, star"
+    ):
+        choose(ALL_BY_B, NAMES, EvaluationSettings(topologies=("lead_subagent",)), lead="b")
+
+
+async def test_a_chosen_team_runs_and_its_record_holds_the_choice() -> None:  # Z-09
+    cast = Cast()
+    team = auto_team(LARGE, cast.members(" ".join(NAMES)))
+    result, events = await run(team)
+    assert result.status == "completed"
+    planned = next(event.fact for event in events if isinstance(event.fact, TeamPlanned))
+    assert (planned.topology, planned.width, planned.rounds) == ("star_team", 4, 6)
+    assert planned.reason.startswith("the best balanced score")
+    assert cast.most_at_work <= 4
+    assert team.source.bundle is not None
+    assert team.source.bundle["planner_settings"] == {
+        "max_parallel": 4, "run_budget": 34080, "coordination_floor": 10,
+    }  # fmt: skip
+
+
+async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
+    source, chosen = auto_source(source_of(read_manifest([EXAMPLES / "topologies"])))
+    async with Engine("memory") as engine:
+        from teamwright.teams.load import team_from
+
+        result = await engine.run(team_from(source), TASK, run_id="auto")
+        history = await engine.history("auto")
+        again = await engine.fork("auto", at=3, new_id="again")
+    assert result.status == again.status == "completed"
+    assert result.output == again.output
+    recorded = history.past.value(history.started.manifest)
+    assert isinstance(recorded, dict)
+    assert recorded["bundle"] == chosen.bundle.to_json()
+
+
+def test_teams_without_steps_have_no_plan() -> None:
+    assert plan_of(TeamSpec(members=("a",))) is None
+    source = source_of(read_manifest([EXAMPLES / "sequential"]))
+    with pytest.raises(UsageError, match="works by the strategy 'sequential', so its steps are not known beforehand"):
+        auto_source(source)
+
+
+@pytest.mark.parametrize("said", [{"on_failure": "collect"}, {"on_failure": "fail", "cancel_others": True}])
+def test_what_a_dag_team_says_about_failures_and_limits_stays(said: dict[str, JsonValue]) -> None:
+    source = source_of(read_manifest([EXAMPLES / "dag"]))
+    fair = source.manifest.teams["fair"]
+    strict = fair.model_copy(update={"options": {**fair.options, **said}, "limits": Limits(tokens=9000)})
+    manifest = source.manifest.model_copy(update={"teams": {"fair": strict}})
+    made, chosen = auto_source(source.model_copy(update={"manifest": manifest}))
+    team = made.manifest.teams["fair"]
+    assert team.strategy == chosen.topology == "star_team"
+    assert team.members == fair.members
+    assert {name: team.options[name] for name in said} == said
+    assert team.limits == Limits(tokens=9000)
+    assert load_team(EXAMPLES / "dag").settings.share == "transcript"
+    assert team.share is None
+
+
+def test_tasks_that_name_nobody_are_for_a_star_of_all_agents(tmp_path: Path) -> None:  # Z-13
+    (tmp_path / "tasks.yaml").write_text("tasks: [{id: x}, {id: y, needs: [x]}]\n")
+    for names, strategy in (("a", "single"), ("a b c", "star_team")):
+        agents = "".join(f"  {name}: {{scripted: replies.yaml}}\n" for name in names.split())
+        (tmp_path / "agents.yaml").write_text(f"agents:\n{agents}")
+        (tmp_path / "replies.yaml").write_text("rules: [{reply: done}]\n")
+        team = load_team(tmp_path / "tasks.yaml", tmp_path / "agents.yaml")
+        assert team.strategy.name == strategy
+        assert [member.name for member in team.members] == names.split()

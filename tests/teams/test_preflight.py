@@ -1,0 +1,83 @@
+"""Before anything runs: models that are not known, extras and keys that are missing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.scripted.agent import Rule, ScriptedAgent
+from teamwright.errors import ManifestError
+from teamwright.teams.load import load_team
+from teamwright.teams.preflight import check_ready
+from teamwright.teams.team import Team
+from teamwright.testing.model_server import ModelServer
+from teamwright.values.manifest import McpSpec, McpTool, NamedModel, ServerModel
+
+FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
+
+
+@pytest.fixture(autouse=True)
+def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+async def lacking(*members: Any) -> list[str]:
+    async with Models() as models:
+        with pytest.raises(ManifestError) as raised:
+            await check_ready(Team("t", members=members), models)
+    return [one.message for one in raised.value.problems]
+
+
+async def test_everything_that_is_missing_is_told_at_once_with_the_agents() -> None:
+    found = await lacking(
+        ScriptedAgent("a", [Rule(reply="x")]),
+        ModelAgent("b", model="openai:gpt-5"),
+        Team("inner", members=[ModelAgent("c", model="foo:bar"), ModelAgent("d", model=NamedModel(model="foo:bar"))]),
+        ModelAgent("e", model="default"),
+        ModelAgent("f", model="local:/no/such.gguf", economy="openai:gpt-5"),
+    )
+    assert found == [
+        "agents 'b', 'f': The model 'openai:gpt-5' can't be used: set OPENAI_API_KEY in the environment",
+        f"agents 'c', 'd': The model 'foo:bar' can't be used: the provider 'foo' is not known; {FORMS}",
+        f"agent 'e': The model 'default' can't be used: nothing declares it; {FORMS}",
+        "agent 'f': The local model '/no/such.gguf' can't be read (No such file or directory); name a GGUF file.",
+    ]
+
+
+async def test_whoever_stands_in_for_an_agent_is_asked_too() -> None:
+    with ModelServer() as server:
+        fine = ServerModel(url=server.url, name="tiny")
+        for name in ("a", "other"):
+            agent = ModelAgent("a", model=fine, fallback=ModelAgent(name, model="openai:gpt-5"))
+            assert len(await lacking(agent)) == 1
+        assert not server.requests
+
+
+async def test_a_missing_extra_is_told_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> None:
+        return None
+
+    for place in ("model.agent", "tools.toolbox"):
+        monkeypatch.setattr(f"teamwright.agents.{place}.find_spec", find)
+    server = McpSpec(mcp=McpTool(url="http://127.0.0.1:1/"))
+    found = await lacking(
+        ModelAgent("a", model="anthropic:x"),
+        ModelAgent("b", model=ServerModel(url="http://127.0.0.1:1/v1", name="tiny")),
+        ScriptedAgent("c", [Rule(reply="x")], tools=[("far", server)]),
+    )
+    assert [one.rpartition("[")[2] for one in found] == ["anthropic]'", "models]'", "mcp]'"]
+    assert "agent 'c': The MCP server 'far'" in found[2]
+
+
+async def test_a_team_that_can_answer_is_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    async with Models() as models:
+        await check_ready(Team("t", members=[ModelAgent("b", model="openai:gpt-5")]), models)
+
+
+async def test_a_model_in_place_of_every_one_is_in_place_of_the_cheap_one_too(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("agents: {a: {model: 'openai:a', economy: cheap}}\nmodels: {cheap: 'openai:b'}")
+    team = load_team(tmp_path / "team.yaml", model="local")
+    assert isinstance(agent := team.members[0], ModelAgent)
+    assert (agent.model, agent.economy) == ("local", None)
