@@ -9,7 +9,9 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope
-from teamwright.values.events.event import AgentReplied, StepHeldUp, TeamEscalated
+from teamwright.values.events.agent import AgentReplied
+from teamwright.values.events.step import StepHeldUp
+from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people import Answer
 from tests.paths import EXAMPLES
 

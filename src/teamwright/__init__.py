@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.agents.context import Context
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.protocol import Agent, Context
+    from teamwright.agents.protocol import Agent
     from teamwright.agents.scripted.agent import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
     from teamwright.runtime.engine import Engine, run_sync
@@ -58,9 +59,10 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.agents.context": "Context",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
-        "teamwright.agents.protocol": "Agent Context",
+        "teamwright.agents.protocol": "Agent",
         "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",
         "teamwright.runtime.engine": "Engine run_sync",

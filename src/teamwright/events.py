@@ -8,6 +8,18 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.values.events.agent import (
+        AgentAbandoned,
+        AgentAsked,
+        AgentCalled,
+        AgentCallFailed,
+        AgentFailed,
+        AgentRecovered,
+        AgentReplied,
+        AgentReturned,
+        Tally,
+    )
+    from teamwright.values.events.body import MessageRef
     from teamwright.values.events.budget import (
         BudgetDegraded,
         BudgetEased,
@@ -17,23 +29,11 @@ if TYPE_CHECKING:
         BudgetThrottled,
         BudgetUnpriced,
     )
-    from teamwright.values.events.event import (
-        AgentAbandoned,
-        AgentAsked,
-        AgentCalled,
-        AgentCallFailed,
-        AgentFailed,
-        AgentRecovered,
-        AgentReplied,
-        AgentReturned,
-        Custom,
-        Delta,
-        Event,
-        Fact,
-        MessageRef,
+    from teamwright.values.events.custom import Custom
+    from teamwright.values.events.event import Delta, Event, Fact
+    from teamwright.values.events.person import PersonAnswered, PersonAsked
+    from teamwright.values.events.run import (
         Origin,
-        PersonAnswered,
-        PersonAsked,
         RunAborted,
         RunCheckpoint,
         RunEnded,
@@ -47,9 +47,11 @@ if TYPE_CHECKING:
         RunStarted,
         ScopeExpired,
         ScopeWaited,
-        StepHeldUp,
-        StepSkipped,
-        Tally,
+        TimerFired,
+        TimerSet,
+    )
+    from teamwright.values.events.step import StepHeldUp, StepSkipped
+    from teamwright.values.events.team import (
         TeamBounded,
         TeamChannelClosed,
         TeamChannelOpened,
@@ -65,12 +67,8 @@ if TYPE_CHECKING:
         TeamStarted,
         TeamTold,
         TeamToldBack,
-        TimerFired,
-        TimerSet,
-        WorkspaceConflicted,
-        WorkspaceKept,
-        WorkspaceWritten,
     )
+    from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 
 __all__ = [
     "AgentAbandoned",
@@ -137,18 +135,28 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.values.events.agent": """
+            AgentAbandoned AgentAsked AgentCallFailed AgentCalled AgentFailed AgentRecovered AgentReplied
+            AgentReturned Tally
+        """,
+        "teamwright.values.events.body": "MessageRef",
         "teamwright.values.events.budget": """
             BudgetDegraded BudgetEased BudgetExceeded BudgetOpened BudgetRefused BudgetThrottled
             BudgetUnpriced
         """,
-        "teamwright.values.events.event": """
-            AgentAbandoned AgentAsked AgentCallFailed AgentCalled AgentFailed AgentRecovered AgentReplied
-            AgentReturned Custom Delta Event Fact MessageRef Origin PersonAnswered PersonAsked RunAborted
-            RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured RunNotified RunPaused
-            RunResumed RunStarted ScopeExpired ScopeWaited StepHeldUp StepSkipped Tally TeamBounded
-            TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
-            TeamGoalReached TeamPlanned TeamReopened TeamRouted TeamSelected TeamStarted TeamTold
-            TeamToldBack TimerFired TimerSet WorkspaceConflicted WorkspaceKept WorkspaceWritten
+        "teamwright.values.events.custom": "Custom",
+        "teamwright.values.events.event": "Delta Event Fact",
+        "teamwright.values.events.person": "PersonAnswered PersonAsked",
+        "teamwright.values.events.run": """
+            Origin RunAborted RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured
+            RunNotified RunPaused RunResumed RunStarted ScopeExpired ScopeWaited TimerFired TimerSet
         """,
+        "teamwright.values.events.step": "StepHeldUp StepSkipped",
+        "teamwright.values.events.team": """
+            TeamBounded TeamChannelClosed TeamChannelOpened TeamDecided TeamEmitted TeamEnded TeamEscalated
+            TeamGoalReached TeamPlanned TeamReopened TeamRouted TeamSelected TeamStarted TeamTold
+            TeamToldBack
+        """,
+        "teamwright.values.events.workspace": "WorkspaceConflicted WorkspaceKept WorkspaceWritten",
     },
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError
 from teamwright.values.owned_paths import Owned
 

@@ -19,7 +19,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve, approval
-from teamwright.values.events.event import Event, PersonAnswered, PersonAsked
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Question

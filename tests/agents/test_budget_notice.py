@@ -12,7 +12,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest, Say, tokens
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentAsked, AgentCalled
+from teamwright.values.events.agent import AgentAsked, AgentCalled
 from teamwright.values.limits import Limits, Price
 from teamwright.values.manifest import NamedModel, ServerModel
 from teamwright.values.turns import Turn

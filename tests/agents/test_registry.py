@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Context
 from teamwright.agents.registry import AgentRegistry
 from teamwright.errors import DuplicateName, InvalidName, UnknownName
 from teamwright.values.turns import Reply, Turn

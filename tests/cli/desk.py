@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright import Context, Turn
-from teamwright.values.events.event import RunCheckpoint, RunLogged, RunMeasured
+from teamwright.values.events.run import RunCheckpoint, RunLogged, RunMeasured
 from teamwright.values.turns import Reply
 
 

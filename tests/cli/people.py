@@ -1,6 +1,6 @@
 """Agents for tests of the command line, found by import path."""
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.context import Context
 from teamwright.values.people import Question
 from teamwright.values.turns import Turn
 

@@ -1,23 +1,19 @@
 from __future__ import annotations
 
 from teamwright.history.board import Board
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
-    Delta,
     EffectKind,
-    Event,
-    Fact,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    StepHeldUp,
-    TeamStarted,
 )
+from teamwright.values.events.event import Delta, Event, Fact
+from teamwright.values.events.run import RunEnded, RunResumed, RunStarted
+from teamwright.values.events.step import StepHeldUp
+from teamwright.values.events.team import TeamStarted
 from teamwright.values.usage import Usage
 
 

@@ -8,23 +8,17 @@ from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.history.budget_levels import Levels
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
-    BudgetOpened,
-    Event,
-    Fact,
-    RunEnded,
-    RunLogged,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    ScopeWaited,
 )
+from teamwright.values.events.budget import BudgetOpened
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunEnded, RunLogged, RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.usage import Amounts, Bounds, Usage
 
 NUMBERS = count(1)

@@ -15,7 +15,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import AgentCalled, RunCheckpoint
+from teamwright.values.events.agent import AgentCalled
+from teamwright.values.events.run import RunCheckpoint
 from teamwright.values.people import Cancel, Intervention, Mark, Pause, Question
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Counting, Written, says

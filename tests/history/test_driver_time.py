@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.history.driver_time import Driving
-from teamwright.values.events.event import Event, Fact, Origin, RunLogged, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import Origin, RunLogged, RunPaused, RunResumed, RunStarted
 
 START = RunStarted(team="t", task="b", manifest="b", seed=1)
 

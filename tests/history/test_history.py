@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, Refused, UsageError
 from teamwright.history.history import RunHistory
@@ -17,7 +17,7 @@ from teamwright.history.kpis import read_kpis
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import AgentCalled
+from teamwright.values.events.agent import AgentCalled
 from teamwright.values.manifest import Share
 from teamwright.values.people import Question
 from teamwright.values.turns import Failure

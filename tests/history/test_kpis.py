@@ -12,31 +12,18 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, ContextTooLong, RunNotFound
 from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kpis, side_by_side, turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.envelope import Handover
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentFailed,
-    AgentRecovered,
-    AgentReplied,
-    AgentReturned,
-    Event,
-    Fact,
-    Origin,
-    PersonAnswered,
-    PersonAsked,
-    RunEnded,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    StepSkipped,
-    Tally,
-)
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentRecovered, AgentReplied, AgentReturned, Tally
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import Origin, RunEnded, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.step import StepSkipped
 from teamwright.values.limits import Recovery
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Purpose

@@ -6,25 +6,26 @@ import pytest
 
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
 from teamwright.history.past import EXPIRED, Past, RecordedCall
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
-    BudgetRefused,
-    Custom,
-    Event,
-    Fact,
-    MessageRef,
-    PersonAnswered,
+    Tally,
+)
+from teamwright.values.events.body import MessageRef
+from teamwright.values.events.budget import BudgetRefused
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.person import PersonAnswered
+from teamwright.values.events.run import (
     RunIntervened,
     RunPaused,
     RunResumed,
     RunStarted,
     ScopeExpired,
-    Tally,
     TimerFired,
     TimerSet,
 )

@@ -13,7 +13,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentReplied
+from teamwright.values.events.agent import AgentReplied
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.manifest import JsonSchema, ServerModel
 

@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.history.past import RecordedAsk
 from teamwright.history.superseded import asked_anew
-from teamwright.values.events.event import AgentAsked, AgentFailed, AgentReplied
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 
 COPIED = 9
 REPLIED = AgentReplied()

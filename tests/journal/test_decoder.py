@@ -6,7 +6,7 @@ from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, event, events
-from teamwright.values.events.event import AgentReturned
+from teamwright.values.events.agent import AgentReturned
 from tests.journal.journals import opened
 
 

@@ -9,20 +9,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.planning.topology.model import Evaluation, EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import Topology, TopologyProfile
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    Event,
-    Fact,
-    RunEnded,
-    RunStarted,
-    TeamEnded,
-    TeamPlanned,
-    TeamStarted,
-    TeamTold,
-)
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunEnded, RunStarted
+from teamwright.values.events.team import TeamEnded, TeamPlanned, TeamStarted, TeamTold
 from teamwright.values.manifest import Manifest, Source, TeamSpec
 from teamwright.values.messages import digest
 from teamwright.values.turns import Purpose

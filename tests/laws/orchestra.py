@@ -12,8 +12,10 @@ from typing import Any
 import anyio
 from hypothesis import strategies as st
 
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Journal

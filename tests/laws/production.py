@@ -11,19 +11,11 @@ from teamwright.errors import AgentError, UsageError
 from teamwright.history.past import Past
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentReturned,
-    Delta,
-    Event,
-    PersonAnswered,
-    PersonAsked,
-    RunIntervened,
-    TimerFired,
-    WorkspaceWritten,
-)
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import RunIntervened, TimerFired
+from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.names import next_attempt
 from teamwright.values.people import Answered, Cancel, Intervention
 from teamwright.values.results import RunResult

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import anyio
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team

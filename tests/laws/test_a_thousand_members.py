@@ -19,14 +19,9 @@ from teamwright.errors import RateLimited
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Fail, Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import (
-    AgentCalled,
-    AgentCallFailed,
-    AgentFailed,
-    AgentReturned,
-    BudgetThrottled,
-    Event,
-)
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
+from teamwright.values.events.budget import BudgetThrottled
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Pace, RetryPolicy
 from teamwright.values.manifest import ServerModel
 from teamwright.values.usage import Usage

@@ -15,12 +15,14 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Returned
 from teamwright.agents.model.messages import told
-from teamwright.agents.protocol import Attempt, Context, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
-from teamwright.values.events.event import AgentAsked, AgentCalled, AgentReplied, AgentReturned, Event
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event
 from teamwright.values.messages import digest
 from teamwright.values.text.transcript import header_name
 from tests.histories.teams import TASK, TEAMS

@@ -25,7 +25,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentAbandoned
+from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.manifest import ServerModel
 from teamwright.values.turns import Turn

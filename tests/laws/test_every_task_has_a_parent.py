@@ -28,7 +28,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned, Delta, Event
+from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
+from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Turn

@@ -11,23 +11,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
 from teamwright.history.budget_levels import Levels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentReturned,
-    BudgetExceeded,
-    BudgetOpened,
-    Event,
-)
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.budget import BudgetExceeded, BudgetOpened
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, MessageLimits, RetryPolicy
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import Delta, Event, RunEnded
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import RunEnded
 from teamwright.values.limits import Limits
 from teamwright.values.turns import Turn
 from tests.laws.crash.matrix import DRIVE

@@ -20,7 +20,8 @@ from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.approvals import Approve
-from teamwright.values.events.event import Event, PersonAnswered, PersonAsked
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.messages import digest
 from teamwright.values.results import RunResult
 from tests.laws.committee import Committee, Minutes, Seat, committees

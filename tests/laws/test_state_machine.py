@@ -23,14 +23,9 @@ from hypothesis.stateful import (
 )
 
 from teamwright.errors import AgentError
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentCalled,
-    AgentCallFailed,
-    AgentReturned,
-    Event,
-    TimerSet,
-)
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import TimerSet
 from teamwright.values.limits import Limits
 from teamwright.values.people import Cancel, Pause
 from teamwright.values.results import FINAL, RunResult

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from teamwright.agents.protocol import Agent, Attempt, Context, Returned
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.errors import NonDeterminism, NotResumable
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.conversation.sequential import Sequential
-from teamwright.strategies.protocol import Members, Talk, Task
+from teamwright.strategies.protocol import Members, Task
+from teamwright.strategies.talk import Talk
 from teamwright.teams.team import Team
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure

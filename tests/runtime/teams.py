@@ -13,7 +13,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.values.events.event import Event, RunStarted
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunStarted
 from teamwright.values.turns import Failure
 
 

@@ -10,8 +10,9 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine

@@ -18,7 +18,8 @@ from teamwright.errors import AgentError
 from teamwright.runtime.redaction import HIDDEN, RedactedStream, Redactor, environment_secrets, whole_characters
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import Custom, Delta
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Delta
 from teamwright.values.people import Answer, Question
 from teamwright.values.secrets.classification import is_maskable, known_forms
 from tests.growth import assert_linear, assert_linear_calls

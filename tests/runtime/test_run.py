@@ -15,7 +15,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.load import load_team
-from teamwright.values.events.event import RUN_FORMAT, Custom, Event, RunStarted
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RUN_FORMAT, RunStarted
 from teamwright.values.people import Answer, Answered, Question
 from tests.runtime.teams import Counting, Written, begun_as, cut, cut_and_resume, says
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
@@ -20,16 +20,9 @@ from teamwright.journal.run_status import Standing
 from teamwright.runtime.steady_clock import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentReplied,
-    Event,
-    Fact,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    ScopeWaited,
-)
+from teamwright.values.events.agent import AgentAsked, AgentReplied
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.people import Question
 from tests.runtime.teams import Written, says

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent, Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task

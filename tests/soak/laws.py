@@ -9,7 +9,9 @@ from typing import Any
 
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.values.events.event import AgentCalled, AgentCallFailed, AgentReturned, Event, RunStarted
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunStarted
 from teamwright.values.messages import digest
 from teamwright.values.results import FINAL, RunResult
 from tests.soak.server import CountingServer

@@ -13,7 +13,8 @@ from functools import partial
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn
 from teamwright.values.usage import Usage

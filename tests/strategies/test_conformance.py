@@ -11,7 +11,8 @@ import anyio
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.protocol import Context, Effect, Returned
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Effect, Returned
 from teamwright.strategies.conversation.graph import Graph
 from teamwright.strategies.conversation.round_robin import RoundRobin
 from teamwright.strategies.conversation.selector import Selector
@@ -23,8 +24,9 @@ from teamwright.strategies.plan.lead_subagent import LeadSubagent
 from teamwright.strategies.plan.mesh_team import MeshTeam
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
-from teamwright.strategies.protocol import Members, Settings, Strategy, Talk, Task
+from teamwright.strategies.protocol import Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.reactive import Reactive
+from teamwright.strategies.talk import Talk
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.testing.strategy_trial import TASK
 from teamwright.values.messages import Message

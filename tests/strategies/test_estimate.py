@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from teamwright import Engine, FunctionAgent, Team
 from teamwright.strategies.estimate import outlook_of
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import AgentAsked
+from teamwright.values.events.agent import AgentAsked
 
 STEPS: list[JsonValue] = [
     {"id": "one", "agent": "b", "execution_tokens": 20, "coordination_tokens": 5},

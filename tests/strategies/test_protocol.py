@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.strategies.protocol import Settings, Talk, Task
+from teamwright.strategies.protocol import Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.manifest import Share
 from teamwright.values.messages import History, Message
 from teamwright.values.turns import Failure, Reply

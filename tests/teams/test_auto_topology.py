@@ -14,7 +14,7 @@ from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import Topology
 from teamwright.teams.auto_topology import auto_source, auto_team, choose, plan_of
 from teamwright.teams.load import read_manifest, source_of
-from teamwright.values.events.event import TeamPlanned
+from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import TeamSpec
 from teamwright.values.plan import Plan, Step

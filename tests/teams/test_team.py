@@ -8,13 +8,15 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import InvalidName, ManifestError, Refused, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
-from teamwright.values.events.event import AgentFailed, TeamEnded, TeamStarted
+from teamwright.values.events.agent import AgentFailed
+from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.turns import Failure
 from teamwright.values.usage import Usage

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.agents.context import Branch, Branches, Clock, Context, Workspace
+    from teamwright.agents.effect import Attempt, Effect, Returned
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
-    from teamwright.agents.protocol import Agent, Attempt, Branch, Branches, Clock, Context, Effect, Returned, Workspace
+    from teamwright.agents.protocol import Agent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.values.approvals import Approve, Notify
@@ -65,18 +67,20 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.agents.context": "Branch Branches Clock Context Workspace",
+        "teamwright.agents.effect": "Attempt Effect Returned",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
-        "teamwright.agents.protocol": "Agent Attempt Branch Branches Clock Context Effect Returned Workspace",
+        "teamwright.agents.protocol": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.values.approvals": "Approve Notify",
+        "teamwright.values.artifacts": "Artifact",
         "teamwright.values.limits": "Limits MessageLimits Pace Price Recovery RetryPolicy",
+        "teamwright.values.manifest": "FallbackModel FilesTool FunctionTool McpTool NamedModel ServerModel",
         "teamwright.values.messages": "Message",
         "teamwright.values.simulation": "Simulation",
-        "teamwright.values.manifest": "FallbackModel FilesTool FunctionTool McpTool NamedModel ServerModel",
         "teamwright.values.turns": "Failure Reply Turn",
         "teamwright.values.usage": "Usage",
-        "teamwright.values.artifacts": "Artifact",
     },
 )

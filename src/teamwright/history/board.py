@@ -7,24 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from teamwright.history.budget_levels import Levels
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
-    Delta,
-    Event,
-    PersonAnswered,
-    PersonAsked,
-    RunEnded,
-    RunInterrupted,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    TeamStarted,
 )
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.team import TeamStarted
 from teamwright.values.names import SEPARATOR
 from teamwright.values.secrets.patterns import MaskedStream
 

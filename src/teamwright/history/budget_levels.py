@@ -12,18 +12,17 @@ from typing import Self
 from teamwright.budget.ledger import ONE_CALL, Cost, charged, count
 from teamwright.budget.money import dollars, picodollars
 from teamwright.history.driver_time import Driving
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentReplied,
     AgentReturned,
-    BudgetOpened,
-    Event,
-    RunEnded,
-    ScopeWaited,
 )
+from teamwright.values.events.budget import BudgetOpened
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.models import JsonValue
 from teamwright.values.names import SEPARATOR
 from teamwright.values.usage import Amounts, Bounds

@@ -9,17 +9,10 @@ from teamwright.budget.money import dollars
 from teamwright.history.ending import aborted_over, judge
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
-from teamwright.values.events.event import (
-    AgentFailed,
-    AgentReplied,
-    Event,
-    Fact,
-    MessageRef,
-    RunAborted,
-    RunEnded,
-    RunIntervened,
-    Tally,
-)
+from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
+from teamwright.values.events.body import MessageRef
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure

@@ -10,17 +10,9 @@ from typing import Literal
 
 from teamwright.errors import UnknownName, UsageError
 from teamwright.history.past import Past, RecordedAsk
-from teamwright.values.events.event import (
-    AgentCalled,
-    AgentCallFailed,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    Event,
-    RunCheckpoint,
-    RunPaused,
-    RunStarted,
-)
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
 from teamwright.values.models import Record
 from teamwright.values.names import SEPARATOR, check_name
 from teamwright.values.results import iso

@@ -14,7 +14,8 @@ from pydantic import JsonValue
 from teamwright.history.checkpoints import turns_in
 from teamwright.history.history import RunHistory
 from teamwright.history.past import Past, RecordedAsk
-from teamwright.values.events.event import AgentFailed, AgentReplied, Origin
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.run import Origin
 from teamwright.values.models import Record
 from teamwright.values.names import SEPARATOR, join_key, with_attempt
 from teamwright.values.results import RunResult, Status, StopReason

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from teamwright.values.events.event import Event, RunInterrupted, RunPaused, RunResumed, RunStarted
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunInterrupted, RunPaused, RunResumed, RunStarted
 
 Span = tuple[float, float]
 TURNS = (RunStarted, RunResumed, RunPaused, RunInterrupted)

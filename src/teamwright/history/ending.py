@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.values.events.event import RunAborted
+from teamwright.values.events.run import RunAborted
 from teamwright.values.messages import Message
 from teamwright.values.results import RunResult, Status, StopReason, iso
 from teamwright.values.turns import Failure, Reply

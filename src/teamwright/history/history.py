@@ -24,19 +24,12 @@ from teamwright.history.ending import STOPPED, iso
 from teamwright.history.past import EFFECTS, Past, check_record
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
-from teamwright.values.events.event import (
-    AgentCalled,
-    AgentCallFailed,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    BudgetOpened,
-    BudgetRefused,
-    Event,
-    Fact,
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.budget import BudgetOpened, BudgetRefused
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import (
     Origin,
-    PersonAnswered,
-    PersonAsked,
     RunAborted,
     RunEnded,
     RunInterrupted,
@@ -47,9 +40,8 @@ from teamwright.values.events.event import (
     RunStarted,
     ScopeExpired,
     ScopeWaited,
-    TeamEnded,
-    TeamReopened,
 )
+from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import SEPARATOR, next_attempt

@@ -15,18 +15,11 @@ from teamwright.errors import RunNotFound
 from teamwright.history.past import EFFECTS, Past
 from teamwright.journal.protocol import Journal
 from teamwright.journal.run_status import Standing
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    Event,
-    PersonAnswered,
-    PersonAsked,
-    StepSkipped,
-    TeamPlanned,
-    TeamTold,
-)
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.step import StepSkipped
+from teamwright.values.events.team import TeamPlanned, TeamTold
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns import Purpose

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.protocol import Returned
+from teamwright.agents.effect import Returned
 from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
 from teamwright.budget.money import picodollars
@@ -23,7 +23,7 @@ from teamwright.history.superseded import Recovered, asked_anew
 from teamwright.history.workspace import Store
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.errors import damaged
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
     AgentCallFailed,
@@ -31,15 +31,12 @@ from teamwright.values.events.event import (
     AgentRecovered,
     AgentReplied,
     AgentReturned,
-    Body,
-    BudgetDegraded,
-    BudgetOpened,
-    BudgetRefused,
-    BudgetUnpriced,
-    Event,
-    MessageRef,
-    PersonAnswered,
-    PersonAsked,
+)
+from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.events.budget import BudgetDegraded, BudgetOpened, BudgetRefused, BudgetUnpriced
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import (
     RunAborted,
     RunEnded,
     RunInterrupted,
@@ -49,13 +46,11 @@ from teamwright.values.events.event import (
     RunStarted,
     ScopeExpired,
     ScopeWaited,
-    TeamReopened,
     TimerFired,
     TimerSet,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
 )
+from teamwright.values.events.team import TeamReopened
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Source

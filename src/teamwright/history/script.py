@@ -15,7 +15,7 @@ from teamwright.history.history import RunHistory
 from teamwright.history.past import Past
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
-from teamwright.values.events.event import AgentCalled, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.manifest import TERMINATE
 from teamwright.values.names import SEPARATOR
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from teamwright.values.events.event import AgentFailed
+from teamwright.values.events.agent import AgentFailed
 from teamwright.values.names import SEPARATOR, with_attempt
 
 if TYPE_CHECKING:

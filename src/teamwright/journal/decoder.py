@@ -20,7 +20,8 @@ from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.encoder import FIRST_VERSION, NUMBERS
 from teamwright.journal.errors import damaged
 from teamwright.journal.run_status import Standing
-from teamwright.values.events.event import SCHEMA_VERSION, Body, Event, Fact
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
 from teamwright.values.messages import DIGEST_BYTES, digest
 from teamwright.values.names import NAME, SEPARATOR
 from teamwright.values.people import Intervention

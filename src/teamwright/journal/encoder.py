@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from msgspec.json import Encoder
 
-from teamwright.values.events.event import Body, Event, Fact
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event, Fact
 from teamwright.values.messages import DIGEST_BYTES
 from teamwright.values.people import Intervention
 

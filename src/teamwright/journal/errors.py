@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from teamwright.errors import FencedOut, JournalCorrupt
-from teamwright.values.events.event import Body
+from teamwright.values.events.body import Body
 
 
 def fenced_out(run_id: str) -> FencedOut:

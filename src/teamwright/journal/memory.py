@@ -13,7 +13,8 @@ from teamwright.journal.encoder import references, to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.protocol import Batch, Committed, Letter
 from teamwright.journal.run_status import Standing
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 

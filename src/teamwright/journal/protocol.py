@@ -9,7 +9,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 

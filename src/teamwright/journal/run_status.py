@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from teamwright.values.events.event import (
-    AgentReturned,
-    Event,
-    Fact,
-    RunEnded,
-    RunInterrupted,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    ScopeWaited,
-)
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 from teamwright.values.usage import added
 

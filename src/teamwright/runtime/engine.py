@@ -44,7 +44,8 @@ from teamwright.runtime.steady_clock import steady_clock
 from teamwright.runtime.webhooks.deliveries import Deliveries, Delivery
 from teamwright.teams.team import Team, require_team
 from teamwright.values.approvals import fitting
-from teamwright.values.events.event import Delta, Event, Origin, RunAborted, RunCheckpoint
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import Origin, RunAborted, RunCheckpoint
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name

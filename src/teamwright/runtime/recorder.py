@@ -12,7 +12,8 @@ from pydantic_core import to_json
 
 from teamwright.errors import JournalError
 from teamwright.journal.protocol import Batch, Journal
-from teamwright.values.events.event import Body, Event, Fact, MessageRef
+from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.events.event import Event, Fact
 from teamwright.values.messages import Message, digest
 
 YIELD_EVERY = 0.005

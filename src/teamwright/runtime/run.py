@@ -30,9 +30,9 @@ from teamwright.runtime.webhooks.attempt import Webhook
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice
 from teamwright.teams.team import Team
-from teamwright.values.events.event import (
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import (
     RUN_FORMAT,
-    Event,
     Origin,
     RunCheckpoint,
     RunEnded,

@@ -21,15 +21,10 @@ from teamwright.runtime.ordering.path_locks import Ownership
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.spending.rate_limiter import Limiters
-from teamwright.values.events.event import (
-    RUN_FORMAT,
-    Body,
-    BudgetOpened,
-    BudgetUnpriced,
-    Event,
-    RunAborted,
-    ScopeWaited,
-)
+from teamwright.values.events.body import Body
+from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RUN_FORMAT, RunAborted, ScopeWaited
 from teamwright.values.limits import Limits
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer, Question

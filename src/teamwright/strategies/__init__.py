@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from teamwright.strategies.diagram import Arrow, Node, Sketch, places
     from teamwright.strategies.expressions.condition import Condition
     from teamwright.strategies.expressions.template import Template
-    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Settings, Strategy, Talk, Task
+    from teamwright.strategies.protocol import Flaw, Members, NoOptions, Settings, Strategy, Task
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import Unreadable, read_answer
+    from teamwright.strategies.talk import Talk
     from teamwright.values.envelope import Envelope, EnvelopeMessage, Handoff, HandoffPolicy, Handover, envelope_tokens
     from teamwright.values.manifest import AgentName, MemberName
     from teamwright.values.models import Value
@@ -52,15 +53,16 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.strategies.reply_parsing": "Unreadable read_answer",
-        "teamwright.strategies.expressions.condition": "Condition",
-        "teamwright.strategies.protocol": "Flaw Members NoOptions Settings Strategy Talk Task",
-        "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.diagram": "Arrow Node Sketch places",
+        "teamwright.strategies.expressions.condition": "Condition",
         "teamwright.strategies.expressions.template": "Template",
+        "teamwright.strategies.protocol": "Flaw Members NoOptions Settings Strategy Task",
+        "teamwright.strategies.registry": "find_strategy strategy_names",
+        "teamwright.strategies.reply_parsing": "Unreadable read_answer",
+        "teamwright.strategies.talk": "Talk",
         "teamwright.values.envelope": "Envelope EnvelopeMessage Handoff HandoffPolicy Handover envelope_tokens",
+        "teamwright.values.manifest": "AgentName MemberName",
         "teamwright.values.models": "Value",
         "teamwright.values.results": "Outcome",
-        "teamwright.values.manifest": "AgentName MemberName",
     },
 )

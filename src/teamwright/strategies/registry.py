@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.import_guard import loads_code
-from teamwright.agents.protocol import Context
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.values.names import plain_strategy_name

@@ -7,9 +7,10 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.context import Context
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.policies import check_standing
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.envelopes.context import run_handing_over
@@ -20,7 +21,7 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.degradation import Degradation
 from teamwright.values.envelope import Handoff
-from teamwright.values.events.event import TeamEnded, TeamStarted
+from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
 from teamwright.values.models import Value

@@ -18,17 +18,11 @@ import anyio
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.testing.sample_facts import a_fact_of_each_kind
-from teamwright.values.events.event import (
-    AgentReturned,
-    Body,
-    Custom,
-    Event,
-    Fact,
-    RunEnded,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-)
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import RunEnded, RunPaused, RunResumed, RunStarted
 from teamwright.values.messages import digest
 from teamwright.values.people import Answer, Answered, Cancel, Pause
 from teamwright.values.usage import Usage

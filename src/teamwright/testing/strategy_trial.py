@@ -13,7 +13,9 @@ from functools import partial
 import anyio
 from typing_extensions import override
 
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
@@ -21,7 +23,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.options import names_in
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.messages import Message, digest
 from teamwright.values.results import Outcome, RunResult
 from teamwright.values.turns import Reply, Turn

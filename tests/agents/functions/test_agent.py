@@ -18,13 +18,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions import threads as module
 from teamwright.agents.functions.agent import FunctionAgent, import_path
-from teamwright.agents.protocol import Context
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, ServiceError, UsageError
 from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
-from teamwright.values.events.event import AgentAbandoned, AgentCalled, Event
+from teamwright.values.events.agent import AgentAbandoned, AgentCalled
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.messages import Message

@@ -18,7 +18,7 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.http_transport import EventWatch, ReadBounds
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError, UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events.event import AgentCalled, AgentCallFailed, AgentReplied
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.turns import Reply, Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, Write, endless, event, says, slowly

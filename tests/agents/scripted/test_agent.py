@@ -16,7 +16,8 @@ from teamwright.errors import InvalidInput, InvalidOutput, ManifestError, Script
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.events.event import AgentCallFailed, AgentReturned, Delta
+from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Delta
 from teamwright.values.limits import Limits, RetryPolicy
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.results import RunResult

@@ -17,7 +17,9 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentCallFailed, Event, WorkspaceConflicted, WorkspaceWritten
+from teamwright.values.events.agent import AgentCallFailed
+from teamwright.values.events.event import Event
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.manifest import ServerModel
 from teamwright.values.messages import digest
 from tests.runtime.teams import Written, cut_and_resume, says

@@ -8,7 +8,8 @@ import pytest
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.runs.logs import LogBook, Wanted
 from teamwright.errors import AgentTimeout
-from teamwright.values.events.event import Event, RunLogged, RunNotified
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunLogged, RunNotified
 from teamwright.values.limits import RetryPolicy
 
 

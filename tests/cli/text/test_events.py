@@ -7,31 +7,20 @@ import pytest
 from teamwright.cli.text.events import failure_text, next_steps, note_text, status_text, way_text
 from teamwright.values.artifacts import Artifact
 from teamwright.values.degradation import AT_EASE
-from teamwright.values.events.event import (
-    AgentCalled,
-    AgentCallFailed,
-    AgentReplied,
-    BudgetDegraded,
-    BudgetEased,
-    BudgetThrottled,
-    Event,
-    Fact,
-    Origin,
-    RunCheckpoint,
-    RunIntervened,
-    RunLogged,
-    RunStarted,
-    StepSkipped,
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
+from teamwright.values.events.budget import BudgetDegraded, BudgetEased, BudgetThrottled
+from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.run import Origin, RunCheckpoint, RunIntervened, RunLogged, RunStarted
+from teamwright.values.events.step import StepSkipped
+from teamwright.values.events.team import (
     TeamBounded,
     TeamDecided,
     TeamEmitted,
     TeamEscalated,
     TeamGoalReached,
     TeamToldBack,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
 )
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.people import Mark
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.text.explain import account_of, explained
-from teamwright.values.events.event import RunLogged
+from teamwright.values.events.run import RunLogged
 
 
 async def test_a_note_that_comes_again_is_told_once_and_anew_after_a_reply() -> None:

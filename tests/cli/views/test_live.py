@@ -8,7 +8,9 @@ from rich.console import Console
 from teamwright.cli.views.live import LiveView, choose, picture
 from teamwright.history.board import Board, Row
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events.event import AgentCalled, AgentFailed, BudgetOpened, Delta
+from teamwright.values.events.agent import AgentCalled, AgentFailed
+from teamwright.values.events.budget import BudgetOpened
+from teamwright.values.events.event import Delta
 from teamwright.values.usage import Bounds
 from tests.history.test_board import Story, begun, noted
 

@@ -15,7 +15,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.disk_reserve import BYTES, Reserve
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
-from teamwright.values.events.event import RunEnded, RunStarted
+from teamwright.values.events.run import RunEnded, RunStarted
 from tests.journal.journals import opened
 
 ENDED = RunEnded(status="completed", stop_reason="done", seconds=1.0)

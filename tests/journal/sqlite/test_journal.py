@@ -26,7 +26,9 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.database import Database
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import JournalConformance, body, commit, commit_all, event, events
-from teamwright.values.events.event import AgentReturned, Body, Custom
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.custom import Custom
 from teamwright.values.messages import digest
 from teamwright.values.people import Pause
 from teamwright.values.usage import Usage

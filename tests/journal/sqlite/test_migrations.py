@@ -10,7 +10,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.sqlite.layout import APPLICATION_ID
 from teamwright.journal.sqlite.migrations import MIGRATIONS, Execute, migrate
 from teamwright.testing.journal import body, commit, events
-from teamwright.values.events.event import AgentReturned
+from teamwright.values.events.agent import AgentReturned
 
 
 def version(connection: sqlite3.Connection) -> int:

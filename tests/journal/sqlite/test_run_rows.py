@@ -6,7 +6,9 @@ from teamwright.errors import JournalCorrupt
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, event, events
-from teamwright.values.events.event import AgentReturned, Body, RunEnded
+from teamwright.values.events.agent import AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.run import RunEnded
 from tests.journal.journals import opened
 
 ENDED = RunEnded(status="completed", stop_reason="done", seconds=1.0)

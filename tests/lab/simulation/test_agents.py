@@ -31,7 +31,8 @@ from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.delegation.decisions import Delegate, Synthesize, decision_schema, read_decision
 from teamwright.strategies.parallel.fan_out import WANTED as CHUNKS
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import AgentCallFailed, AgentReturned, Event
+from teamwright.values.events.agent import AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Event
 from teamwright.values.manifest import AgentSpec
 from teamwright.values.simulation import Simulation
 from teamwright.values.turns import Tier

@@ -19,7 +19,8 @@ from teamwright.history.past import Past
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.events.event import AgentCalled, AgentCallFailed, Event
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed
+from teamwright.values.events.event import Event
 from teamwright.values.messages import digest
 from tests.laws.crash.driver import RUN_ID, When
 from tests.laws.crash.nursery import Nursery, Report

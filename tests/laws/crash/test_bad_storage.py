@@ -17,7 +17,7 @@ from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
-from teamwright.values.events.event import AgentAsked
+from teamwright.values.events.agent import AgentAsked
 from teamwright.values.turns import Turn
 from tests.laws.crash.nursery import Nursery
 

@@ -15,7 +15,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.approvals import Approve
-from teamwright.values.events.event import AgentAsked, AgentFailed, Event, PersonAnswered, PersonAsked, RunPaused
+from teamwright.values.events.agent import AgentAsked, AgentFailed
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import RunPaused
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer
 from teamwright.values.results import Outcome

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import DuplicateKey
 from teamwright.journal.encoder import to_text
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import Custom, RunEnded
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.run import RunEnded
 from teamwright.values.text.display import LONGEST_ERROR
 from tests.runtime.teams import Counting, Written, says
 

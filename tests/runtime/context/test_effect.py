@@ -9,13 +9,15 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import AgentError, RateLimited, Refused, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.handle import Handle
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import AgentCalled, AgentCallFailed, BudgetExceeded, BudgetRefused, Delta, Event
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed
+from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
+from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.usage import Usage
 from tests.runtime.teams import Written, cut, cut_and_resume

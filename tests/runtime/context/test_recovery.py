@@ -12,7 +12,9 @@ from teamwright.errors import AgentError, ContextTooLong, RateLimited, Refused, 
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.context.recovery import PIECE, SUMMARISE, in_pieces
 from teamwright.teams.load import load_team
-from teamwright.values.events.event import AgentCallFailed, AgentRecovered, AgentReplied, Event, RunPaused
+from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunPaused
 from teamwright.values.limits import Recovery, RetryPolicy
 from teamwright.values.messages import Message
 from tests.histories.earlier.standing_in import standing_in

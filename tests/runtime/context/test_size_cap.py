@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright import Context, Engine, FunctionAgent, Message, Reply, RunResult, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events.event import AgentReturned
+from teamwright.values.events.agent import AgentReturned
 from teamwright.values.reply_limits import MAX_BYTES, cut_text, text_size
 from teamwright.values.usage import Usage
 from tests.runtime.teams import cut

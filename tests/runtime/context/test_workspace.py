@@ -14,14 +14,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.artifacts import Artifact
-from teamwright.values.events.event import (
-    Event,
-    RunLogged,
-    RunMeasured,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
-)
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunLogged, RunMeasured
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.turns import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 

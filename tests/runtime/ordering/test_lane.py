@@ -13,7 +13,7 @@ from teamwright.runtime.ordering.lane import Lane, look_again
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.approvals import Approve
-from teamwright.values.events.event import ScopeWaited
+from teamwright.values.events.run import ScopeWaited
 from teamwright.values.turns import Failure
 from tests.runtime.teams import Written, cut_and_resume, says
 

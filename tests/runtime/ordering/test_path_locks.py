@@ -16,7 +16,8 @@ from teamwright.people import Question
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.protocol import Members
-from teamwright.values.events.event import Event, StepHeldUp
+from teamwright.values.events.event import Event
+from teamwright.values.events.step import StepHeldUp
 from teamwright.values.plan import Step
 from tests.runtime.teams import Written, cut_and_resume, says
 

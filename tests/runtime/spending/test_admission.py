@@ -14,7 +14,8 @@ from teamwright import Engine, Limits, Team
 from teamwright.budget.ledger import Account
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.runtime.run_state import RunState
-from teamwright.values.events.event import AgentCalled, BudgetRefused
+from teamwright.values.events.agent import AgentCalled
+from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.limits import Pace, RetryPolicy
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 

@@ -14,7 +14,8 @@ from teamwright.runtime.spending.degradation import CUT, GO_ON, compacted
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.degradation import Degradation, Posture
-from teamwright.values.events.event import BudgetDegraded, Event
+from teamwright.values.events.budget import BudgetDegraded
+from teamwright.values.events.event import Event
 from teamwright.values.manifest import ServerModel
 from teamwright.values.messages import History, Message
 from teamwright.values.people import Answer

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
 from teamwright.runtime.spending.rate_limiter import LONGEST_PAUSE, Limiter, Limiters, Slot
-from teamwright.values.events.event import BudgetEased, BudgetThrottled
+from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import NOTHING, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now

@@ -8,19 +8,14 @@ from functools import partial
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.budget.money import Rate, picodollars
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.events.event import (
-    AgentAsked,
-    BudgetExceeded,
-    BudgetOpened,
-    BudgetRefused,
-    BudgetUnpriced,
-    Event,
-)
+from teamwright.values.events.agent import AgentAsked
+from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced
+from teamwright.values.events.event import Event
 from teamwright.values.limits import MessageLimits, Price
 from teamwright.values.results import RunResult
 from teamwright.values.usage import Amounts, Usage

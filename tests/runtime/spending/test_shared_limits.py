@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, ScriptedAgent, Team, Turn
-from teamwright.agents.protocol import Effect
+from teamwright.agents.effect import Effect
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import RateLimited, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.load import load_team
-from teamwright.values.events.event import AgentCalled, BudgetEased, BudgetThrottled, Event
+from teamwright.values.events.agent import AgentCalled
+from teamwright.values.events.budget import BudgetEased, BudgetThrottled
+from teamwright.values.events.event import Event
 from teamwright.values.limits import Pace, RetryPolicy
 from teamwright.values.people import Question
 from tests.runtime.teams import cut

@@ -18,7 +18,8 @@ from teamwright.errors import UsageError
 from teamwright.people import Question
 from teamwright.runtime.webhooks import attempt, deliveries
 from teamwright.values.approvals import Notify
-from teamwright.values.events.event import Event, RunNotified
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunNotified
 from tests.runtime.webhooks.test_attempt import SECRET, verify
 
 

@@ -19,7 +19,7 @@ from teamwright.errors import Refused
 from teamwright.people import Question
 from teamwright.runtime.webhooks.notice import LONGEST_DRAFT, answer_command
 from teamwright.values.approvals import Approve, Notify, approval
-from teamwright.values.events.event import RunNotified, RunPaused
+from teamwright.values.events.run import RunNotified, RunPaused
 from teamwright.values.people import Answer
 from tests.runtime.teams import until_asked
 

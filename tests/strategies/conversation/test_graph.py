@@ -14,7 +14,8 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.strategies.conversation.edges import Edge
 from teamwright.strategies.conversation.graph import GraphOptions
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event, TeamRouted
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamRouted
 from teamwright.values.messages import Message
 from teamwright.values.turns import Reply
 from tests.strategies.cast import TASK, Cast, contents, run, speakers

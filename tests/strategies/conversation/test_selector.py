@@ -17,7 +17,9 @@ from teamwright.strategies.conversation.edges import Edge
 from teamwright.strategies.conversation.selector import SelectorOptions
 from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.teams.team import Team
-from teamwright.values.events.event import AgentAsked, Event, TeamSelected
+from teamwright.values.events.agent import AgentAsked
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamSelected
 from teamwright.values.messages import Message
 from teamwright.values.turns import Reply, Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers

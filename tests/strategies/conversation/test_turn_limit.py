@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
-from teamwright.strategies.protocol import Settings, Talk, Task
+from teamwright.strategies.protocol import Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.turns import Reply
 from tests.runtime.teams import Counting
 

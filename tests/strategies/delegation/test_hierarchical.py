@@ -17,7 +17,8 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.delegation.hierarchical import HierarchicalOptions
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Fact, TeamDecided, TeamToldBack
+from teamwright.values.events.event import Fact
+from teamwright.values.events.team import TeamDecided, TeamToldBack
 from teamwright.values.messages import Message
 from teamwright.values.turns import Reply, Turn
 from tests.strategies.conversation.test_sequential import TASK, Ensemble, names, run

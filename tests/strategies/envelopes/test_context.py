@@ -19,7 +19,8 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve
 from teamwright.values.degradation import Degradation
 from teamwright.values.envelope import Handoff, Handover
-from teamwright.values.events.event import AgentReplied, WorkspaceKept
+from teamwright.values.events.agent import AgentReplied
+from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import ServerModel, Share
 from teamwright.values.messages import digest

@@ -13,7 +13,9 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.envelope import Escalate, Handoff, Handover, RiskLevel
-from teamwright.values.events.event import Event, PersonAsked, TeamEscalated
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAsked
+from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people import Answer
 from tests.runtime.teams import cut_and_resume
 from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run

@@ -7,10 +7,12 @@ from typing import cast
 import pytest
 from pydantic import ValidationError
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, part_turn, result_of
-from teamwright.strategies.protocol import Settings, Talk, Task
+from teamwright.strategies.protocol import Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.messages import History, Message
 from teamwright.values.turns import Failure, Reply, Turn
 

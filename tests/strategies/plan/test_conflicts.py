@@ -7,7 +7,8 @@ from typing import Any
 
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event, TeamChannelClosed, TeamChannelOpened
+from teamwright.values.events.event import Event
+from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened
 from teamwright.values.turns import Turn
 from tests.strategies.cast import Cast, contents, run, speakers
 

@@ -17,7 +17,8 @@ from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.step_options import template_flaws
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event, StepSkipped
+from teamwright.values.events.event import Event
+from teamwright.values.events.step import StepSkipped
 from teamwright.values.messages import Message
 from teamwright.values.plan import Step
 from teamwright.values.results import RunResult

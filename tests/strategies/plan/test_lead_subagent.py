@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
-from teamwright.values.events.event import TeamTold
+from teamwright.values.events.team import TeamTold
 from teamwright.values.turns import Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 

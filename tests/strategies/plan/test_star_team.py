@@ -12,7 +12,7 @@ import pytest
 from teamwright.errors import ManifestError, Refused
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.events.event import TeamPlanned, TeamTold
+from teamwright.values.events.team import TeamPlanned, TeamTold
 from teamwright.values.turns import Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Context
 from teamwright.journal.memory import MemoryJournal
 from teamwright.planning.graph import Graph, Node
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event, StepHeldUp
+from teamwright.values.events.event import Event
+from teamwright.values.events.step import StepHeldUp
 from teamwright.values.limits import Limits
 from teamwright.values.owned_paths import overlap
 from teamwright.values.plan import Plan, Step

@@ -19,7 +19,8 @@ from teamwright.strategies.protocol import Settings
 from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import Plot, Rehearsal
-from teamwright.values.events.event import Fact, TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
+from teamwright.values.events.event import Fact
+from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message
 from teamwright.values.results import RunResult

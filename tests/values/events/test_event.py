@@ -7,7 +7,10 @@ from typing import get_args
 import pytest
 from msgspec import ValidationError, convert, json
 
-from teamwright.values.events.event import AgentReplied, Custom, Domain, Event, Fact, RunEnded, ScopeExpired, Tally
+from teamwright.values.events.agent import AgentReplied, Tally
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Domain, Event, Fact
+from teamwright.values.events.run import RunEnded, ScopeExpired
 from teamwright.values.usage import Usage
 
 KINDS = get_args(Fact)

@@ -16,13 +16,15 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import in_process, in_thread
 from teamwright.agents.policies import check_standing, fallback_spec
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.approvals import Approve
-from teamwright.values.events.event import AgentAbandoned
+from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
 from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.messages import Message

@@ -18,8 +18,9 @@ import anyio
 from msgspec.structs import replace
 from pydantic import BaseModel
 
+from teamwright.agents.context import Context
 from teamwright.agents.policies import check_standing, fallback_spec
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.toolbox import Toolbox, ToolLike
 from teamwright.errors import MissingExtra, UsageError

@@ -23,6 +23,8 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
 from teamwright.agents.budget_notice import CUT_TOKENS, cut_line, left_line
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.handoff import asked_for, with_handoff
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.errors import classify
@@ -42,7 +44,6 @@ from teamwright.agents.model.messages import (
 from teamwright.agents.model.output import Shape
 from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.prices import rate_of
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools.toolbox import Tools, final_response
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
 from teamwright.values.limits import Pace

@@ -19,9 +19,11 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
 from teamwright.agents.budget_notice import left_line
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policies import check_standing, fallback_spec
 from teamwright.agents.prices import rate_of
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.agents.scripted.script_file import read_script, script_text

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 from pydantic import JsonValue
 
 from teamwright.agents.approval import decided
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import import_path
-from teamwright.agents.protocol import Attempt, Context, Effect, Returned
 from teamwright.agents.tools.files import NAMES as FILE_TOOLS
 from teamwright.agents.tools.files import file_tool
 from teamwright.agents.tools.python import Arguments, Function, Offer, PythonTool, load_function

@@ -10,7 +10,7 @@ from teamwright.agents.tools.python import MethodTool
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 
 if TYPE_CHECKING:
-    from teamwright.agents.protocol import Workspace
+    from teamwright.agents.context import Workspace
 
 OPEN = "open_artifact"
 """The tool that opens pointers, which a model also has where its turn points at something."""

@@ -19,7 +19,10 @@ from rich.text import Text
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.events import draft_lines
 from teamwright.errors import UsageError
-from teamwright.values.events.event import AgentFailed, AgentReplied, Event, PersonAnswered, PersonAsked, RunResumed
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import RunResumed
 from teamwright.values.names import SEPARATOR
 from teamwright.values.people import EDIT, REJECT, Answer, Question
 from teamwright.values.text.control_characters import original, visible, visible_for_editing

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from teamwright.journal.decoder import decode_body
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentFailed,
-    AgentReplied,
-    AgentReturned,
-    Body,
-    Event,
-    PersonAsked,
-    RunEnded,
-    RunStarted,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
-)
+from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAsked
+from teamwright.values.events.run import RunEnded, RunStarted
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 
 if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine

@@ -14,7 +14,7 @@ from teamwright.cli.text.events import note_text, seconds_text, way_text
 from teamwright.cli.views.view import message_texts
 from teamwright.errors import UnknownName
 from teamwright.journal.decoder import decode_body
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentAsked,
     AgentCalled,
@@ -22,21 +22,18 @@ from teamwright.values.events.event import (
     AgentFailed,
     AgentReplied,
     AgentReturned,
+)
+from teamwright.values.events.budget import (
     BudgetDegraded,
     BudgetExceeded,
     BudgetRefused,
     BudgetThrottled,
     BudgetUnpriced,
-    Event,
-    RunEnded,
-    RunLogged,
-    RunMeasured,
-    RunNotified,
-    RunStarted,
-    ScopeExpired,
-    TeamStarted,
-    WorkspaceConflicted,
 )
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunNotified, RunStarted, ScopeExpired
+from teamwright.values.events.team import TeamStarted
+from teamwright.values.events.workspace import WorkspaceConflicted
 from teamwright.values.names import SEPARATOR
 from teamwright.values.results import iso
 from teamwright.values.text.display import number_text

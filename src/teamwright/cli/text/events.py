@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING, Literal
 from teamwright.budget.ledger import refusal_text
 from teamwright.errors import UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command
-from teamwright.values.events.event import (
+from teamwright.values.events.agent import (
     AgentAbandoned,
     AgentCalled,
     AgentCallFailed,
     AgentFailed,
     AgentRecovered,
     AgentReplied,
+)
+from teamwright.values.events.budget import (
     BudgetDegraded,
     BudgetEased,
     BudgetExceeded,
     BudgetRefused,
     BudgetThrottled,
     BudgetUnpriced,
-    Custom,
-    Event,
+)
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import Event
+from teamwright.values.events.person import PersonAnswered, PersonAsked
+from teamwright.values.events.run import (
     Origin,
-    PersonAnswered,
-    PersonAsked,
     RunAborted,
     RunCheckpoint,
     RunEnded,
@@ -37,8 +40,9 @@ from teamwright.values.events.event import (
     RunResumed,
     RunStarted,
     ScopeExpired,
-    StepHeldUp,
-    StepSkipped,
+)
+from teamwright.values.events.step import StepHeldUp, StepSkipped
+from teamwright.values.events.team import (
     TeamBounded,
     TeamChannelClosed,
     TeamChannelOpened,
@@ -50,10 +54,8 @@ from teamwright.values.events.event import (
     TeamRouted,
     TeamSelected,
     TeamToldBack,
-    WorkspaceConflicted,
-    WorkspaceKept,
-    WorkspaceWritten,
 )
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.people import REJECT, Mark
 from teamwright.values.reply_limits import tells_of_cut_reply
 from teamwright.values.results import RunResult, Status, StopReason

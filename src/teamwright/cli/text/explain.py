@@ -32,17 +32,10 @@ from teamwright.cli.text.events import (
 from teamwright.cli.text.workspace import Holdings, holdings_of
 from teamwright.history.board import Board, Turn
 from teamwright.history.budget_levels import Levels
-from teamwright.values.events.event import (
-    AgentAsked,
-    AgentCalled,
-    AgentFailed,
-    AgentReplied,
-    Event,
-    RunEnded,
-    RunLogged,
-    TeamPlanned,
-    TeamStarted,
-)
+from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded, RunLogged
+from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.people import Answer
 from teamwright.values.results import FINAL, iso
 from teamwright.values.text.display import count_text, number_text

@@ -22,7 +22,9 @@ from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.cli.views.view import CUT, Repeats, message_texts
 from teamwright.history.board import Board, Row, State
 from teamwright.runtime.steady_clock import steady_clock
-from teamwright.values.events.event import AgentFailed, AgentReplied, Delta, Event, RunResumed
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import RunResumed
 from teamwright.values.text.display import number_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 from teamwright.cli.terminal.output import clean, line_json, one_line, say
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.history.board import Board
-from teamwright.values.events.event import AgentFailed, AgentReplied, Delta, Event, RunResumed, TeamStarted
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import RunResumed
+from teamwright.values.events.team import TeamStarted
 from teamwright.values.text.display import number_text
 
 if TYPE_CHECKING:

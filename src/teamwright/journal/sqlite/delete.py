@@ -8,7 +8,7 @@ from collections.abc import Collection
 from teamwright.journal.decoder import is_hash, is_place
 from teamwright.journal.encoder import NUMBERS, hold, references, split, together
 from teamwright.journal.sqlite.queries import lies_at, read_places
-from teamwright.values.events.event import Body
+from teamwright.values.events.body import Body
 
 
 def delete_runs(pen: sqlite3.Cursor, run_ids: Collection[str]) -> None:

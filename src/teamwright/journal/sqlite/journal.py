@@ -28,7 +28,8 @@ from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
 from teamwright.journal.sqlite.queries import STANDING, lenient, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import Kept
 from teamwright.journal.sqlite.writer import Writer
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 

@@ -11,7 +11,8 @@ from teamwright.journal.decoder import decode_events, decode_run, is_body, is_ha
 from teamwright.journal.encoder import EVENT, NUMBERS, split
 from teamwright.journal.errors import damaged
 from teamwright.journal.run_status import COLUMNS, Standing
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 from teamwright.values.gc_pause import collection_paused
 
 STANDING = ", ".join(COLUMNS)

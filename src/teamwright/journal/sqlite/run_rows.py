@@ -12,7 +12,8 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import COLUMNS, TURNS, Standing
 from teamwright.journal.sqlite.database import Column, Insert
 from teamwright.journal.sqlite.queries import STANDING, lies_at, read_events, read_places, read_run
-from teamwright.values.events.event import Body, Event
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
 
 _UNSAVED = 250
 """After how many events a run's row is written, at the latest: those since are read to see how it stands."""

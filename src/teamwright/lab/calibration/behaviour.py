@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from teamwright.history.kpis import TurnFigures, turns_of
 from teamwright.lab.simulation.agents import RIGHT, WRONG, Learnt
-from teamwright.values.events.event import AgentCalled, AgentCallFailed, AgentReturned, Event
+from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.event import Event
 from teamwright.values.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns import Purpose
 

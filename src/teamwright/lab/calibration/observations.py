@@ -17,7 +17,9 @@ from teamwright.lab.simulation.topologies import average_tokens
 from teamwright.lab.simulation.trials import messages_in
 from teamwright.planning.topology.profiles import TOPOLOGY_NAMES, Protocol, Topology
 from teamwright.strategies.plan.step_options import STEPS
-from teamwright.values.events.event import Event, RunEnded, RunStarted, TeamPlanned, TeamStarted
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded, RunStarted
+from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.manifest import Source
 from teamwright.values.results import FINAL
 

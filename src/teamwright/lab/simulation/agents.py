@@ -18,14 +18,16 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.prices import cost_of, rate_of
-from teamwright.agents.protocol import Agent, Attempt, Context, Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import CHARACTERS_PER_TOKEN, MadeUp, filled
 from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.teams.team import Team
-from teamwright.values.events.event import EffectKind
+from teamwright.values.events.agent import EffectKind
 from teamwright.values.limits import Limits, Pace, TooLong
 from teamwright.values.manifest import AgentSpec, AnyModel, Manifest, model_key
 from teamwright.values.messages import Message, digest

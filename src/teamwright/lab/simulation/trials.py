@@ -18,7 +18,8 @@ from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
-from teamwright.values.events.event import Event, RunEnded
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunEnded
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Source
 from teamwright.values.models import Record

@@ -21,7 +21,8 @@ from teamwright.history.past import RecordedAsk
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.size_cap import reply_within_cap
-from teamwright.values.events.event import AgentAbandoned, AgentAsked, AgentFailed, AgentReplied, Event
+from teamwright.values.events.agent import AgentAbandoned, AgentAsked, AgentFailed, AgentReplied
+from teamwright.values.events.event import Event
 from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
 from teamwright.values.models import JsonValue

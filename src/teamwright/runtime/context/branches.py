@@ -14,7 +14,7 @@ from teamwright.runtime.ordering.lane import look_again
 from teamwright.values.names import SEPARATOR
 
 if TYPE_CHECKING:
-    from teamwright.agents.protocol import Context
+    from teamwright.agents.context import Context
     from teamwright.runtime.context.context import RunContext
 
 T = TypeVar("T")

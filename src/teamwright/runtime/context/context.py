@@ -12,7 +12,9 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.agents.protocol import Agent, Branches, Clock, Context, Effect, Returned
+from teamwright.agents.context import Branches, Clock, Context
+from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import (
@@ -37,15 +39,10 @@ from teamwright.runtime.run_state import RunState
 from teamwright.runtime.spending.degradation import Degradation
 from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.degradation import AT_EASE, Posture
-from teamwright.values.events.event import (
-    ENGINES_OWN,
-    Custom,
-    Fact,
-    RunAborted,
-    Tally,
-    TimerFired,
-    TimerSet,
-)
+from teamwright.values.events.agent import Tally
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import ENGINES_OWN, Fact
+from teamwright.values.events.run import RunAborted, TimerFired, TimerSet
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.messages import Message
 from teamwright.values.names import SEPARATOR, escape_place, join_key

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from teamwright.history.past import EXPIRED
 from teamwright.runtime.cancellation import Cancellation
-from teamwright.values.events.event import ScopeExpired
+from teamwright.values.events.run import ScopeExpired
 
 if TYPE_CHECKING:
     from teamwright.runtime.context.context import RunContext

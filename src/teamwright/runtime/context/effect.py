@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec import structs
 
-from teamwright.agents.protocol import Attempt, Effect, Returned
+from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
 from teamwright.budget.money import dollars
@@ -20,16 +20,9 @@ from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.redaction import RedactedStream
 from teamwright.runtime.spending.admission import FREE, Admission, Pass
 from teamwright.runtime.steady_clock import remaining_wait
-from teamwright.values.events.event import (
-    AgentAbandoned,
-    AgentCalled,
-    AgentCallFailed,
-    AgentReturned,
-    BudgetEased,
-    BudgetExceeded,
-    BudgetThrottled,
-    Delta,
-)
+from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
+from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
+from teamwright.values.events.event import Delta
 from teamwright.values.limits import USUAL, RetryPolicy, tighter
 from teamwright.values.messages import digest
 from teamwright.values.names import join_key

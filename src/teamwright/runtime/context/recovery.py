@@ -14,7 +14,7 @@ from teamwright.agents.approval import REJECTED
 from teamwright.agents.protocol import Agent
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
-from teamwright.values.events.event import AgentRecovered
+from teamwright.values.events.agent import AgentRecovered
 from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
 from teamwright.values.names import with_attempt

@@ -8,7 +8,8 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.protocol import Agent, Effect, Returned
+from teamwright.agents.effect import Effect, Returned
+from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.messages import Message
 from teamwright.values.reply_limits import MAX_BYTES, cut_text, fits, reply_cut_warning, text_size

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
 from teamwright.journal.decoder import decode_body
 from teamwright.values.artifacts import POINTER, Artifact, Held
-from teamwright.values.events.event import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.turns import Failure, Reply
 

@@ -14,7 +14,7 @@ from teamwright.errors import NotOwned
 from teamwright.planning.lock_table import Claim, Claims
 from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.ordering.lane import Lane, look_again
-from teamwright.values.events.event import StepHeldUp
+from teamwright.values.events.step import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 
 if TYPE_CHECKING:

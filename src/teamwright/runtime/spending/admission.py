@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from teamwright.agents.protocol import Effect
+from teamwright.agents.effect import Effect
 from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, Wanted, prompt_tokens
 from teamwright.budget.money import Rate
 from teamwright.runtime.spending.rate_limiter import Limiter, Slot
-from teamwright.values.events.event import BudgetRefused, BudgetUnpriced
+from teamwright.values.events.budget import BudgetRefused, BudgetUnpriced
 
 if TYPE_CHECKING:
     from teamwright.runtime.context.context import RunContext

@@ -19,7 +19,8 @@ from teamwright.strategies.estimate import outlook_of
 from teamwright.strategies.protocol import Members, lead_of
 from teamwright.teams.team import Team
 from teamwright.values.degradation import AT_EASE, Posture
-from teamwright.values.events.event import BudgetDegraded, PersonAsked
+from teamwright.values.events.budget import BudgetDegraded
+from teamwright.values.events.person import PersonAsked
 from teamwright.values.messages import History, Message
 from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.people import Question

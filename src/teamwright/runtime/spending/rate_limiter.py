@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Sequence
 
-from teamwright.agents.protocol import Effect
+from teamwright.agents.effect import Effect
 from teamwright.budget.fair_queue import Rounds
 from teamwright.budget.rate_window import CONCURRENCY, MINUTE, Departure, Width, Window
 from teamwright.errors import AgentError, RateLimited
-from teamwright.values.events.event import BudgetEased, BudgetThrottled
+from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import Usage
 

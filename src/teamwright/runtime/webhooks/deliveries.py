@@ -17,7 +17,8 @@ from teamwright.agents.functions.threads import in_thread
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.webhooks.attempt import Response, Webhook, post
-from teamwright.values.events.event import Event, RunCheckpoint, RunNotified
+from teamwright.values.events.event import Event
+from teamwright.values.events.run import RunCheckpoint, RunNotified
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 

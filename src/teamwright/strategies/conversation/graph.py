@@ -7,14 +7,15 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.strategies.estimate import Outlook, in_turns
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
-from teamwright.values.events.event import TeamRouted
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.team import TeamRouted
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import name_text

@@ -6,11 +6,12 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.context import Context
 from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
 from teamwright.strategies.diagram import Arrow, Sketch, in_line, places
 from teamwright.strategies.estimate import MOST_KNOWN, NOTHING_KNOWN, Outlook
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 

@@ -7,7 +7,7 @@ from itertools import count
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Context, Workspace
+from teamwright.agents.context import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.conversation.selector_answer import Chosen, read_selection
@@ -15,8 +15,9 @@ from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing,
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.estimate import Outlook, in_turns
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
-from teamwright.values.events.event import TeamSelected
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.team import TeamSelected
 from teamwright.values.manifest import AgentName
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome

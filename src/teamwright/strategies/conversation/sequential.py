@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from teamwright.agents.protocol import Context
+from teamwright.agents.context import Context
 from teamwright.strategies.diagram import Sketch, in_line, places
 from teamwright.strategies.estimate import Outlook
-from teamwright.strategies.protocol import Members, NoOptions, Settings, Talk, Task
+from teamwright.strategies.protocol import Members, NoOptions, Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 
 

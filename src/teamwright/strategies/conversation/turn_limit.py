@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from teamwright.agents.protocol import Agent
-from teamwright.strategies.protocol import AT_ITS_LIMIT, Settings, Talk
+from teamwright.strategies.protocol import Settings
+from teamwright.strategies.talk import AT_ITS_LIMIT, Talk
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure
 

@@ -11,7 +11,8 @@ from typing import assert_never
 from pydantic import Field
 from pydantic_core import to_json
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.delegation.decisions import (
     FORM,
@@ -24,9 +25,10 @@ from teamwright.strategies.delegation.decisions import (
 )
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.reply_parsing import Unreadable
-from teamwright.values.events.event import TeamDecided, TeamToldBack
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.team import TeamDecided, TeamToldBack
 from teamwright.values.manifest import AgentName
 from teamwright.values.messages import EMPTY, Conversation, Message, Role
 from teamwright.values.people import Answer, Question

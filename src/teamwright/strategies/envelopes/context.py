@@ -15,8 +15,10 @@ from msgspec import structs
 from pydantic import JsonValue
 
 from teamwright.agents.approval import REJECTED, Draft
+from teamwright.agents.context import Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.effect import Effect, Returned
 from teamwright.agents.handoff import bounded
-from teamwright.agents.protocol import Agent, Branch, Branches, Clock, Context, Effect, Returned, Workspace
+from teamwright.agents.protocol import Agent
 from teamwright.planning.topology.profiles import BUDGETS
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK

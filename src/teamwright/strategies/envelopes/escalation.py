@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple, get_args
 from pydantic import TypeAdapter
 
 from teamwright.agents.approval import Draft, decided
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
 from teamwright.values.approvals import approval
 from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
-from teamwright.values.events.event import TeamEscalated
+from teamwright.values.events.team import TeamEscalated
 from teamwright.values.messages import History, digest
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn

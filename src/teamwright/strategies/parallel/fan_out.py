@@ -11,13 +11,15 @@ from pydantic import Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 from typing_extensions import TypedDict
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.estimate import Outlook
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, Parts, part_turn, result_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.talk import Talk
 from teamwright.values.manifest import AgentName
 from teamwright.values.messages import Message
 from teamwright.values.results import Outcome

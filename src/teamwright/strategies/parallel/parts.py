@@ -10,9 +10,11 @@ from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.protocol import Talk, Task
+from teamwright.strategies.protocol import Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.messages import History, Message
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome

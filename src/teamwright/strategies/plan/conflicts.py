@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, NotOwned
 from teamwright.strategies.envelopes.context import policy_of
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
@@ -21,7 +22,7 @@ from teamwright.strategies.plan.lead import to_be_told_on
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
 from teamwright.values.envelope import Envelope, EnvelopeMessage
-from teamwright.values.events.event import TeamChannelClosed, TeamChannelOpened, TeamTold
+from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamTold
 from teamwright.values.messages import History, Message
 from teamwright.values.plan import Step
 from teamwright.values.turns import Failure, Reply, Turn

@@ -7,7 +7,8 @@ from itertools import islice
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS, Graph
 from teamwright.planning.schedule.planner import nodes_of
@@ -15,7 +16,8 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, Part
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
 from teamwright.values.plan import Step
 from teamwright.values.results import Outcome

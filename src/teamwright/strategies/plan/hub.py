@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.plan.lead import Lead, LeadOptions, Workers, told_turn
 from teamwright.strategies.plan.step_runner import Flow, Opening, Part
 from teamwright.strategies.protocol import Task
-from teamwright.values.events.event import TeamTold
+from teamwright.values.events.team import TeamTold
 from teamwright.values.messages import Message
 from teamwright.values.plan import Step
 from teamwright.values.text.display import cut

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import Flow, Part
-from teamwright.strategies.protocol import Flaw, Members, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Task
+from teamwright.strategies.talk import Talk
 from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.manifest import AgentName, JsonSchema
 from teamwright.values.messages import Conversation, History, Message

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.planning.graph import Graph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
@@ -12,7 +13,7 @@ from teamwright.strategies.plan.hub import Hub, Round
 from teamwright.strategies.plan.lead import Lead, LeadOptions, Workers
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
-from teamwright.values.events.event import TeamPlanned
+from teamwright.values.events.team import TeamPlanned
 from teamwright.values.manifest import MemberName
 from teamwright.values.results import Outcome
 

@@ -10,7 +10,8 @@ from functools import partial
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import Lead, Workers, to_be_told_on, told_turn
@@ -18,7 +19,7 @@ from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, Part
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
-from teamwright.values.events.event import TeamTold
+from teamwright.values.events.team import TeamTold
 from teamwright.values.messages import History, Message
 from teamwright.values.plan import Step
 from teamwright.values.results import Outcome

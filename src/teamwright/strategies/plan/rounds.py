@@ -7,7 +7,8 @@ from itertools import chain
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.planning.schedule.handoffs import batch_handoffs
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule
@@ -16,7 +17,7 @@ from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import LeadOptions, Workers
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.envelope import Envelope, EnvelopeMessage
-from teamwright.values.events.event import TeamPlanned
+from teamwright.values.events.team import TeamPlanned
 from teamwright.values.plan import Plan
 
 TASK = "task://"

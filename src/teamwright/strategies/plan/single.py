@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.planning.graph import Graph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Node, Sketch, in_line, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, Part
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
-from teamwright.values.events.event import TeamPlanned
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.team import TeamPlanned
 from teamwright.values.manifest import MemberName
 from teamwright.values.messages import Conversation, Message
 from teamwright.values.plan import Step

@@ -15,7 +15,8 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.protocol import Agent, Branches, Context
+from teamwright.agents.context import Branches, Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import ways_behind
 from teamwright.planning.graph import Graph
@@ -25,7 +26,7 @@ from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, result_of
 from teamwright.strategies.protocol import Task
-from teamwright.values.events.event import StepHeldUp, StepSkipped
+from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.messages import Message
 from teamwright.values.plan import Step
 from teamwright.values.turns import Failure, Turn

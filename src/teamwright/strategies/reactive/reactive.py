@@ -13,18 +13,19 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.protocol import Branches, Context
+from teamwright.agents.context import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.turn_limit import limit_text, out_of_turns
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.envelopes.context import briefly, policy_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import result_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Talk, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.reactive.events import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.strategies.reply_parsing import Unreadable
-from teamwright.values.events.event import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
+from teamwright.strategies.talk import Talk
+from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
 from teamwright.values.messages import EMPTY, History
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Reply, Turn
