@@ -7,6 +7,7 @@ TeamwrightError
 │   ├── UnknownName               with the nearest names
 │   ├── DuplicateName
 │   ├── InvalidName
+│   ├── InvalidValue              arguments that a value does not take, with every reason
 │   └── MissingExtra              an optional dependency is not installed
 ├── JournalError                  the record can't be read or written
 │   ├── JournalUnavailable        locked, full disk, no permission
@@ -121,6 +122,14 @@ class InvalidName(UsageError):
             f"{name!r} can't name {a(what)}: use letters, digits, '.', '_' and '-', at most 64, starting with a letter"
             f" or digit; for example {suggestion!r}."
         )
+
+
+class InvalidValue(UsageError, ValueError):
+    """A value can't be constructed from its arguments; `reasons` has each of them."""
+
+    def __init__(self, kind: str, reasons: Iterable[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__(f"{kind}: {'; '.join(self.reasons)}.")
 
 
 class MissingExtra(UsageError):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from teamwright.errors import InvalidValue
 from teamwright.values.envelope import Envelope, HandoffPolicy, envelope_schema
 from teamwright.values.text.display import ELLIPSIS
 from tests.paths import EXAMPLES
@@ -130,5 +131,5 @@ def test_a_summary_that_is_too_short_stays_a_breach(policy: HandoffPolicy, summa
 
 
 def test_a_policy_that_nothing_could_keep_to_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"max_summary_chars \(8\) is below min_summary_chars \(16\)"):
+    with pytest.raises(InvalidValue, match=r"max_summary_chars \(8\) is below min_summary_chars \(16\)"):
         HandoffPolicy(max_summary_chars=8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from teamwright.errors import InvalidValue
 from teamwright.values.limits import Limits
 from teamwright.values.plan import Plan, Step
 
@@ -16,7 +17,7 @@ def test_a_plan_is_read_from_tasks_or_steps() -> None:
 
 
 def test_estimates_are_never_negative_and_unknown_fields_are_refused() -> None:
-    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+    with pytest.raises(InvalidValue, match="at least 0"):
         Step(id="a", coordination_tokens=-1)
     with pytest.raises(ValidationError, match="Extra inputs"):
         Step.model_validate({"id": "a", "owner": "x"})

@@ -57,7 +57,7 @@ class Limits(Value):
     def of(cls, bounds: Bounds) -> Limits:
         """What a record says."""
         one = bounds.message
-        message = MessageLimits(tokens=one.tokens, usd=one.usd, seconds=one.seconds) if one else None
+        message = {"tokens": one.tokens, "usd": one.usd, "seconds": one.seconds} if one else None
         return cls.model_validate({**bounds.given, "message": message})
 
 

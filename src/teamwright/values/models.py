@@ -6,18 +6,45 @@ made by the thousand (messages, replies, facts): light as a tuple, and checked w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct, structs
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from teamwright.errors import InvalidValue, nearest
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+    from pydantic._internal._model_construction import ModelMetaclass
 else:
+    ModelMetaclass = type(BaseModel)
     JsonValue = Any  # what a record may hold in such a field has been checked where it came from
 
 
-class Value(BaseModel):
+class _Constructor(ModelMetaclass):
+    """Reports invalid arguments in our own words; `model_validate` leaves that to its caller."""
+
+    if not TYPE_CHECKING:  # a type checker reads the arguments from the fields
+
+        def __call__(self, *args: object, **fields: object) -> object:
+            if args:
+                raise InvalidValue(self.__name__, [f"takes named arguments only: {', '.join(self.model_fields)}"])
+            try:
+                return super().__call__(**fields)
+            except ValidationError as error:
+                raise InvalidValue(self.__name__, _reasons(error, fields, list(self.model_fields))) from None
+
+
+def _reasons(error: ValidationError, fields: dict[str, object], known: list[str]) -> Iterator[str]:
+    from teamwright.values.text.validation_messages import misfits_of
+
+    for one in misfits_of(error, fields):
+        unknown = one.at[0] if len(one.at) == 1 and one.at[0] not in known else None
+        yield f"{one} ({nearest(unknown, known).rstrip('.')})" if isinstance(unknown, str) else str(one)
+
+
+class Value(BaseModel, metaclass=_Constructor):
     """A value that refuses unknown fields, built on first use."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")

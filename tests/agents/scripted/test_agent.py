@@ -9,10 +9,9 @@ from typing import Any
 
 import anyio
 import pytest
-from pydantic import ValidationError
 
 from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule, leftovers
-from teamwright.errors import InvalidInput, InvalidOutput, ManifestError, ScriptMismatch
+from teamwright.errors import InvalidInput, InvalidOutput, InvalidValue, ManifestError, ScriptMismatch
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -347,7 +346,7 @@ def test_words_and_numbers_are_read_as_in_manifests(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("delay", [math.inf, math.nan, -1.0])
 def test_a_delay_is_a_number_of_seconds(delay: float) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidValue):
         Rule(reply="x", delay=delay)
 
 

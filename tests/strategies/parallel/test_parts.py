@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from pydantic import ValidationError
 
 from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent
+from teamwright.agents.protocol import Agent, Context
+from teamwright.errors import InvalidValue
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
@@ -110,7 +110,7 @@ def test_without_a_single_reply_there_is_nothing_to_go_on_with() -> None:
 
 
 def test_stopping_the_others_goes_with_failing_only() -> None:
-    with pytest.raises(ValidationError, match="cancel_others goes with on_failure: fail, not with 'skip'"):
+    with pytest.raises(InvalidValue, match="cancel_others goes with on_failure: fail, not with 'skip'"):
         FailurePolicy(on_failure="skip", cancel_others=True)
 
 

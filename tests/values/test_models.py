@@ -1,0 +1,39 @@
+"""Values say what is wrong with their arguments in our own words; records keep what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from teamwright import Limits, RetryPolicy, Step
+from teamwright.errors import InvalidValue, UsageError
+
+
+@pytest.mark.parametrize(
+    ("kind", "args", "fields", "words"),
+    [
+        (Limits, (), {"tokens": -1}, "Limits: tokens: must be at least 0, and -1 is not."),
+        (Limits, (), {"tokns": 5}, "Limits: tokns: is not a field here (did you mean 'tokens'?)."),
+        (Limits, (), {"zz": 5}, "Limits: zz: is not a field here (known are calls, message, seconds, tokens, usd)."),
+        (Limits, (5,), {}, "Limits: takes named arguments only: tokens, usd, calls, seconds, message."),
+        (Step, (), {"id": "a", "needs": 3}, "Step: needs: expects a list, found the number 3."),
+        (Step, (), {}, "Step: id: is missing."),
+        (RetryPolicy, (), {"attempts": "x"}, "RetryPolicy: attempts: expects a whole number, found the text 'x'."),
+    ],
+)
+def test_a_constructor_reports_what_is_wrong_without_a_word_of_a_library(
+    kind: Callable[..., object], args: tuple[object, ...], fields: dict[str, object], words: str
+) -> None:
+    with pytest.raises(InvalidValue) as caught:
+        kind(*args, **fields)
+    assert str(caught.value) == words
+    assert caught.value.__cause__ is None
+    assert isinstance(caught.value, UsageError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_every_wrong_argument_is_reported_at_once() -> None:
+    with pytest.raises(InvalidValue) as caught:
+        Limits(tokens=-1, usd="dear")  # pyright: ignore[reportArgumentType]
+    assert len(caught.value.reasons) == 2
