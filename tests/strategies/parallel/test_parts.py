@@ -8,7 +8,7 @@ import pytest
 
 from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.protocol import Agent, Context
+from teamwright.agents.protocol import Agent
 from teamwright.errors import InvalidValue
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
