@@ -15,7 +15,7 @@ define fill
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check format bench lock sbom setup clean
+.PHONY: help run test test-long check format pictures bench lock sbom setup clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ check: $(VENV)/.dev ## check format, lint, types, layers and sizes
 format: $(VENV)/.dev ## format the code and mend what ruff can mend
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
+
+pictures: $(VENV)/.dev ## draw the pictures of the documentation again
+	@$(BIN)/python -m tools.pictures
 
 bench: .venv-bench/.done ## measure beside LangGraph and Microsoft Agent Framework
 	@.venv-bench/bin/python -m bench

@@ -1,0 +1,34 @@
+"""Writes the pictures of the documentation to `docs/pictures/`: `python -m tools.pictures`.
+
+They are made from the import contract and from the events of real runs, and a test draws them again and compares.
+"""
+
+from pathlib import Path
+
+import anyio
+
+from tools.pictures import ask, key_tree, layers, replay
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "docs" / "pictures"
+
+
+async def draw_all(root: Path = ROOT) -> dict[str, str]:
+    """Every picture by the name of its file."""
+    return {
+        "layers.svg": layers.draw(root),
+        "ask.svg": ask.draw(await ask.record()),
+        "key_tree.svg": key_tree.draw(await key_tree.record()),
+        "replay.svg": replay.draw(await replay.record()),
+    }
+
+
+def main() -> None:
+    """Write what has changed."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, picture in anyio.run(draw_all).items():
+        (FOLDER / name).write_text(picture, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
