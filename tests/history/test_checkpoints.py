@@ -12,7 +12,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Reply, ScriptedAg
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import InvalidName, NotResumable, RunNotFound, UnknownName, UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
@@ -250,7 +250,7 @@ class Late(MemoryJournal):
 async def test_nothing_follows_the_end_of_a_run_however_late_somebody_sends_something(sent: Intervention) -> None:
     journal = Late()
     async with Engine(journal) as engine:
-        journal.come = lambda: [run.take(Letter(1, name, sent)) for name, run in engine._live.items()]
+        journal.come = lambda: [run.receive(InboxItem(1, name, sent)) for name, run in engine._live.items()]
         await engine.run(Counting().chain(1), "go", run_id="r")
         events = (await engine.history("r")).events
         assert events[-1].kind == "run.ended"

@@ -54,7 +54,7 @@ async def test_a_run_that_can_not_be_summed_up_is_marked_in_the_list(tmp_path: P
     async with opened(tmp_path / "journal.db") as journal:
         for run in ("bad", "good"):
             await commit(journal, Batch(events(run, [1]), {}))
-        with journal.drive("bad"):
+        async with journal.drive("bad"):
             await commit(journal, Batch(events("bad", [2]), {}))
         journal._database.writer.execute(
             f"UPDATE events SET data = 'x' WHERE position = {(1 << 32) + 2}"
@@ -75,7 +75,7 @@ async def test_a_letter_of_a_later_version_is_told(tmp_path: Path) -> None:
         insert = "INSERT INTO inbox (run_id, data) VALUES ('run', ?)"
         journal._database.writer.execute(insert, ('{"kind":"sing","version":99}',))
         with pytest.raises(JournalTooNew, match="inbox of run 'run'"):
-            await journal.letters("run")
+            await journal.inbox("run")
 
 
 @pytest.mark.parametrize("data", ['{"kind":"sing"}', "", "nothing", '{"kind":"pause"', "[" * 5000, b"\xff", 7])
@@ -83,8 +83,8 @@ async def test_a_damaged_letter_is_told_as_damage(tmp_path: Path, data: object) 
     async with opened(tmp_path / "journal.db") as journal:
         journal._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES ('run', ?)", (data,))
         with pytest.raises(JournalCorrupt, match="entry 1 of its inbox"):
-            await journal.letters("run")
-        assert await journal.letters("other") == []
+            await journal.inbox("run")
+        assert await journal.inbox("other") == []
 
 
 @pytest.mark.parametrize("altered", ["another text", "", "\x1e" * 50, "no hash at all", b"\xff\x00", 7])

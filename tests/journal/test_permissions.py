@@ -42,10 +42,9 @@ def mode(path: Path) -> int:
 async def test_whatever_the_umask_folders_are_0700_and_files_0600(tmp_path: Path, mask: int) -> None:  # S-05
     home = tmp_path / "share" / "teamwright"
     with umask(mask):
-        async with opened(home / "journal.db") as journal:
-            with journal.drive("run"):
-                await commit(journal, Batch(events("run", [1]), body("text")))
-                found = {path: mode(path) for path in (home.parent, *home.parent.rglob("*"))}
+        async with opened(home / "journal.db") as journal, journal.drive("run"):
+            await commit(journal, Batch(events("run", [1]), body("text")))
+            found = {path: mode(path) for path in (home.parent, *home.parent.rglob("*"))}
     assert {path.name for path in found} >= {"journal.db", "journal.db-wal", "journal.db-shm", LOCKS}
     assert any(path.suffix == ".lock" for path in found)
     assert {path: kept for path, kept in found.items() if kept != (0o700 if path.is_dir() else 0o600)} == {}
@@ -89,9 +88,10 @@ async def test_a_lock_that_is_no_file_is_told_and_never_waited_for(tmp_path: Pat
             lock.mkdir()
         else:
             lock.symlink_to(other if what == "link" else tmp_path / "nowhere")
-        with pytest.raises(JournalUnavailable, match="move away what lies there"), journal.drive("run"):
-            pass
-        assert not journal.is_driven("run")
+        with pytest.raises(JournalUnavailable, match="move away what lies there"):
+            async with journal.drive("run"):
+                pass
+        assert not await journal.is_driven("run")
         assert other.read_text() == "precious"
         assert not (tmp_path / "nowhere").exists()
 
@@ -168,5 +168,5 @@ async def test_another_user_can_neither_read_nor_lock_a_journal(reachable: Path)
     async with opened(home / "journal.db") as journal:
         await commit(journal, Batch(events("run", [1]), {}))
         assert as_somebody(work) == 0
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await commit(journal, Batch(events("run", [2]), {}))

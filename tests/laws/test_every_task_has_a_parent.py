@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.protocol import Letter
+from teamwright.journal.protocol import InboxItem
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
@@ -81,7 +81,7 @@ async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
 
             def listen(item: Event | Delta) -> None:
                 if isinstance(item, Event) and item.number == cancel_at and (run := engine._live.get(RUN_ID)):
-                    asyncio.get_running_loop().call_soon(run.take, Letter(1, RUN_ID, Cancel()))
+                    asyncio.get_running_loop().call_soon(run.receive, InboxItem(1, RUN_ID, Cancel()))
 
             with engine.bus.listening(listen):
                 result = await engine.run(piece.team(Score(delays)), TASK, run_id=RUN_ID)

@@ -115,8 +115,8 @@ async def cut(journal: MemoryJournal, at: int, run_id: str = "r") -> MemoryJourn
     copy = MemoryJournal()
     events = (await journal.read(run_id))[:at]
     copy.append(Batch(events, await journal.bodies(list(journal._bodies))), lambda error: None)
-    for letter in await journal.letters(run_id):
-        await copy.send(run_id, letter.intervention)
+    for item in await journal.inbox(run_id):
+        await copy.send(run_id, item.intervention)
     return copy
 
 

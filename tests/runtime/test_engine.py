@@ -11,7 +11,7 @@ import pytest
 from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.protocol import Letter
+from teamwright.journal.protocol import InboxItem
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Delta
 from teamwright.values.people import Cancel, Pause
@@ -309,9 +309,9 @@ async def test_an_engine_with_nothing_to_drive_looks_for_nothing(tmp_path: Path)
     looked = anyio.Event()
 
     class Watched(SqliteJournal):
-        async def news(self, every: float) -> None:
+        async def changed(self, every: float) -> None:
             looked.set()
-            await super().news(every)
+            await super().changed(every)
 
     async def wait(turn: Turn) -> str:
         await looked.wait()
@@ -369,8 +369,8 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
             handle.interrupt()
         else:
             run._state.calls_out.clear()  # the call comes back in the same moment
-            run.take(Letter(1, "r", Pause()))
-        run.take(Letter(2, "r", Cancel(reason="enough")))
+            run.receive(InboxItem(1, "r", Pause()))
+        run.receive(InboxItem(2, "r", Cancel(reason="enough")))
         result = await handle.result()
         assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
         assert (await engine.result("r")).status == "cancelled"

@@ -46,7 +46,7 @@ async def look(journal: SqliteJournal, run_id: str) -> Seen | None:
         result = await engine.result(run_id)
         waiting = await engine.answers(run_id)
         asked = tuple(key for key in history.questions() if key not in waiting)
-        return Seen(result, tuple(history.events), journal.is_driven(run_id), asked)
+        return Seen(result, tuple(history.events), await journal.is_driven(run_id), asked)
 
 
 def comparable(result: RunResult, team: SoakTeam) -> dict[str, Any]:

@@ -116,7 +116,7 @@ async def read_kpis(journal: Journal, run_id: str) -> Kpis:
     events = await journal.read(run_id)
     if not events:
         raise RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
-    return kpis_of(events, driven=journal.is_driven(run_id))
+    return kpis_of(events, driven=await journal.is_driven(run_id))
 
 
 def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:

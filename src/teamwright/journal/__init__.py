@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
     from teamwright.journal.memory import MemoryJournal
-    from teamwright.journal.protocol import Batch, Journal, Letter
+    from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
     from teamwright.journal.sqlite.journal import SqliteJournal
 
 __all__ = [
     "Batch",
+    "InboxItem",
     "Journal",
-    "Letter",
     "MemoryJournal",
     "SqliteJournal",
 ]
@@ -24,7 +25,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.journal.memory": "MemoryJournal",
-        "teamwright.journal.protocol": "Batch Journal Letter",
+        "teamwright.journal.protocol": "Batch InboxItem Journal",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
     },
 )

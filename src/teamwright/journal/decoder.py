@@ -97,13 +97,13 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, Standing]:
     return cast("int", place), Standing(*cast("tuple[Any, ...]", columns[1:]))
 
 
-def decode_letter(run_id: str, number: int, data: object) -> Intervention:
+def decode_inbox_item(run_id: str, number: int, data: object) -> Intervention:
     """What a row of a run's inbox holds. A kind that a later version adds has to bring that `version` along."""
     if isinstance(data, str) and not (len(data) > 2 * _DEEPEST and _is_too_deep(data)):
         try:
-            return _letters().decode(data)
+            return _inbox_items().decode(data)
         except DecodeError:
-            if _letter_version(data) > SCHEMA_VERSION:
+            if _inbox_item_version(data) > SCHEMA_VERSION:
                 raise JournalTooNew(
                     f"The inbox of run {run_id!r} holds something that a newer version of Teamwright sent:"
                     " update Teamwright to take it."
@@ -173,7 +173,7 @@ def _check_version(run_id: str, number: int, version: object) -> None:
         )
 
 
-def _letter_version(data: str) -> int:
+def _inbox_item_version(data: str) -> int:
     try:
         found = cast("object", from_json(data))
     except ValueError:
@@ -196,5 +196,5 @@ def _readers() -> dict[str, Callable[[str], Fact]]:
 
 
 @cache
-def _letters() -> Decoder[Intervention]:
+def _inbox_items() -> Decoder[Intervention]:
     return Decoder(Intervention)

@@ -71,6 +71,6 @@ def references(data: object) -> list[Body]:
     return _HASH.findall(data) if isinstance(data, str) else []
 
 
-def letter_to_text(intervention: Intervention) -> str:
+def inbox_item_to_text(intervention: Intervention) -> str:
     """An intervention as JSON text."""
     return _encode(intervention).decode()

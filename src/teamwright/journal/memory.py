@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Collection, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager
 from operator import attrgetter
 
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.encoder import references, to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
-from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import Standing
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -29,7 +29,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._logs: dict[str, list[Event]] = {}
         self._bodies: dict[Body, str] = {}
-        self._inbox: list[Letter] = []
+        self._inbox: list[InboxItem] = []
         self._sent = 0
         self._driven: set[str] = set()
         self._failed: dict[str, JournalError] = {}
@@ -71,8 +71,8 @@ class MemoryJournal:
         self._bodies.update(batch.bodies)
         return None
 
-    @contextmanager
-    def drive(self, run_id: str) -> Generator[None]:
+    @asynccontextmanager
+    async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the run's driver lock."""
         if run_id in self._driven:
             raise RunIsLive(run_id)
@@ -83,7 +83,7 @@ class MemoryJournal:
         finally:
             self._driven.discard(run_id)
 
-    def is_driven(self, run_id: str) -> bool:
+    async def is_driven(self, run_id: str) -> bool:
         """Whether somebody holds the run's driver lock right now."""
         return run_id in self._driven
 
@@ -123,24 +123,24 @@ class MemoryJournal:
             if run_id in self._driven:
                 raise RunIsLive(run_id)
         gone = [self._logs.pop(run_id) for run_id in set(run_ids) if run_id in self._logs]
-        self._inbox = [letter for letter in self._inbox if letter.run_id not in run_ids]
+        self._inbox = [item for item in self._inbox if item.run_id not in run_ids]
         unused = _references(gone).intersection(self._bodies) - _references(self._logs.values())
         return sum(map(len, _texts(gone))) + sum(len(self._bodies.pop(one)) for one in unused)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Put something into a run's inbox."""
+        """Add an intervention to a run's inbox."""
         self._sent += 1
-        self._inbox.append(Letter(self._sent, run_id, intervention))
+        self._inbox.append(InboxItem(self._sent, run_id, intervention))
         for listener in self._listeners:
             if not listener.done():
                 listener.set_result(None)
 
-    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
-        """What lies in the inbox, with an id above `after`."""
-        return [letter for letter in self._inbox if letter.run_id == run_id and letter.id > after]
+    async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
+        """Return the run's inbox items with an id above `after`, in order."""
+        return [item for item in self._inbox if item.run_id == run_id and item.id > after]
 
-    async def news(self, every: float) -> None:
-        """Wait until something is sent; nobody can do that unseen, so time does not matter."""
+    async def changed(self, every: float) -> None:
+        """Wait until something is sent. Every sender is in this process, so nothing is polled."""
         listener: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listeners.add(listener)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,8 +34,8 @@ class Batch(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """An intervention in a run's inbox."""
+class InboxItem:
+    """One intervention in a run's inbox. Ids grow in the order of sending."""
 
     id: int
     run_id: str
@@ -68,12 +68,16 @@ class Writing(Protocol):
 
     def append(self, batch: Batch, done: Committed) -> None: ...
 
-    def drive(self, run_id: str) -> AbstractContextManager[None]:
-        """Hold the run's driver lock; raises `RunIsLive` when another holds it. It dies with its process."""
+    def drive(self, run_id: str) -> AbstractAsyncContextManager[None]:
+        """Hold the run's driver lock for the length of an `async with` block.
+
+        Entering never waits for another holder: it raises `RunIsLive`. The lock ends with its process in any case. The
+        block may be entered in one task and left in another, so no cancel scope or timeout may span it.
+        """
         ...
 
-    def is_driven(self, run_id: str) -> bool:
-        """Whether somebody holds the run's driver lock right now."""
+    async def is_driven(self, run_id: str) -> bool:
+        """Whether any process holds the run's driver lock now."""
         ...
 
 
@@ -102,20 +106,36 @@ class Reading(Protocol):
 
 
 class Inbox(Protocol):
-    """What others send to a run; the driver alone takes it in."""
+    """What others send to a run. Only the run's driver acts on it."""
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Put something into a run's inbox; any process may."""
+        """Add an intervention to a run's inbox; any process may."""
         ...
 
-    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
-        """What lies in the inbox, with an id above `after`."""
+    async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
+        """Return the run's inbox items with an id above `after`, in order."""
         ...
 
-    async def news(self, every: float) -> None:
-        """Wait until something may have been sent: told at once where that is known, else looked for so often."""
+    async def changed(self, every: float) -> None:
+        """Wait until an inbox may have changed. A journal that is not notified of changes polls at this interval."""
         ...
 
 
 class Journal(Writing, Reading, Inbox, Protocol):
     """Durable storage of runs."""
+
+
+_METHODS = tuple(name for part in (Writing, Reading, Inbox) for name in vars(part) if not name.startswith("_"))
+_FORMER_NAMES = {"inbox": "letters", "changed": "news"}
+
+
+def missing_members(journal: object) -> list[str]:
+    """Name the methods and attributes of the `Journal` contract that an object lacks."""
+    missing: list[str] = []
+    for name in _METHODS:
+        if hasattr(journal, name):
+            continue
+        former = _FORMER_NAMES.get(name)
+        renamed = former is not None and hasattr(journal, former)
+        missing.append(f"{name} (which was named {former} before)" if renamed else name)
+    return missing

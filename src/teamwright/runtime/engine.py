@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -32,10 +32,11 @@ from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.history.history import RunHistory
 from teamwright.history.past import EFFECTS, Past, check_record
 from teamwright.journal.location import default_journal
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, missing_members
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run import Beginning, Run
@@ -179,9 +180,9 @@ class Engine:
     async def start_resume(self, run_id: str, *, team: Agent | None = None) -> Handle:
         """Resume a run in the background. Only one can drive it, and whoever comes second is told here."""
         self._require_open()
-        with ExitStack() as lock:
+        async with AsyncExitStack() as lock:
             async with self._deliveries.recording:
-                lock.enter_context(self.journal.drive(run_id))
+                await lock.enter_async_context(driver_lock(self.journal, run_id))
             past = await self._past(run_id)
             if past.ended is not None:
                 raise NotResumable(
@@ -261,18 +262,19 @@ class Engine:
                     f"Run {run_id!r} has ended, so nothing can be named there any more; its points have names already:"
                     f"  teamwright runs checkpoints {run_id}"
                 )
-            if run_id in self._live or self.journal.is_driven(run_id):
+            if run_id in self._live or await self.journal.is_driven(run_id):
                 if not sent:
                     await self.journal.send(run_id, Mark(name=name, by=by))
                     sent = True
                 if found := await self._marked(run_id, history.number, name):
                     return found
                 continue
-            with suppress(RunIsLive), self.journal.drive(run_id):
-                fact = RunCheckpoint(name=name, by=by)
-                now = self._clock(history.past)()
-                await self._append(Batch([Event(run_id, history.number + 1, now, "", "", fact)], {}))
-                return (await self.checkpoints(run_id))[-1]
+            with suppress(RunIsLive):
+                async with driver_lock(self.journal, run_id):
+                    fact = RunCheckpoint(name=name, by=by)
+                    now = self._clock(history.past)()
+                    await self._append(Batch([Event(run_id, history.number + 1, now, "", "", fact)], {}))
+                    return (await self.checkpoints(run_id))[-1]
 
     async def _marked(self, run_id: str, after: int, name: str) -> Checkpoint | None:
         """Wait until the driver has set a checkpoint of this name; nothing, if it stops before."""
@@ -307,12 +309,12 @@ class Engine:
             text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
         )
         await self.journal.send(run_id, Answered(key=key, answer=fitting(question, key, given)))
-        await self._bring_letters()
+        await self._deliver_inboxes()
 
     async def answers(self, run_id: str) -> dict[str, Answer]:
         """What lies in a run's inbox for questions that it has not been resumed to take."""
         asked = (await self.history(run_id)).questions()
-        sent = [letter.intervention for letter in await self.journal.letters(run_id)]
+        sent = [item.intervention for item in await self.journal.inbox(run_id)]
         return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
 
     async def history(self, run_id: str) -> RunHistory:
@@ -353,7 +355,7 @@ class Engine:
                     yield event
                     if event.kind == "run.ended":
                         return
-                if run_id not in self._live and not self.journal.is_driven(run_id):
+                if run_id not in self._live and not await self.journal.is_driven(run_id):
                     if not await self.journal.read(run_id, after, 1):
                         return
                     continue
@@ -379,7 +381,7 @@ class Engine:
         return self._tasks
 
     def _run(
-        self, run_id: str, team: Team, past: Past | None = None, lock: AbstractContextManager[object] | None = None
+        self, run_id: str, team: Team, past: Past | None = None, lock: AbstractAsyncContextManager[object] | None = None
     ) -> Run:
         clock = self._clock(past)
         return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
@@ -413,7 +415,7 @@ class Engine:
     async def until_nobody_drives(self, run_id: str) -> RunResult:
         """Wait; returns how the run stands then."""
         seen = 0
-        while run_id in self._live or self.journal.is_driven(run_id):
+        while run_id in self._live or await self.journal.is_driven(run_id):
             async for item in self.follow(run_id, seen):
                 seen = item.number if isinstance(item, Event) else seen
         return await self.result(run_id)
@@ -431,15 +433,15 @@ class Engine:
     async def close(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
         """End a run that nobody drives, and that a person wants ended."""
         async with self._deliveries.recording:
-            lock = ExitStack()
-            lock.enter_context(self.journal.drive(run_id))
-        with lock:
-            letters = await self.journal.letters(run_id)
+            lock = AsyncExitStack()
+            await lock.enter_async_context(driver_lock(self.journal, run_id))
+        async with lock:
+            inbox = await self.journal.inbox(run_id)
             history = await self.history(run_id)
             if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
                 return await self.result(run_id)
             now = self._clock(history.past)()
-            await self._append(closed(history, ending, letters[-1].id if letters else 0, now))
+            await self._append(closed(history, ending, inbox[-1].id if inbox else 0, now))
         return await self.result(run_id)
 
     def _clock(self, past: Past | None = None) -> Callable[[], float]:
@@ -493,18 +495,18 @@ class Engine:
                 self._launched = anyio.Event()
                 await self._launched.wait()
             with suppress(JournalError):  # a journal that is gone is told by whoever writes to it; here we look again
-                await self.journal.news(WATCH_EVERY)
-                await self._bring_letters()
+                await self.journal.changed(WATCH_EVERY)
+                await self._deliver_inboxes()
 
-    async def _bring_letters(self) -> None:
+    async def _deliver_inboxes(self) -> None:
         for run_id, run in list(self._live.items()):
             try:
-                letters = await self.journal.letters(run_id, run.letter)
+                items = await self.journal.inbox(run_id, run.last_inbox_id)
             except (JournalCorrupt, JournalTooNew) as error:  # whoever waits for it to be taken must not wait for ever
                 run.journal_failed(error)
                 continue
-            for letter in letters:
-                run.take(letter)
+            for item in items:
+                run.receive(item)
 
 
 def new_run_id(now: float) -> str:
@@ -522,6 +524,11 @@ def _journal(journal: Journal | Path | str | None) -> Journal:
         from teamwright.journal.sqlite.journal import SqliteJournal
 
         return SqliteJournal(Path(journal) if journal is not None else default_journal())
+    if missing := missing_members(journal):
+        raise UsageError(
+            f"{type(journal).__name__!r} is no journal: it lacks {', '.join(missing)}. See `teamwright.journal.Journal`,"
+            " and test it with `teamwright.testing.JournalConformance`."
+        )
     return journal
 
 

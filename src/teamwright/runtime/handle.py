@@ -82,9 +82,9 @@ class Handle:
         return self._run is not None and self._run.is_past_deadline(seconds)
 
     @property
-    def last_letter(self) -> int:
-        """The last thing that was sent to the run and that its driver has taken in."""
-        return self._run.letter if self._run is not None else 0
+    def last_inbox_id(self) -> int:
+        """The id of the last inbox item that the run's driver has received."""
+        return self._run.last_inbox_id if self._run is not None else 0
 
     def interrupt(self) -> None:
         """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""

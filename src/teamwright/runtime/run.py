@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 
 import anyio
@@ -16,11 +16,12 @@ from teamwright.agents.scripted.agent import leftovers
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, aborted_over, judge
 from teamwright.history.past import Past
-from teamwright.journal.protocol import Journal, Letter
+from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
+from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
@@ -79,11 +80,11 @@ class Run:
         limiters: Limiters,
         past: Past | None = None,
         *,
-        lock: AbstractContextManager[object] | None = None,
+        lock: AbstractAsyncContextManager[object] | None = None,
         grace: float = GRACE,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
-        self._lock = lock or journal.drive(run_id)
+        self._lock = lock or driver_lock(journal, run_id)
         self._past = past or Past()
         self._paused: StopReason | None = None
         self._over = False
@@ -118,16 +119,16 @@ class Run:
             cancel=self._cancel,
         )
         state.turnstile.when_idle = self._idle
-        self.letter = 0
+        self.last_inbox_id = 0
 
     async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
         """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
-        with self._lock:
+        async with self._lock:
             known = beginning is None or beginning.named
-            letters = await self._journal.letters(self.run_id) if known else []
+            items = await self._journal.inbox(self.run_id) if known else []
             root = self._start_task()
             try:
-                self._open(beginning, letters)
+                self._open(beginning, items)
             except BaseException:
                 root.stop()
                 raise
@@ -148,7 +149,7 @@ class Run:
         )
         return state.root
 
-    def _open(self, beginning: Beginning | None, letters: Sequence[Letter]) -> None:
+    def _open(self, beginning: Beginning | None, items: Sequence[InboxItem]) -> None:
         """Record that the run begins or is resumed, and take in what was sent to it; the root task has not run yet."""
         state = self._state
         task, history = self._begin(beginning) if beginning else self._resume()
@@ -158,8 +159,8 @@ class Run:
         lane.clocks = (self,)
         self._context = RunContext(state, "", lane, account=state.account("", state.limits, None))
         self._turn = Turn(task, history)
-        for letter in letters:
-            self.take(letter)
+        for item in items:
+            self.receive(item)
 
     async def _work(self) -> RunResult | None:
         """Let the team answer and end the run with that; nothing when the run is being stopped."""
@@ -337,15 +338,15 @@ class Run:
         with anyio.CancelScope(shield=True):
             await self._state.recorder.durable()
 
-    def take(self, letter: Letter) -> None:
-        """Take in what somebody sent to this run; what comes after its end or its pause stays in the inbox."""
-        if self._over or letter.id <= self.letter:
+    def receive(self, item: InboxItem) -> None:
+        """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox."""
+        if self._over or item.id <= self.last_inbox_id:
             return
-        self.letter = letter.id
+        self.last_inbox_id = item.id
         state = self._state
-        if letter.id <= self._past.letter and letter.intervention.kind != "answer":
+        if item.id <= self._past.letter and item.intervention.kind != "answer":
             return
-        match letter.intervention:
+        match item.intervention:
             case Answered(key=key, answer=given):
                 text, data = state.redactor.text(given.text), state.redactor.value(given.data)
                 state.answers[key] = answer = given.changed(text=text, data=data)
@@ -354,15 +355,15 @@ class Run:
             case Cancel() as cancel:
                 if not state.cancelled:
                     cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
-                    state.recorder.add("", "", RunIntervened(intervention=cancel, letter=letter.id))
+                    state.recorder.add("", "", RunIntervened(intervention=cancel, letter=item.id))
                     self._cancel_sent = cancel
                     self._cancel()
             case Pause():
-                state.recorder.add("", "", RunIntervened(intervention=letter.intervention, letter=letter.id))
+                state.recorder.add("", "", RunIntervened(intervention=item.intervention, letter=item.id))
                 state.pausing = True
                 self._check_pause()
             case Mark(name=name, by=by) as mark:
-                state.recorder.add("", "", RunIntervened(intervention=mark, letter=letter.id))
+                state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
 
     def leave(self) -> None:

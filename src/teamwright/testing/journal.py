@@ -11,12 +11,13 @@ import json
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from inspect import isawaitable, iscoroutine
 from pathlib import Path
 
 import anyio
 
 from teamwright.errors import FencedOut, JournalCorrupt, RunIsLive
-from teamwright.journal.protocol import Batch, Journal
+from teamwright.journal.protocol import Batch, Journal, missing_members
 from teamwright.testing.sample_facts import a_fact_of_each_kind
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
@@ -62,11 +63,11 @@ async def listening(journal: Journal) -> AsyncGenerator[anyio.Event]:
     told = anyio.Event()
 
     async def listen() -> None:
-        await journal.news(0.01)
+        await journal.changed(0.01)
         told.set()
 
-    with anyio.move_on_after(0.1):  # what was there before may be news as well
-        await journal.news(0.01)
+    with anyio.move_on_after(0.1):  # an earlier change may be reported as well
+        await journal.changed(0.01)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
         yield told
@@ -102,6 +103,17 @@ async def refused(action: Awaitable[object], error: type[BaseException]) -> None
     assert said, f"{error.__name__} was expected, and a reason"
 
 
+def require_contract(journal: Journal) -> None:
+    """Fail with a list of what a journal lacks, before a test fails for want of it."""
+    missing = missing_members(journal)
+    assert not missing, f"{type(journal).__name__} lacks these members of `Journal`: {', '.join(missing)}"
+    lock = journal.drive("run")
+    if iscoroutine(lock):
+        lock.close()
+    entered = hasattr(lock, "__aenter__") and hasattr(lock, "__aexit__")
+    assert entered, "`drive` must return an async context manager: decorate it with `contextlib.asynccontextmanager`"
+
+
 class JournalConformance:
     """The tests of a journal. `shared` says whether journals that are made on one folder are the same storage."""
 
@@ -117,6 +129,7 @@ class JournalConformance:
         async def run() -> None:
             for check in checks:
                 journal = self.make(folder)
+                require_contract(journal)
                 await journal.open()
                 try:
                     await check(journal)
@@ -124,6 +137,14 @@ class JournalConformance:
                     await journal.close()
 
         anyio.run(run)
+
+    def test_the_contract_has_all_its_methods(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            driven = journal.is_driven("run")
+            assert isawaitable(driven), "`is_driven` must be a coroutine function: `async def is_driven`"
+            assert await driven is False
+
+        self.check(tmp_path, check)
 
     def test_facts_of_every_kind_are_read_as_they_were_written(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
@@ -171,7 +192,7 @@ class JournalConformance:
             batches = [Batch(events("run", [number]), {}) for number in (2, 3, 4)]
             assert [type(outcome) for outcome in await commit_all(journal, batches)] == [FencedOut] * 3
             assert await journal.read("run") == events("run", [1, 2])
-            with journal.drive("run"):
+            async with journal.drive("run"):
                 await commit(journal, Batch(events("run", [3]), {}))
             assert await journal.read("run") == events("run", [1, 2, 3])
 
@@ -207,18 +228,18 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_letters_lie_in_their_runs_inbox_in_order(self, tmp_path: Path) -> None:
+    def test_inbox_items_are_read_in_the_order_of_sending(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             sent = [Pause(by="ada"), Cancel(reason="enough"), Answered(key="a/b", answer=Answer(text="yes"))]
             for one in sent:
                 await journal.send("run", one)
                 await journal.send("other", Pause())
-            letters = await journal.letters("run")
-            assert [letter.intervention for letter in letters] == sent
-            assert [letter.run_id for letter in letters] == ["run"] * 3
-            assert sorted({letter.id for letter in letters}) == [letter.id for letter in letters]
-            assert await journal.letters("run", after=letters[0].id) == letters[1:]
-            assert await journal.letters("run", after=letters[-1].id) == []
+            items = await journal.inbox("run")
+            assert [item.intervention for item in items] == sent
+            assert [item.run_id for item in items] == ["run"] * 3
+            assert sorted({item.id for item in items}) == [item.id for item in items]
+            assert await journal.inbox("run", after=items[0].id) == items[1:]
+            assert await journal.inbox("run", after=items[-1].id) == []
 
         self.check(tmp_path, check)
 
@@ -228,23 +249,34 @@ class JournalConformance:
                 await anyio.sleep(0.05)
                 assert not told.is_set()
                 await journal.send("run", Pause())
-            assert await journal.letters("run")
+            assert await journal.inbox("run")
 
         self.check(tmp_path, check)
 
     def test_a_run_has_one_driver_at_a_time(self, tmp_path: Path) -> None:
         async def drive(journal: Journal) -> None:
-            with journal.drive("run"):
+            async with journal.drive("run"):
                 pass
 
         async def check(journal: Journal) -> None:
-            assert not journal.is_driven("run")
-            with journal.drive("run"), journal.drive("other"):
-                assert journal.is_driven("run")
+            assert not await journal.is_driven("run")
+            async with journal.drive("run"), journal.drive("other"):
+                assert await journal.is_driven("run")
                 await refused(drive(journal), RunIsLive)
-                assert journal.is_driven("run")
-            assert not journal.is_driven("run")
+                assert await journal.is_driven("run")
+            assert not await journal.is_driven("run")
             await drive(journal)
+
+        self.check(tmp_path, check)
+
+    def test_a_driver_lock_may_be_released_by_another_task(self, tmp_path: Path) -> None:
+        async def check(journal: Journal) -> None:
+            lock = journal.drive("run")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lock.__aenter__)
+            assert await journal.is_driven("run")
+            await lock.__aexit__(None, None, None)
+            assert not await journal.is_driven("run")
 
         self.check(tmp_path, check)
 
@@ -265,7 +297,7 @@ class JournalConformance:
             assert (run.team, run.status, run.stop_reason) == ("report", "interrupted", None)
             assert (run.total_tokens, run.usd, run.seconds) == (300 * 42, 75.0, 301.0)
             assert run.started_at.startswith("2023-11-14T22:13:20")
-            with journal.drive("first"):
+            async with journal.drive("first"):
                 assert [run.status for run in await journal.runs()] == ["interrupted", "running"]
 
         self.check(tmp_path, check)
@@ -298,12 +330,12 @@ class JournalConformance:
                 await journal.send(run, Pause())
             kept = await journal.read("kept")
             assert await journal.delete(["gone", "unknown"]) > 0
-            assert await journal.read("gone") == await journal.letters("gone") == []
+            assert await journal.read("gone") == await journal.inbox("gone") == []
             assert await journal.find("gone") is None
             await refused(journal.bodies(own), JournalCorrupt)
             assert await journal.bodies(both) == both
             assert await journal.read("kept") == kept
-            assert len(await journal.letters("kept")) == 1
+            assert len(await journal.inbox("kept")) == 1
             await commit(journal, Batch(events("gone", [1]), {}))
             assert await journal.read("gone") == events("gone", [1])
 
@@ -313,9 +345,9 @@ class JournalConformance:
         async def check(journal: Journal) -> None:
             for run in ("run", "other"):
                 await commit(journal, Batch(events(run, [1, 2]), {}))
-            with journal.drive("run"):
+            async with journal.drive("run"):
                 await refused(journal.delete(["other", "run"]), RunIsLive)
-                assert journal.is_driven("run")
+                assert await journal.is_driven("run")
             assert await journal.read("run") == events("run", [1, 2])
             assert await journal.read("other") == events("other", [1, 2])
 
@@ -341,7 +373,7 @@ class JournalConformance:
         async def check(journal: Journal) -> None:
             assert await journal.read("run") == events("run", [1, 2])
             assert await journal.bodies(body("text")) == body("text")
-            assert [letter.intervention for letter in await journal.letters("run")] == [Pause()]
+            assert [item.intervention for item in await journal.inbox("run")] == [Pause()]
 
         if self.shared:
             self.check(tmp_path, write, check)
@@ -353,9 +385,9 @@ class JournalConformance:
             assert await two.read("run") == events("run", [1])
             assert await two.bodies(body("text")) == body("text")
             await two.send("run", Pause())
-            assert len(await one.letters("run")) == 1
-            with one.drive("run"):
-                assert two.is_driven("run")
+            assert len(await one.inbox("run")) == 1
+            async with one.drive("run"):
+                assert await two.is_driven("run")
                 run = await two.find("run")
                 assert run is not None
                 assert run.status == "running"

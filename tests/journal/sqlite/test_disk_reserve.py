@@ -60,7 +60,7 @@ async def test_runs_are_deleted_on_a_full_disk(small_disk: Path) -> None:  # D-0
     async with opened(path) as journal:
         for number in range(6):
             await commit(journal, started(f"run-{number}"))
-        with journal.drive("open"):
+        async with journal.drive("open"):
             await commit(journal, Batch(events("open", [1]), {}))
     assert (home / "journal.db-reserve").stat().st_size == BYTES
     fill(small_disk)
@@ -71,7 +71,7 @@ async def test_runs_are_deleted_on_a_full_disk(small_disk: Path) -> None:  # D-0
     assert path.stat().st_size < before - 5 * MIB
     async with opened(path) as journal:
         assert [run.id for run in await journal.runs()] == ["open"]
-        with journal.drive("open"):
+        async with journal.drive("open"):
             await commit(journal, Batch(events("open", [2]), {}))
         assert await journal.read("open") == events("open", [1, 2])
     (small_disk / "filler").unlink()

@@ -69,7 +69,7 @@ async def test_a_lost_database_is_told_at_the_next_commit_and_rescued(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     path = tmp_path / "home" / "journal.db"
     async with opened(path) as journal:
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await commit(journal, Batch(events("run", [1]), body("before")))
             lose(path)
             with pytest.raises(JournalUnavailable, match=r"while it was in use.*all that it held is saved in") as told:
@@ -87,7 +87,7 @@ async def test_a_lost_database_is_told_at_the_next_commit_and_rescued(
     async with opened(saved) as rescued:
         assert await rescued.read("run") == events("run", [1, 2])
         assert await rescued.bodies(body("before") | body("after")) == body("before") | body("after")
-        with rescued.drive("run"):
+        async with rescued.drive("run"):
             await commit(rescued, Batch(events("run", [3]), {}))
 
 
@@ -97,19 +97,18 @@ async def test_a_database_that_is_cut_off_is_told(tmp_path: Path, length: int) -
     async with opened(path) as journal:
         for number in range(1, 400):
             await commit(journal, Batch(events("run", [number]), body("x" * 3000)))
-    async with opened(path) as journal:
-        with journal.drive("run"):
-            await commit(journal, Batch(events("run", [400]), {}))
-            os.truncate(path, length)
-            with pytest.raises(JournalError, match=r"was cut off|damaged"):
-                await commit(journal, Batch(events("run", [401]), {}))
+    async with opened(path) as journal, journal.drive("run"):
+        await commit(journal, Batch(events("run", [400]), {}))
+        os.truncate(path, length)
+        with pytest.raises(JournalError, match=r"was cut off|damaged"):
+            await commit(journal, Batch(events("run", [401]), {}))
 
 
 async def test_a_database_that_others_have_shortened_is_not_taken_for_lost(tmp_path: Path) -> None:  # D-03
     path = tmp_path / "journal.db"
     async with opened(path) as ours, opened(path) as theirs:
         await commit(ours, Batch(events("large", range(1, 300)), body("x" * 300_000)))
-        with ours.drive("run"):
+        async with ours.drive("run"):
             await commit(ours, Batch(events("run", [1]), {}))
             ours._database.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             await commit(ours, Batch(events("run", [2]), {}))
@@ -169,13 +168,12 @@ async def test_a_run_whose_journal_is_lost_fails_and_goes_on_from_the_rescued_on
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users")
 async def test_a_folder_that_becomes_read_only_loses_nothing(tmp_path: Path) -> None:  # D-03
     path = tmp_path / "home" / "journal.db"
-    async with opened(path) as journal:
-        with journal.drive("run"):
-            await commit(journal, Batch(events("run", [1]), {}))
-            path.parent.chmod(0o500)
-            with suppress(JournalUnavailable):  # root writes there all the same, and the files are open
-                await commit(journal, Batch(events("run", [2]), {}))
-            path.parent.chmod(0o700)
+    async with opened(path) as journal, journal.drive("run"):
+        await commit(journal, Batch(events("run", [1]), {}))
+        path.parent.chmod(0o500)
+        with suppress(JournalUnavailable):  # root writes there all the same, and the files are open
+            await commit(journal, Batch(events("run", [2]), {}))
+        path.parent.chmod(0o700)
     async with opened(path) as journal:
         assert len(await journal.read("run")) in {1, 2}
 

@@ -103,7 +103,7 @@ async def alone(journal: SqliteJournal, *numbers: int) -> None:
 async def test_a_quick_commit_is_made_in_place_for_a_run_that_has_nothing_else_to_do(tmp_path: Path) -> None:
     journal = WhereCommitted(tmp_path / "journal.db")
     await journal.open()
-    with journal.drive("run"):
+    async with journal.drive("run"):
         await alone(journal, *range(1, 40))
         await commit(journal, Batch(events("run", [40]), {}))
         await journal.send("run", Pause())
@@ -117,11 +117,11 @@ async def test_a_quick_commit_is_made_in_place_for_a_run_that_has_nothing_else_t
 async def test_a_commit_is_not_made_in_place_where_somebody_would_be_kept_waiting(tmp_path: Path) -> None:
     journal = WhereCommitted(tmp_path / "journal.db")
     await journal.open()
-    with journal.drive("run"):
+    async with journal.drive("run"):
         await alone(journal, *range(1, 20))
         journal.here.clear()
         await commit(journal, Batch(events("run", range(20, 120)), {}, alone=True))  # too large
-        with journal.drive("other"):
+        async with journal.drive("other"):
             await alone(journal, 120)  # another run needs the loop
         assert journal.here == [False, False]
         other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
@@ -138,7 +138,7 @@ async def test_a_commit_is_not_made_in_place_where_somebody_would_be_kept_waitin
 
 async def test_after_a_lost_batch_nothing_is_committed_in_place(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await alone(journal, *range(1, 20))
             for _ in range(2):
                 with pytest.raises(FencedOut):
@@ -178,7 +178,7 @@ async def test_a_locked_database_is_told_after_the_timeout(tmp_path: Path) -> No
         with pytest.raises(JournalUnavailable, match="another process has locked it"):
             await commit(journal, Batch(events("run", [3]), {}))
         assert await journal.read("run") == events("run", [1])
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await commit(journal, Batch(events("run", [2]), {}))
 
 
@@ -195,7 +195,7 @@ async def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> No
         assert await journal.read("run") == events("run", [1])
         assert await journal.bodies(body("small")) == body("small")
         writer.execute("PRAGMA max_page_count = 1000000")
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await commit(journal, Batch(events("run", [2]), {}))
     async with opened(tmp_path / "journal.db") as journal:
         assert await journal.read("run") == events("run", [1, 2])
@@ -231,7 +231,7 @@ async def test_a_run_that_another_process_drove_in_between_is_summed_up_whole(tm
     returned = AgentReturned(body=digest("b"), usage=Usage(input_tokens=1))
     async with opened(path) as ours, opened(path) as theirs:
         for number, journal in enumerate((ours, theirs, ours, theirs, theirs, ours), start=1):
-            with journal.drive("run"):
+            async with journal.drive("run"):
                 await commit(journal, Batch([event("run", number, returned)], {}))
         for journal in (ours, theirs):
             run = await journal.find("run")
@@ -339,7 +339,7 @@ async def test_a_cancelled_wait_does_not_undo_a_letter(tmp_path: Path) -> None:
         with anyio.move_on_after(0):
             await journal.send("run", Pause())
         await commit(journal, Batch(events("run", [1]), {}))
-        assert len(await journal.letters("run")) <= 1
+        assert len(await journal.inbox("run")) <= 1
 
 
 async def test_deleting_shortens_the_file(tmp_path: Path) -> None:  # law 10
@@ -364,13 +364,13 @@ async def test_the_log_of_a_run_is_long_enough_from_the_start(tmp_path: Path) ->
     path = tmp_path / "journal.db"
     log = Path(f"{path}-wal")
     async with opened(path) as journal:
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await commit(journal, Batch(events("run", [1]), {}))
             size = log.stat().st_size
             for number in range(2, 200):
                 await commit(journal, Batch(events("run", [number]), body(f"{number}" * 200)))
             assert log.stat().st_size == size
-        with journal.drive("other"):
+        async with journal.drive("other"):
             await commit(journal, Batch(events("other", [1]), {}))
         assert log.stat().st_size == size
         copy = tmp_path / "crashed.db"
@@ -386,7 +386,7 @@ async def test_a_log_that_can_not_be_made_longer_stays_as_it_is(tmp_path: Path) 
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         size = Path(f"{path}-wal").stat().st_size
-        with journal.drive("run"):
+        async with journal.drive("run"):
             await journal._writer.call(lambda: None)  # by now it has been tried
             assert Path(f"{path}-wal").stat().st_size == size
             other.execute("COMMIT")
@@ -431,23 +431,23 @@ def test_a_driver_in_another_process_is_seen_and_its_death_frees_the_run(tmp_pat
     ready, held = os.pipe()
 
     async def drive() -> None:
-        async with opened(tmp_path / "journal.db") as journal:
-            with journal.drive("run"):
-                os.write(held, b"!")
-                await anyio.sleep(60)
+        async with opened(tmp_path / "journal.db") as journal, journal.drive("run"):
+            os.write(held, b"!")
+            await anyio.sleep(60)
 
     async def check() -> None:
         async with opened(tmp_path / "journal.db") as journal:
-            assert journal.is_driven("run")
-            with pytest.raises(RunIsLive, match="living process"), journal.drive("run"):
-                pass
+            assert await journal.is_driven("run")
+            with pytest.raises(RunIsLive, match="living process"):
+                async with journal.drive("run"):
+                    pass
             with pytest.raises(RunIsLive):
                 await journal.delete(["run"])
             os.kill(pid, signal.SIGKILL)
             assert exit_code(pid) == -signal.SIGKILL
-            assert not journal.is_driven("run")
-            with journal.drive("run"):
-                assert journal.is_driven("run")
+            assert not await journal.is_driven("run")
+            async with journal.drive("run"):
+                assert await journal.is_driven("run")
 
     pid = in_child(lambda: anyio.run(drive))
     os.read(ready, 1)

@@ -34,7 +34,7 @@ async def test_a_body_is_found_by_everybody_before_and_after_it_is_noted(tmp_pat
     path = tmp_path / "journal.db"
     texts: dict[Body, str] = {}
     async with opened(path) as ours, opened(path) as theirs:
-        with ours.drive("run"):
+        async with ours.drive("run"):
             for number in range(1, 401):
                 texts |= (new := body(f"text {number}"))
                 await commit(ours, returned("run", number, new))
@@ -47,11 +47,11 @@ async def test_a_body_is_found_by_everybody_before_and_after_it_is_noted(tmp_pat
 async def test_a_driver_that_takes_a_run_up_notes_what_the_one_before_left(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as ours, opened(path) as theirs:
-        with ours.drive("run"):
+        async with ours.drive("run"):
             await commit(ours, returned("run", 1, body("left")))
             await commit(ours, returned("run", 2, body("also")))
         before = noted(ours)
-        with theirs.drive("run"):
+        async with theirs.drive("run"):
             await commit(theirs, Batch([event("run", 3, ENDED)], {}))
         assert (before, noted(theirs)) == (0, 2)
         assert await ours.bodies(body("left") | body("also")) == body("left") | body("also")
@@ -61,7 +61,7 @@ async def test_what_two_runs_say_is_stored_once(tmp_path: Path) -> None:  # law 
     async with opened(tmp_path / "journal.db") as journal:
         for run in ("one", "two"):
             await commit(journal, Batch(events(run, [1]), body("the task") | body(f"of {run}")))
-            with journal.drive(run):
+            async with journal.drive(run):
                 for number in range(2, 302):
                     await commit(journal, returned(run, number, body(f"said {number % 7}.")))
                 await commit(journal, Batch([event(run, 302, ENDED)], {}))
@@ -82,7 +82,7 @@ async def test_a_batch_with_more_bodies_than_events_keeps_them_all(tmp_path: Pat
 
 async def test_what_another_run_refers_to_outlives_the_run_that_brought_it(tmp_path: Path) -> None:  # law 10
     async with opened(tmp_path / "journal.db") as journal:
-        with journal.drive("first"):  # nothing of it is noted yet
+        async with journal.drive("first"):  # nothing of it is noted yet
             for number in (1, 2, 3):
                 await commit(journal, returned("first", number, body(f"text {number}")))
         shared = [AgentReturned(body=one) for number in (1, 2) for one in body(f"text {number}")]
@@ -101,7 +101,7 @@ async def test_what_another_run_refers_to_outlives_the_run_that_brought_it(tmp_p
 async def test_a_body_that_lies_with_another_run_stays_when_one_that_said_it_too_goes(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         await commit(journal, returned("first", 1, body("same")))
-        with journal.drive("second"):
+        async with journal.drive("second"):
             await commit(journal, returned("second", 1, body("other")))
             await commit(journal, returned("second", 2, body("same")))
         assert stored(journal, "same") == 2  # for now

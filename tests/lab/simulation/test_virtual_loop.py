@@ -16,7 +16,7 @@ from teamwright import Engine, FunctionAgent, Team
 from teamwright.errors import VirtualTimeStuck
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.protocol import Letter
+from teamwright.journal.protocol import InboxItem
 from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, virtual_now
 from teamwright.values.limits import Limits
 from teamwright.values.turns import Turn
@@ -129,7 +129,7 @@ def test_hours_of_a_run_cost_no_look_at_the_inbox() -> None:
     looks = 0
 
     class Looked(MemoryJournal):
-        async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
+        async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
             nonlocal looks
             looks += 1
             return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from teamwright.journal.protocol import Batch
@@ -33,17 +33,17 @@ class KillingJournal(SqliteJournal):
         self._fatal, self._when, self._locked = write, when, locked
         self.writes = 0
 
-    @contextmanager
-    def drive(self, run_id: str) -> Generator[None]:
+    @asynccontextmanager
+    async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the driver lock, unless it is to be bypassed."""
         if self._locked:
-            with super().drive(run_id):
+            async with super().drive(run_id):
                 yield
         else:
             yield
 
-    def is_driven(self, run_id: str) -> bool:
-        return self._locked and super().is_driven(run_id)
+    async def is_driven(self, run_id: str) -> bool:
+        return self._locked and await super().is_driven(run_id)
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         self.writes += 1
@@ -54,7 +54,7 @@ class KillingJournal(SqliteJournal):
         self._die("after")
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """A letter is a write as well."""
+        """Sending is a write as well."""
         self.writes += 1
         self._die("before")
         await super().send(run_id, intervention)

@@ -136,7 +136,7 @@ async def test_an_event_number_that_exists_is_refused_whole(tmp_path: Path) -> N
             events = await engine.journal.read(RUN_ID)
             answers: list[BaseException | None] = []
             late = [replace(events[-1], number=events[-1].number + 1), events[3]]
-            with engine.journal.drive(RUN_ID):
+            async with engine.journal.drive(RUN_ID):
                 engine.journal.append(Batch(late, {}), answers.append)
                 await engine.journal.find(RUN_ID)
                 while not answers:

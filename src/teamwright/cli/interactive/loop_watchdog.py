@@ -57,9 +57,9 @@ class LoopWatchdog:
         from teamwright.errors import JournalError
         from teamwright.values.people import Cancel
 
-        run_id, seen = self._handle.run_id, self._handle.last_letter
+        run_id, seen = self._handle.run_id, self._handle.last_inbox_id
         try:
-            letters = with_journal(lambda journal: journal.letters(run_id, seen))
+            items = with_journal(lambda journal: journal.inbox(run_id, seen))
         except JournalError:
             return False
-        return any(isinstance(letter.intervention, Cancel) for letter in letters)
+        return any(isinstance(item.intervention, Cancel) for item in items)

@@ -73,7 +73,7 @@ class Open:
     @classmethod
     async def of(cls, engine: Engine, run_id: str) -> Open:
         """What is open now."""
-        asked, live = (await engine.history(run_id)).questions(), engine.journal.is_driven(run_id)
+        asked, live = (await engine.history(run_id)).questions(), await engine.journal.is_driven(run_id)
         return cls(run_id, asked, await engine.answers(run_id), live)
 
     def which(self, key: str | None) -> str:
@@ -137,7 +137,7 @@ async def answered_runs(journal: Journal, runs: Iterable[RunSummary]) -> frozens
         if run.status != "paused" or run.stop_reason not in FOR_PEOPLE or run.damage:
             continue
         with suppress(JournalError):  # a record that can't be read is told where that run is looked at
-            sent = [letter.intervention for letter in await journal.letters(run.id)]
+            sent = [item.intervention for item in await journal.inbox(run.id)]
             keys = {one.key for one in sent if isinstance(one, Answered)}
             if keys and keys.issuperset((await RunHistory.load(journal, await journal.read(run.id))).questions()):
                 found.add(run.id)

@@ -56,9 +56,9 @@ class Database:
     def __init__(self, path: Path, busy_timeout: float) -> None:
         """Open the file, creating it or bringing it up to date."""
         self.name = str(path)
-        self._patience = busy_timeout
-        self.waits = True
-        """Whether a commit waits for another process that is writing, or is refused at once."""
+        self._busy_timeout = busy_timeout
+        self.uses_busy_timeout = True
+        """Whether a commit waits for another process that is writing, or fails at once."""
         self._reserve = Reserve(self.name)
         self.lost: JournalUnavailable | None = None
         """Why nothing can be recorded any more, once the file has been deleted or replaced."""
@@ -69,7 +69,7 @@ class Database:
                 f"The folder of the journal {self.name!r} can't be made or written: {error.strerror};"
                 " set TEAMWRIGHT_HOME to a folder of yours."
             ) from error
-        with self.told():
+        with self.translated_errors():
             try:
                 self._open(busy_timeout)
             except sqlite3.OperationalError as error:
@@ -108,11 +108,11 @@ class Database:
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         return connection
 
-    def wait_for_others(self, waits: bool) -> None:
-        """Say whether commits wait from here on."""
-        if waits != self.waits:
-            self.waits = waits
-            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._patience) if waits else 0}")
+    def use_busy_timeout(self, enabled: bool) -> None:
+        """Set the writer's busy timeout: the journal's own, or none, so that a busy database fails at once."""
+        if enabled != self.uses_busy_timeout:
+            self.uses_busy_timeout = enabled
+            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_timeout) if enabled else 0}")
 
     def close(self) -> None:
         """Close both; the last process to do so folds the write-ahead log into the file."""
@@ -152,7 +152,7 @@ class Database:
 
         Whoever may write is the only one who may append to it, and SQLite passes over what it did not write itself.
         """
-        self.wait_for_others(False)
+        self.use_busy_timeout(False)
         with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab", 0) as log:
             if log.tell() < _LOG_BYTES:
                 log.write(bytes(_LOG_BYTES - log.tell()))
@@ -161,7 +161,7 @@ class Database:
     def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
         connection = self.writer
-        with self.told():
+        with self.translated_errors():
             before = pragma(connection, "page_count")
             try:
                 self._delete(run_ids)
@@ -217,17 +217,17 @@ class Database:
         return code == sqlite3.SQLITE_FULL or (unclear and self._reserve.is_needed)
 
     @contextmanager
-    def told(self) -> Generator[None]:
-        """Raise failures of SQLite in words."""
+    def translated_errors(self) -> Generator[None]:
+        """Raise each SQLite error of the block as a journal error."""
         try:
             yield
         except sqlite3.Error as error:
-            raise self.in_words(error) from error
+            raise self.journal_error(error) from error
         except UnicodeDecodeError as error:  # what SQLite says of a damaged layout quotes its bytes
             raise self._damaged("its layout can't be read") from error
 
-    def in_words(self, error: sqlite3.Error) -> JournalError:
-        """What went wrong with the file, and what to do."""
+    def journal_error(self, error: sqlite3.Error) -> JournalError:
+        """Translate an SQLite error: what is wrong with the file, and what to do."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
         if code in _DAMAGED or is_bad_text(error):
             return self._damaged("a text in it is not UTF-8" if is_bad_text(error) else str(error))

@@ -8,8 +8,8 @@ Several processes may have the file open; a forked child must open a journal of 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +17,10 @@ import anyio
 import anyio.to_thread
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable
-from teamwright.journal.decoder import decode_letter, decode_run
-from teamwright.journal.encoder import letter_to_text
+from teamwright.journal.decoder import decode_inbox_item, decode_run
+from teamwright.journal.encoder import inbox_item_to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
-from teamwright.journal.protocol import Batch, Committed, Letter
+from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import Standing
 from teamwright.journal.sqlite.database import AT_ONCE, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
@@ -76,8 +76,8 @@ class SqliteJournal:
         """Queue a batch for the writer thread, or commit it here when nobody is kept waiting by that."""
         self._writer.append(batch, done)
 
-    @contextmanager
-    def drive(self, run_id: str) -> Generator[None]:
+    @asynccontextmanager
+    async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the run's driver lock, in a file beside the database."""
         with self._locks.hold(run_id):
             self._writer.do(lambda: self._begin_anew(run_id))
@@ -89,7 +89,7 @@ class SqliteJournal:
                 if self._running is not None:
                     self._running.do(lambda: self._forget(run_id))
 
-    def is_driven(self, run_id: str) -> bool:
+    async def is_driven(self, run_id: str) -> bool:
         """Whether somebody holds the run's driver lock right now."""
         return self._locks.is_held(run_id)
 
@@ -146,37 +146,37 @@ class SqliteJournal:
             with ExitStack() as held:
                 for run_id in set(run_ids):
                     held.enter_context(self._locks.hold(run_id))
-                self._database.wait_for_others(True)
+                self._database.use_busy_timeout(True)
                 return self._database.delete(run_ids)
 
         return await self._writer.call(work)
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Put something into a run's inbox."""
-        text = letter_to_text(intervention)
+        """Add an intervention to a run's inbox."""
+        text = inbox_item_to_text(intervention)
 
         def work() -> None:
-            self._database.wait_for_others(True)
-            with self._database.told():
+            self._database.use_busy_timeout(True)
+            with self._database.translated_errors():
                 self._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES (?, ?)", (run_id, text))
                 self._database.require_identity()
 
         await self._writer.call(work)
 
-    async def letters(self, run_id: str, after: int = 0) -> list[Letter]:
-        """What lies in the inbox, with an id above `after`."""
+    async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
+        """Return the run's inbox items with an id above `after`, in order."""
 
-        def work(reader: sqlite3.Connection) -> list[Letter]:
+        def work(reader: sqlite3.Connection) -> list[InboxItem]:
             with lenient(reader):
                 rows = reader.execute(
                     "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
                 ).fetchall()
-            return [Letter(number, run_id, decode_letter(run_id, number, data)) for number, data in rows]
+            return [InboxItem(number, run_id, decode_inbox_item(run_id, number, data)) for number, data in rows]
 
         return await self._look(work)
 
-    async def news(self, every: float) -> None:
-        """Wait until something was committed since the last news, by any process, which is looked for so often."""
+    async def changed(self, every: float) -> None:
+        """Wait until any process has committed something since the last call; polls at this interval."""
         seen = self._seen
         while seen == self._seen:
             await anyio.sleep(every)
@@ -186,8 +186,8 @@ class SqliteJournal:
         """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
         if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:
             return None
-        if self._database.waits:
-            self._database.wait_for_others(False)
+        if self._database.uses_busy_timeout:
+            self._database.use_busy_timeout(False)
         try:
             self._commit((batch,))
         except sqlite3.Error as error:
@@ -198,14 +198,14 @@ class SqliteJournal:
 
     def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
         """Make a group durable and say what became of each batch. One that can't be kept fails alone."""
-        self._database.wait_for_others(True)
+        self._database.use_busy_timeout(True)
         if not any(map(self._refusal, batches)):
             try:
                 self._commit(batches)
             except (sqlite3.IntegrityError, ValueError, OverflowError, JournalError):
                 pass  # it is about one of them: see below which
             except sqlite3.Error as error:
-                return [self._fail(batch, self._database.in_words(error)) for batch in batches]
+                return [self._fail(batch, self._database.journal_error(error)) for batch in batches]
             else:
                 return [None] * len(batches)
         return [self._commit_alone(batch) for batch in batches]
@@ -223,7 +223,7 @@ class SqliteJournal:
         except JournalError as error:
             return self._fail(batch, error)
         except sqlite3.Error as error:
-            return self._fail(batch, self._database.in_words(error))
+            return self._fail(batch, self._database.journal_error(error))
         return None
 
     def _fail(self, batch: Batch, failure: JournalError) -> JournalError:
@@ -297,7 +297,7 @@ class SqliteJournal:
         database = self._database
 
         def look() -> T:
-            with database.told():
+            with database.translated_errors():
                 return work(database.reader)
 
         return await anyio.to_thread.run_sync(look, limiter=self._reading)

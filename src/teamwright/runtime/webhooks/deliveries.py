@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from teamwright.agents.functions.threads import in_thread
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.webhooks.attempt import Response, Webhook, post
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunNotified
@@ -150,7 +151,7 @@ class Deliveries:
         """Write an attempt into the run's record; false if the run does not wait any more, so nobody has to be told."""
         async with self.recording:
             try:
-                with self._journal.drive(delivery.run_id):
+                async with driver_lock(self._journal, delivery.run_id):
                     last = await self._last_event(delivery)
                     if last is None:
                         return False
