@@ -16,7 +16,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited
 from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
-from teamwright.journal.run_status import Standing
+from teamwright.journal.run_status import RunStatus
 from teamwright.runtime.steady_clock import remaining_wait, steady_clock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
@@ -281,8 +281,8 @@ def test_a_record_whose_times_go_backwards_gives_no_negative_figures(times: list
     for number, (time, (key, fact)) in enumerate(zip(times, FACTS, strict=True), start=1):
         scope, _, place = key.rpartition("/")
         events.append(Event("r", number, time, scope, place, fact))
-    standing = Standing()
-    standing.take_all(events)
+    standing = RunStatus()
+    standing.apply(events)
     assert standing.summary("r", driven=False).seconds >= 0
     kpis = kpis_of(events)
     assert kpis.seconds >= 0

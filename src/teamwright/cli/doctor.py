@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
+    from teamwright.journal.protocol import Journal
+
 EXTRAS = {
     "models": ("pydantic_ai", "openai"),
     "anthropic": ("pydantic_ai", "anthropic"),
@@ -144,27 +146,20 @@ def _takes_files(folder: Path) -> bool:
 
 def _journal(path: Path) -> Finding:
     """Open the journal as any command would; a journal that is not there yet is fine."""
-    import anyio
-
+    from teamwright.cli.interactive.open import with_journal
     from teamwright.cli.text.events import size_text
     from teamwright.errors import JournalError
-    from teamwright.journal.sqlite.journal import SqliteJournal
     from teamwright.journal.sqlite.migrations import MIGRATIONS
     from teamwright.values.text.display import count_text
 
     if not path.exists():
         return Finding("journal", True, f"{path} (is made at the first run)", needed=True)
 
-    async def count() -> int:
-        journal = SqliteJournal(path, busy_timeout=2.0)
-        await journal.open()
-        try:
-            return len(await journal.runs())
-        finally:
-            await journal.close()
+    async def count(journal: Journal) -> int:
+        return len(await journal.runs())
 
     try:
-        runs = anyio.run(count)
+        runs = with_journal(count, busy_timeout=2.0)
     except JournalError as error:
         return Finding("journal", False, str(error), "see above", needed=True)
     size = size_text(path.stat().st_size)

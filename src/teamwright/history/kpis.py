@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 from teamwright.errors import RunNotFound
 from teamwright.history.past import EFFECTS, Past
 from teamwright.journal.protocol import Journal
-from teamwright.journal.run_status import Standing
+from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -121,8 +121,8 @@ async def read_kpis(journal: Journal, run_id: str) -> Kpis:
 
 def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     """The figures of a run from its events, the first one first; `driven` tells a running from an interrupted one."""
-    reading, standing = _Reading(), Standing()
-    standing.take_all(events)
+    reading, standing = _Reading(), RunStatus()
+    standing.apply(events)
     for event in events:
         reading.take(event)
     summary = standing.summary(events[0].run_id, driven=driven)

@@ -1,4 +1,4 @@
-"""Where runs are recorded: the contract of a journal, and the journals that come with the package.
+"""Where runs are recorded: the contract of a journal, what a journal of one's own is made from, and those included.
 
 Names load on first use, so that importing the package costs next to nothing.
 """
@@ -9,23 +9,60 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.errors import FencedOut, JournalCorrupt, JournalError, JournalTooNew, JournalUnavailable, RunIsLive
+    from teamwright.journal.codec import (
+        body_references,
+        decode_event,
+        decode_intervention,
+        encode_event,
+        encode_intervention,
+    )
+    from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
     from teamwright.journal.memory import MemoryJournal
     from teamwright.journal.protocol import Batch, Committed, InboxItem, Journal
+    from teamwright.journal.run_status import RunStatus
     from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.values.events.body import Body
+    from teamwright.values.results import RunSummary
 
 __all__ = [
     "Batch",
+    "Body",
+    "Committed",
+    "FencedOut",
     "InboxItem",
     "Journal",
+    "JournalCorrupt",
+    "JournalError",
+    "JournalTooNew",
+    "JournalUnavailable",
     "MemoryJournal",
+    "RunIsLive",
+    "RunStatus",
+    "RunSummary",
     "SqliteJournal",
+    "body_references",
+    "decode_event",
+    "decode_intervention",
+    "encode_event",
+    "encode_intervention",
+    "fenced_out",
+    "missing_bodies",
+    "missing_source",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.errors": "FencedOut JournalCorrupt JournalError JournalTooNew JournalUnavailable RunIsLive",
+        "teamwright.journal.codec": """
+            body_references decode_event decode_intervention encode_event encode_intervention
+        """,
+        "teamwright.journal.errors": "fenced_out missing_bodies missing_source",
         "teamwright.journal.memory": "MemoryJournal",
-        "teamwright.journal.protocol": "Batch InboxItem Journal",
+        "teamwright.journal.protocol": "Batch Committed InboxItem Journal",
+        "teamwright.journal.run_status": "RunStatus",
         "teamwright.journal.sqlite.journal": "SqliteJournal",
+        "teamwright.values.events.body": "Body",
+        "teamwright.values.results": "RunSummary",
     },
 )

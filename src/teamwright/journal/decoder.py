@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from teamwright.errors import JournalCorrupt, JournalTooNew
 from teamwright.journal.encoder import FIRST_VERSION, NUMBERS
 from teamwright.journal.errors import damaged
-from teamwright.journal.run_status import Standing
+from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
 from teamwright.values.messages import DIGEST_BYTES, digest
@@ -74,7 +74,7 @@ def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
     return events
 
 
-def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, Standing]:
+def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
     """A run's place and how it stood when its row was written; `columns` are the place and those of a standing."""
     if not NAME.fullmatch(run_id):
         raise damaged(run_id, "its id is none that a run can have")
@@ -94,7 +94,7 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, Standing]:
     )
     if not valid:
         raise damaged(run_id, "its row in the list of runs holds something else than a run")
-    return cast("int", place), Standing(*cast("tuple[Any, ...]", columns[1:]))
+    return cast("int", place), RunStatus(*cast("tuple[Any, ...]", columns[1:]))
 
 
 def decode_inbox_item(run_id: str, number: int, data: object) -> Intervention:

@@ -12,7 +12,7 @@ from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.encoder import references, to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.protocol import Batch, Committed, InboxItem
-from teamwright.journal.run_status import Standing
+from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.people import Intervention
@@ -113,9 +113,9 @@ class MemoryJournal:
         return self._summary(run_id) if run_id in self._logs else None
 
     def _summary(self, run_id: str) -> RunSummary:
-        standing = Standing()
-        standing.take_all(self._logs[run_id])
-        return standing.summary(run_id, driven=run_id in self._driven)
+        status = RunStatus()
+        status.apply(self._logs[run_id])
+        return status.summary(run_id, driven=run_id in self._driven)
 
     async def delete(self, run_ids: Collection[str]) -> int:
         """Forget runs and the bodies that only they refer to."""

@@ -1,4 +1,4 @@
-"""How a run stands, told from its events alone. A summary never holds anything that the events do not say."""
+"""The status of a run, folded from its events alone. A summary holds nothing that the events do not say."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ COUNTED = TURNS | {AgentReturned, ScopeWaited}
 
 
 @dataclass(slots=True)
-class Standing:
-    """A run's summary in the making: takes events in order.
+class RunStatus:
+    """The status of a run after the events that were applied to it, in order.
 
     `seconds` is the time with a driver up to `since`, when the present driver began, less what was spent waiting for
     people; `last` is the time of the newest event with a driver and `number` the newest event's number.
@@ -36,8 +36,8 @@ class Standing:
     since: float | None = None
     last: float | None = None
 
-    def take_all(self, events: Iterable[Event]) -> None:
-        """Add what events say; of most, only that they are there."""
+    def apply(self, events: Iterable[Event]) -> None:
+        """Add events, in order; most change only the number and the time."""
         for event in events:
             if self.since is None:
                 self.since = event.time
@@ -101,5 +101,5 @@ class Standing:
         )
 
 
-COLUMNS = tuple(field.name for field in fields(Standing))
+COLUMNS = tuple(field.name for field in fields(RunStatus))
 """The fields, as a database has them."""

@@ -31,8 +31,8 @@ from teamwright.history.cancel import closed
 from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.history.history import RunHistory
 from teamwright.history.past import EFFECTS, Past, check_record
-from teamwright.journal.location import default_journal
-from teamwright.journal.protocol import Batch, Journal, missing_members
+from teamwright.journal.location import resolve_journal
+from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
@@ -75,7 +75,7 @@ class Engine:
         monotonic: Callable[[], float] | None = None,
         grace: float = GRACE,
     ) -> None:
-        self.journal = _journal(journal)
+        self.journal = resolve_journal(journal)
         self.grace = grace
         self.bus = Bus()
         self.models = Models()
@@ -512,24 +512,6 @@ class Engine:
 def new_run_id(now: float) -> str:
     """A new id: sorts by time, and two in one second differ."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
-
-
-def _journal(journal: Journal | Path | str | None) -> Journal:
-    """The journal that is meant; each kind is imported when it is used."""
-    if journal == "memory":
-        from teamwright.journal.memory import MemoryJournal
-
-        return MemoryJournal()
-    if journal is None or isinstance(journal, str | Path):
-        from teamwright.journal.sqlite.journal import SqliteJournal
-
-        return SqliteJournal(Path(journal) if journal is not None else default_journal())
-    if missing := missing_members(journal):
-        raise UsageError(
-            f"{type(journal).__name__!r} is no journal: it lacks {', '.join(missing)}. See `teamwright.journal.Journal`,"
-            " and test it with `teamwright.testing.JournalConformance`."
-        )
-    return journal
 
 
 def run_sync(

@@ -80,6 +80,11 @@ class RunSummary(Record, frozen=True):
     damage: str | None = None
     """Why the run can't be read, where its record is damaged or of a later version."""
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, by the name that it has in a `RunResult`."""
+        return self.id
+
     @override
     def to_json(self) -> dict[str, JsonValue]:
         """All fields as JSON data; `damage` only where there is some."""

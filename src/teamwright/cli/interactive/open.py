@@ -7,24 +7,22 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from teamwright.cli.terminal.output import flush_all, prints_aside
+from teamwright.journal.location import BUSY_TIMEOUT, resolve_journal
 
 if TYPE_CHECKING:
-    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunSummary
 
 T = TypeVar("T")
 
 
-def with_journal(work: Callable[[SqliteJournal], Awaitable[T]]) -> T:
-    """What comes of work on the journal alone, which opens much faster than an engine."""
+def with_journal(work: Callable[[Journal], Awaitable[T]], *, busy_timeout: float = BUSY_TIMEOUT) -> T:
+    """Work on the user's journal alone, which opens much faster than an engine; returns what the work returns."""
     import anyio
 
-    from teamwright.journal.location import default_journal
-    from teamwright.journal.sqlite.journal import SqliteJournal
-
     async def opened() -> T:
-        journal = SqliteJournal(default_journal())
+        journal = resolve_journal(busy_timeout=busy_timeout)
         await journal.open()
         try:
             return await work(journal)

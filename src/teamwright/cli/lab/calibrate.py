@@ -13,7 +13,7 @@ from teamwright.cli.terminal.output import Json, check_out, result, result_json,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.protocol import Journal
     from teamwright.lab.calibration.calibrate import CalibrationReport, Gap
 
 MOST_RUNS = 1000
@@ -55,7 +55,7 @@ def calibrate(
     check_out(out)
     meant = topology_named(as_topology) if as_topology is not None else None
 
-    async def work(journal: SqliteJournal) -> int:
+    async def work(journal: Journal) -> int:
         from teamwright.cli.interactive.find_run import find_run
         from teamwright.lab.calibration.calibrate import calibrate as fitted
         from teamwright.lab.calibration.observations import observe

@@ -27,7 +27,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, one_line, print
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.protocol import Journal
     from teamwright.lab.simulation.agents import Learnt
     from teamwright.lab.simulation.simulate import SimulatedShape, SimulationReport, Spread
     from teamwright.teams.team import Team
@@ -178,7 +178,7 @@ def _from_runs(runs: Sequence[str]) -> Learnt:
     from teamwright.errors import UsageError
     from teamwright.lab.calibration.behaviour import learn
 
-    async def read(journal: SqliteJournal) -> Learnt:
+    async def read(journal: Journal) -> Learnt:
         return learn([await journal.read((await find_run(journal, run)).id) for run in runs])
 
     learnt = with_journal(read)

@@ -27,7 +27,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, result, result_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
     from teamwright.values.results import RunResult, RunSummary
 
@@ -52,7 +52,7 @@ def list_runs(
     check_out(out)
     wanted = check_statuses(status)
 
-    async def work(journal: SqliteJournal) -> int:
+    async def work(journal: Journal) -> int:
         every = await journal.runs(None if wanted or not limit else limit)
         runs = [run for run in every if not wanted or run.status in wanted][: limit or None]
         answered = await answered_runs(journal, runs)
@@ -315,7 +315,7 @@ def prune(
         age_of(older_than) if older_than is not None else None, tuple(status or ()), keep, yes=yes, dry_run=dry_run
     )
 
-    async def work(journal: SqliteJournal) -> int:
+    async def work(journal: Journal) -> int:
         pruned = await wanted.run(journal)
         if json:
             result_json(pruned.to_json(), out)

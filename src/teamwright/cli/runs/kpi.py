@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from teamwright.history.kpi_gates import GateResult
     from teamwright.history.kpis import Kpis
-    from teamwright.journal.sqlite.journal import SqliteJournal
+    from teamwright.journal.protocol import Journal
 
 PARTS = ("passed", "failed", "stopped", "open", "skipped")
 """The figures that make up the steps; they are told beside their number."""
@@ -51,7 +51,7 @@ def kpi(
     check_files(out, plot)
     gates = read_gates(gate or ())
 
-    async def work(journal: SqliteJournal) -> int:
+    async def work(journal: Journal) -> int:
         from teamwright.cli.interactive.find_run import find_run
         from teamwright.history.kpis import read_kpis
 

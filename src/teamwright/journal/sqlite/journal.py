@@ -20,13 +20,14 @@ from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew, Journ
 from teamwright.journal.decoder import decode_inbox_item, decode_run
 from teamwright.journal.encoder import inbox_item_to_text
 from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
+from teamwright.journal.location import BUSY_TIMEOUT
 from teamwright.journal.protocol import Batch, Committed, InboxItem
-from teamwright.journal.run_status import Standing
+from teamwright.journal.run_status import RunStatus
 from teamwright.journal.sqlite.database import AT_ONCE, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
 from teamwright.journal.sqlite.queries import STANDING, lenient, read_bodies, read_events, read_place
-from teamwright.journal.sqlite.run_rows import Kept
+from teamwright.journal.sqlite.run_rows import RunRows
 from teamwright.journal.sqlite.writer import Writer
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -44,14 +45,14 @@ class SqliteJournal:
 
     instant = False
 
-    def __init__(self, path: str | Path, *, busy_timeout: float = 10.0) -> None:
+    def __init__(self, path: str | Path, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
         self._path = Path(path).expanduser().resolve()
         self._busy_timeout = busy_timeout
         self._locks = DriverLocks(self._path.parent / LOCKS, self._path.name)
         self._reading = anyio.CapacityLimiter(1)
         self._failed: dict[str, JournalError] = {}
         self._driven: set[str] = set()
-        self._kept: dict[str, Kept] = {}
+        self._run_rows: dict[str, RunRows] = {}
         self._opened: Database | None = None
         self._running: Writer | None = None
         self._seen: int | None = None
@@ -59,7 +60,7 @@ class SqliteJournal:
     async def open(self) -> None:
         """Create the file or bring it up to date."""
         self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
-        self._failed, self._kept, self._seen = {}, {}, None
+        self._failed, self._run_rows, self._seen = {}, {}, None
         self._running = Writer(f"journal {self._path.name}", self._commit_group, self._commit_here)
 
     async def close(self) -> None:
@@ -130,14 +131,14 @@ class SqliteJournal:
 
     def _summary(self, reader: sqlite3.Connection, run_id: str, columns: Sequence[object]) -> RunSummary:
         """One run that can't be read is marked, and does not hide the others."""
-        standing = Standing()
+        status = RunStatus()
         try:
-            place, standing = decode_run(run_id, columns)
-            if not standing.settled:
-                standing.take_all(read_events(reader, run_id, place, standing.number))
+            place, status = decode_run(run_id, columns)
+            if not status.settled:
+                status.apply(read_events(reader, run_id, place, status.number))
         except (JournalCorrupt, JournalTooNew) as error:
-            return standing.summary(run_id, driven=self._locks.is_held(run_id)).changed(damage=str(error))
-        return standing.summary(run_id, driven=not standing.settled and self._locks.is_held(run_id))
+            return status.summary(run_id, driven=self._locks.is_held(run_id)).changed(damage=str(error))
+        return status.summary(run_id, driven=not status.settled and self._locks.is_held(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
         """Delete runs with all that only they refer to, and give the space back."""
@@ -197,7 +198,7 @@ class SqliteJournal:
         return (None,)
 
     def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
-        """Make a group durable and say what became of each batch. One that can't be kept fails alone."""
+        """Make a group durable and say what became of each batch. One that can't be stored fails alone."""
         self._database.use_busy_timeout(True)
         if not any(map(self._refusal, batches)):
             try:
@@ -241,7 +242,7 @@ class SqliteJournal:
 
     def _forget(self, run_id: str) -> None:
         """Let go of what was known of a run: another process may drive it from here on."""
-        self._kept.pop(run_id, None)
+        self._run_rows.pop(run_id, None)
 
     def _commit(self, batches: Sequence[Batch]) -> None:
         """Make batches durable, all or none: their events with the bodies and, now and then, how their runs stand."""
@@ -251,7 +252,7 @@ class SqliteJournal:
     def _write(self, batches: Sequence[Batch]) -> None:
         if len(batches) == 1 and self._add(batches[0]):
             return
-        touched: dict[str, Kept] = {}
+        touched: dict[str, RunRows] = {}
         due: set[str] = set()
         try:
             with transaction(self._database.pen) as pen:
@@ -259,38 +260,38 @@ class SqliteJournal:
                 for batch in batches:
                     if batch.source is not None and read_place(self._database.writer, batch.source) is None:
                         raise missing_source(batch.source)
-                    kept = touched.get(batch.run_id) or touched.setdefault(batch.run_id, self._keep(batch.run_id))
-                    if kept.is_due(batch.events) or batch.run_id not in self._driven:
+                    rows = touched.get(batch.run_id) or touched.setdefault(batch.run_id, self._rows_of(batch.run_id))
+                    if rows.is_due(batch.events) or batch.run_id not in self._driven:
                         due.add(batch.run_id)
-                    columns += kept.take(batch)
+                    columns += rows.add(batch)
                 _add_events(pen, columns)
                 for run_id in due:
                     touched[run_id].save(pen)
         except BaseException:
             for run_id in touched:
-                self._kept.pop(run_id, None)
+                self._run_rows.pop(run_id, None)
             raise
 
     def _add(self, batch: Batch) -> bool:
         """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
-        kept = self._kept.get(batch.run_id)
-        if kept is None or len(batch.events) > AT_ONCE or batch.source is not None or kept.is_due(batch.events):
+        rows = self._run_rows.get(batch.run_id)
+        if rows is None or len(batch.events) > AT_ONCE or batch.source is not None or rows.is_due(batch.events):
             return False
         try:
-            _add_events(self._database.pen, kept.take(batch))
+            _add_events(self._database.pen, rows.add(batch))
         except BaseException:
-            del self._kept[batch.run_id]
+            del self._run_rows[batch.run_id]
             raise
         return True
 
-    def _keep(self, run_id: str) -> Kept:
-        """The run as it stands. What is not driven here may change elsewhere, so it is looked up anew."""
-        kept = self._kept.get(run_id)
-        if kept is None:
-            kept = Kept(self._database.pen, run_id)
+    def _rows_of(self, run_id: str) -> RunRows:
+        """The cached rows of a run. A run that is not driven here may change elsewhere, so it is read again."""
+        rows = self._run_rows.get(run_id)
+        if rows is None:
+            rows = RunRows(self._database.pen, run_id)
             if run_id in self._driven:
-                self._kept[run_id] = kept
-        return kept
+                self._run_rows[run_id] = rows
+        return rows
 
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""

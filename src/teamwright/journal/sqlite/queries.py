@@ -10,7 +10,7 @@ from itertools import islice
 from teamwright.journal.decoder import decode_events, decode_run, is_body, is_hash, is_place
 from teamwright.journal.encoder import EVENT, NUMBERS, split
 from teamwright.journal.errors import damaged
-from teamwright.journal.run_status import COLUMNS, Standing
+from teamwright.journal.run_status import COLUMNS, RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.gc_pause import collection_paused
@@ -50,7 +50,7 @@ def read_events(
         raise
 
 
-def read_run(pen: sqlite3.Cursor, run_id: str) -> tuple[int, Standing] | None:
+def read_run(pen: sqlite3.Cursor, run_id: str) -> tuple[int, RunStatus] | None:
     """A run's place and how it stood when its row was written, if there is such a run."""
     with lenient(pen.connection):
         found = pen.execute(f"SELECT place, {STANDING} FROM runs WHERE id = ?", (run_id,)).fetchone()

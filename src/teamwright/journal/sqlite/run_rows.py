@@ -1,4 +1,4 @@
-"""A run as its writer knows it: where its rows are, how it stands in its own row, and what came since."""
+"""The writer's cache of one run: where its rows are, its last saved status, and the events since."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain
 
 from teamwright.journal.encoder import NUMBERS, hold, split, to_row, together
 from teamwright.journal.protocol import Batch
-from teamwright.journal.run_status import COLUMNS, TURNS, Standing
+from teamwright.journal.run_status import COLUMNS, TURNS, RunStatus
 from teamwright.journal.sqlite.database import Column, Insert
 from teamwright.journal.sqlite.queries import STANDING, lies_at, read_events, read_places, read_run
 from teamwright.values.events.body import Body
@@ -22,26 +22,26 @@ _SET_RUN = f"UPDATE runs SET ({STANDING}) = ({', '.join('?' * len(COLUMNS))}) WH
 _note_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
 
 
-class Kept:
-    """One run, and the events and bodies that came since its row was written."""
+class RunRows:
+    """The rows of one run, and the events and bodies that are newer than its row."""
 
-    __slots__ = ("_bodies", "_events", "_standing", "_start")
+    __slots__ = ("_bodies", "_events", "_start", "_status")
 
     def __init__(self, pen: sqlite3.Cursor, run_id: str) -> None:
-        """Take the run up as the database has it, or add it, within the caller's transaction."""
+        """Read the run from the database, or add it, within the caller's transaction."""
         found = read_run(pen, run_id)
         self._events: list[Event] = []
         self._bodies: dict[Body, int] = {}
         if found is None:
-            place, self._standing = pen.execute(_ADD_RUN, (run_id,)).lastrowid or 0, Standing()
+            place, self._status = pen.execute(_ADD_RUN, (run_id,)).lastrowid or 0, RunStatus()
         else:
-            place, self._standing = found
-            self._events = read_events(pen, run_id, place, self._standing.number)
-            self._bodies = read_places(pen, place, self._standing.number)
+            place, self._status = found
+            self._events = read_events(pen, run_id, place, self._status.number)
+            self._bodies = read_places(pen, place, self._status.number)
         self._start = place * NUMBERS
 
-    def take(self, batch: Batch) -> list[Column]:
-        """The columns of a batch's rows, one row after the other."""
+    def add(self, batch: Batch) -> list[Column]:
+        """Add a batch, and return the columns of its rows, one row after the other."""
         events, start = batch.events, self._start
         held = self._new(batch) if batch.bodies else []
         columns: list[Column] = []
@@ -74,9 +74,9 @@ class Kept:
         return False
 
     def save(self, pen: sqlite3.Cursor) -> None:
-        """Write how the run stands and note where its bodies are, within the caller's transaction."""
-        self._standing.take_all(self._events)
-        pen.execute(_SET_RUN, (*self._standing.columns(), self._start // NUMBERS))
+        """Write the run's status and where its bodies are, within the caller's transaction."""
+        self._status.apply(self._events)
+        pen.execute(_SET_RUN, (*self._status.columns(), self._start // NUMBERS))
         bodies = [(bytes.fromhex(body), position) for body, position in self._bodies.items()]
         if _note_bodies(pen, list(chain.from_iterable(bodies))) < len(bodies):
             _drop_doubles(pen, bodies)
