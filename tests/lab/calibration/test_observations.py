@@ -55,3 +55,12 @@ async def test_a_run_that_has_not_ended_says_nothing() -> None:
 async def test_a_run_without_events_says_nothing() -> None:  # S-08
     seen = await observe(MemoryJournal(), ["gone"])
     assert (seen.runs, seen.left_out) == ((), {"gone": "it has no events"})
+
+
+async def test_a_damaged_record_without_the_start_of_its_team_says_nothing() -> None:  # S-08
+    journal = MemoryJournal()
+    Record("r", "star_team", TOPOLOGIES["star_team"], EvaluationSettings(tasks=2)).write(journal)
+    journal._logs["r"][:] = [event for event in journal._logs["r"] if event.kind != "team.started"]
+    seen = await observe(journal, ["r"])
+    assert (seen.runs, list(seen.left_out)) == ((), ["r"])
+    assert "is damaged" in seen.left_out["r"]

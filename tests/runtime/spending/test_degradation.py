@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
+from teamwright.errors import NonDeterminism
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.spending.degradation import CUT, GO_ON, compacted
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
@@ -105,6 +107,21 @@ async def test_estimates_alone_are_enough_to_begin_with_less() -> None:  # Z-11
 async def test_without_a_limit_there_is_nothing_to_cut_back_for() -> None:
     members = [spender("a", 10_000), spender("b", 10_000)]
     assert (await played(Team("free", members=members, degradation="aggressive")))[1] == []
+
+
+@pytest.mark.parametrize("change", [{"rung": "nonsense"}, {"undone": True}])
+async def test_a_damaged_record_of_a_rung_is_reported_as_such(change: dict[str, object]) -> None:  # S-08
+    journal = MemoryJournal()
+    team = chain([100] * 8, 700, "auto")
+    async with Engine(journal) as engine:
+        await engine.run(team, "go", run_id="r")
+    log = journal._logs["r"]
+    taken = next(event for event in log if isinstance(event.fact, BudgetDegraded))
+    assert isinstance(taken.fact, BudgetDegraded)
+    log[taken.number - 1] = replace(taken, fact=taken.fact.changed(**change))
+    async with Engine(await cut(journal, taken.number + 1)) as engine:
+        with pytest.raises(NonDeterminism, match=r"the rung '\w+' was (taken|undone)"):
+            await engine.resume("r", team=team)
 
 
 async def test_a_resumed_run_follows_the_record_and_weighs_nothing_again() -> None:  # Z-11

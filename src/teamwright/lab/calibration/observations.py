@@ -103,11 +103,13 @@ async def _observation(
         raise UsageError(f"it has not ended ({kpis.status})")
     if not kpis.steps:
         raise UsageError("it has no steps")
-    began = next(event.fact for event in events if isinstance(event.fact, TeamStarted))
+    began = next((event.fact for event in events if isinstance(event.fact, TeamStarted)), None)
+    ended = next((event.fact for event in reversed(events) if isinstance(event.fact, RunEnded)), None)
+    if began is None or ended is None:
+        raise UsageError("its record is damaged: the start of its team or its own end is missing")
     topology = _topology(began) or as_topology
     if topology is None:
         raise UsageError(f"its strategy {began.strategy!r} is no topology; say which one with --as")
-    ended = next(event.fact for event in reversed(events) if isinstance(event.fact, RunEnded))
     planned = next((event.fact for event in events if isinstance(event.fact, TeamPlanned)), None)
     return Observation(
         run_id=run_id,

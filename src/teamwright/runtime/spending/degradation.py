@@ -28,6 +28,7 @@ from teamwright.values.turns import Tier, Turn
 
 if TYPE_CHECKING:
     from teamwright.runtime.context.context import RunContext
+    from teamwright.runtime.run_state import RunState
 
 ASKED = "!degrade"
 """Where a person is asked about a rung: beside the ask that is about to begin. No key can be spelt like this."""
@@ -83,7 +84,7 @@ class Degradation:
             if full + ASKED in past.answers and not await self._agreed(context, place, None):
                 self._declined = True
             if recorded is not None:
-                self._follow(recorded)
+                self._follow(recorded, context.run)
         self._at_work += 1
         self._crew.busiest = max(self._crew.busiest, self._at_work)
 
@@ -136,13 +137,17 @@ class Degradation:
             undone=undone,
         )
         context.run.recorder.add(context.path, place, fact)
-        self._follow(fact)
+        self._follow(fact, context.run)
 
-    def _follow(self, fact: BudgetDegraded) -> None:
-        if fact.undone:
+    def _follow(self, fact: BudgetDegraded, run: RunState) -> None:
+        rung = next((rung for rung in LADDER if rung.name == fact.rung), None)
+        if rung is None or (fact.undone and not self._taken):
+            done = "undone" if fact.undone else "taken"
+            run.differ(None, f"that the rung {fact.rung!r} was {done}", "knows none that could be")
+        elif fact.undone:
             self._taken.pop()
         else:
-            self._taken.append((next(rung for rung in LADDER if rung.name == fact.rung), self.posture))
+            self._taken.append((rung, self.posture))
         self.posture = fact.posture
 
     async def _agreed(self, context: RunContext, place: str, question: Question | None) -> bool:
