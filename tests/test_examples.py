@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from teamwright import Engine, load_team
+from teamwright import Engine, ModelAgent, Team, load_team
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied
@@ -139,9 +141,30 @@ async def test_the_workers_hand_over_the_envelope_of_the_contract_and_what_is_ri
     assert result.usage.tool_calls == 1
 
 
-def test_the_first_team_is_made_for_the_embedded_model() -> None:
+def test_the_first_team_is_made_for_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tiny model does well at short answers under a schema, and gives the same ones at temperature 0."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "first_team"))
     team = load_team(EXAMPLES / "first_team")
-    assert [member.name for member in team.members] == ["historian", "sceptic", "editor"]
+    assert team.spec.limits is not None
+    (reader,) = team.members
+    assert isinstance(reader, Team)
+    assert [member.name for member in reader.members] == ["clerk", "listener"]
+    for member in reader.members:
+        assert isinstance(member, ModelAgent)
+        assert member.spec.output_schema is not None
+        assert (member.spec.temperature, (member.spec.max_tokens or 99) <= 40) == (0, True)
+
+
+PROGRAMS = sorted((EXAMPLES / "python").glob("*.py"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_a_python_example_prints_what_it_says(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    docstring = runpy.run_path(str(program), run_name="__main__")["__doc__"]
+    assert capsys.readouterr().out == textwrap.dedent(docstring.partition("It prints:\n\n")[2])
 
 
 async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_fails_spoils_nothing() -> None:  # P-04

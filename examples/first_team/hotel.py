@@ -1,0 +1,20 @@
+"""The members of the hotel team that need no model: one splits the post into letters, one writes the list."""
+
+import json
+
+from teamwright import Reply
+
+
+def split_letters(post: str) -> Reply:
+    """Split the post into letters at empty lines."""
+    letters = [letter.strip() for letter in post.split("\n\n") if letter.strip()]
+    return Reply.of("postman", f"{len(letters)} letters", data=letters)
+
+
+def write_list(results: str) -> str:
+    """Write the list for the front desk, complaints first."""
+    letters = [one["result"]["clerk"] | one["result"]["listener"] for one in json.loads(results)]
+    complaints = [f"  room {one['room']}: {one['name']}" for one in letters if one["kind"] == "complaint"]
+    thanks = [f"  room {one['room']}: {one['name']}" for one in letters if one["kind"] == "praise"]
+    lines = [f"Visit today ({len(complaints)} of {len(letters)} guests):", *complaints]
+    return "\n".join([*lines, "Send our thanks:", *thanks] if thanks else lines)

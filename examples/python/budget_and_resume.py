@@ -1,0 +1,60 @@
+"""A budget that stops a run in time, and a run that goes on after it was interrupted.
+
+It prints:
+
+    degraded budget ['Danish', 'Greek']
+    interrupted ['Danish']
+    completed ['Danish', 'Greek', 'Welsh']
+"""
+
+import anyio
+
+from teamwright import Engine, Event, FunctionAgent, Limits, Team
+from teamwright.events import AgentAsked
+
+finished: list[str] = []
+slow: set[str] = set()
+
+
+def translator(language: str) -> FunctionAgent:
+    """A member that translates, and notes that it is done."""
+
+    async def translate(task: str) -> str:
+        await anyio.sleep(60 if language in slow else 0)
+        finished.append(language)
+        return f"{task} in {language}"
+
+    return FunctionAgent(language, translate)
+
+
+languages = Team("languages", members=[translator(name) for name in ("Danish", "Greek", "Welsh")], share="output")
+
+
+async def stop_at_budget(engine: Engine) -> None:
+    """Two calls are allowed, and three are needed: the run ends and keeps what it has."""
+    result = await engine.run(languages, "Good morning", limits=Limits(calls=2))
+    print(result.status, result.stop_reason, [message.name for message in result.messages])
+
+
+async def interrupt_and_resume(engine: Engine) -> None:
+    """Interrupt a run while its second member works; on resume the first is not called again."""
+    finished.clear()
+    slow.add("Greek")
+    handle = await engine.start(languages, "Good evening", run_id="evening")
+    async for item in engine.follow("evening"):
+        if isinstance(item, Event) and isinstance(item.fact, AgentAsked) and item.fact.member == "Greek":
+            handle.interrupt()
+    print((await handle.result()).status, finished)
+    slow.clear()
+    result = await engine.resume("evening", team=languages)
+    print(result.status, finished)
+
+
+async def main() -> None:
+    async with Engine("journal.db") as engine:
+        await stop_at_budget(engine)
+        await interrupt_and_resume(engine)
+
+
+if __name__ == "__main__":
+    anyio.run(main)
