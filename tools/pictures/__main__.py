@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from tools.pictures import ask, key_tree, layers, replay
+from tools.pictures import ask, first_run, key_tree, layers, replay
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "pictures"
@@ -16,6 +16,7 @@ FOLDER = ROOT / "docs" / "pictures"
 async def draw_all(root: Path = ROOT) -> dict[str, str]:
     """Every picture by the name of its file."""
     return {
+        "first_run.svg": first_run.draw(first_run.read_record(root)),
         "layers.svg": layers.draw(root),
         "ask.svg": ask.draw(await ask.record()),
         "key_tree.svg": key_tree.draw(await key_tree.record()),
