@@ -37,7 +37,7 @@ def test_the_recorded_run_is_what_the_team_prints() -> None:
 
 
 @pytest.mark.skipif(not INSTALLED, reason="the extra 'local' or its weights are not installed")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(640)
 async def test_the_embedded_model_gives_the_recorded_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     async with Engine("memory") as engine:
