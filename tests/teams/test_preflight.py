@@ -58,7 +58,7 @@ async def test_a_missing_extra_is_told_before_anything_is_imported(monkeypatch: 
     def find(name: str) -> None:
         return None
 
-    for place in ("model.agent", "tools.toolbox"):
+    for place in ("model.agent", "tools.mcp"):
         monkeypatch.setattr(f"teamwright.agents.{place}.find_spec", find)
     server = McpSpec(mcp=McpTool(url="http://127.0.0.1:1/"))
     found = await lacking(

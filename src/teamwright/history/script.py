@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.handoff import KEY, fields_of, written
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
-from teamwright.agents.tools.toolbox import final_response
+from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
 from teamwright.history.past import Past
 from teamwright.journal.decoder import decode_body

@@ -12,7 +12,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.python import load_function
-from teamwright.agents.tools.toolbox import ToolLike
+from teamwright.agents.tools.registry import ToolLike
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy

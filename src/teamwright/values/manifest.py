@@ -110,6 +110,10 @@ class FilesSpec(Value):
     files: FilesTool
 
 
+ToolSpec = FunctionTool | McpSpec | FilesSpec
+"""A declared tool: the name of its field is the name of its kind."""
+
+
 class FallbackModel(Value):
     """Another model for the same agent."""
 
@@ -124,7 +128,7 @@ class AgentSpec(Value):
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
-    tools: tuple[str | FunctionTool | McpSpec | FilesSpec, ...] = Field(
+    tools: tuple[str | ToolSpec, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
     capabilities: tuple[str, ...] = ()
@@ -208,7 +212,7 @@ class Manifest(Value):
     agents: dict[Name, AgentSpec] = {}
     teams: dict[Name, TeamSpec] = {}
     models: dict[Name, AnyModel] = {}
-    tools: dict[Name, FunctionTool | McpSpec | FilesSpec] = {}
+    tools: dict[Name, ToolSpec] = {}
 
 
 class Source(Value):

@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.context import Context
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools import files as file_tools
-from teamwright.agents.tools.files import NAMES, Files, file_tool
+from teamwright.agents.tools.files import NAMES, Files, FilesSource
+from teamwright.agents.tools.protocol import ToolContext
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, ToolError, UsageError
 from teamwright.runtime.engine import Engine
@@ -257,22 +259,21 @@ async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path:
     ctx = cast("Context", Recording(owned=owning("a")))
     box = Toolbox([FilesSpec(files=FilesTool(root=str(tmp_path)))])
     async with box.open(ctx) as tools:
-        assert [offer.name for offer in tools.offers] == list(NAMES)
-        assert all(offer.description for offer in tools.offers)
+        assert [offer.name for offer in tools.definitions] == list(NAMES)
+        assert all(offer.description for offer in tools.definitions)
         await tools.use("write_file", {"path": "a", "content": "x"}, key="k1")
         with pytest.raises(ToolError, match="not this step's to write"):
             await tools.use("write_file", {"path": "b", "content": "x"}, key="k2")
         with pytest.raises(ToolError, match="do not fit"):
             tools.fit("write_file", {"path": "b"})
     async with box.open(ctx, allow=["read_file"]) as tools:
-        assert [offer.name for offer in tools.offers] == ["read_file"]
+        assert [offer.name for offer in tools.definitions] == ["read_file"]
     assert box.specs == [FilesSpec(files=FilesTool(root=str(tmp_path)))]
 
 
 async def test_without_a_root_it_is_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tool = file_tool("write_file", None, FREE)
-    await tool.call({"path": "a", "content": "x"}, idempotency_key="k", place="p")
+    await FilesSource(FilesTool()).call("write_file", {"path": "a", "content": "x"}, ToolContext("k", "p", FREE))
     assert (tmp_path / "a").read_text() == "x"
 
 
@@ -290,9 +291,8 @@ async def test_a_write_that_has_begun_ends_before_its_step_does(
 
     monkeypatch.setattr(file_tools, "_replace", slowly)
     with anyio.move_on_after(0.05):
-        await file_tool("write_file", tmp_path, FREE).call(
-            {"path": "a", "content": "x"}, idempotency_key="k", place="p"
-        )
+        source = FilesSource(FilesTool(root=str(tmp_path)))
+        await source.call("write_file", {"path": "a", "content": "x"}, ToolContext("k", "p", FREE))
     assert (tmp_path / "a").exists()
 
 
@@ -315,7 +315,7 @@ async def test_a_tool_of_ones_own_may_ask_what_is_owned(tmp_path: Path) -> None:
         return "stored" if owned.may_write(path) else owned.refusal(path)
 
     async with Toolbox([store]).open(cast("Context", Recording(owned=owning("mine")))) as tools:
-        assert list(tools.offers[0].parameters["properties"]) == ["path"]  # type: ignore[arg-type]
+        assert list(tools.definitions[0].parameters["properties"]) == ["path"]  # type: ignore[arg-type]
         assert await tools.use("store", {"path": "mine/a"}, key="k1") == "stored"
         assert "not this step's to write" in str(await tools.use("store", {"path": "yours"}, key="k2"))
 
@@ -352,7 +352,8 @@ def test_a_manifest_may_say_where_the_files_are(tmp_path: Path) -> None:
         "tools: {pages: {files: {root: ../pages}}}\n"
     )
     team = load_team(tmp_path / "team.yaml", allow_roots=[tmp_path.parent / "pages"])
-    roots = [cast("ScriptedAgent", member)._toolbox._files for member in team.members]
+    sources = [source for member in team.members for source in cast("ScriptedAgent", member)._toolbox.sources]
+    roots = [source.settings for source in sources if isinstance(source, FilesSource)]
     assert roots == [
         FilesTool(root=str(tmp_path / "site")),
         FilesTool(root=str(tmp_path.parent / "pages")),
@@ -368,4 +369,4 @@ def test_a_tool_that_a_manifest_calls_files_is_that_tool() -> None:
         }
     )
     (member,) = Builder(manifest).team("a").members
-    assert list(cast("Any", member).toolbox._functions) == ["files"]
+    assert [(one.kind, one.name) for one in cast("ModelAgent", member).toolbox.sources] == [("function", "files")]

@@ -20,12 +20,14 @@ from teamwright import Engine, Team
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.agents.tools.python import load_function
-from teamwright.agents.tools.toolbox import TERMINATE, Toolbox, ToolLike, final_response
+from teamwright.agents.tools.registry import ToolLike
+from teamwright.agents.tools.terminate import final_response
+from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused, ServiceError, ToolError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import FunctionTool, McpSpec, McpTool, ServerModel
+from teamwright.values.manifest import TERMINATE, FunctionTool, McpSpec, McpTool, ServerModel
 from teamwright.values.messages import digest
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording
@@ -50,7 +52,7 @@ async def call(tools: Sequence[ToolLike], name: str, arguments: dict[str, JsonVa
 
 async def test_a_function_is_offered_by_its_signature_and_docstring() -> None:
     async with Toolbox([search]).open(Recording().ctx) as tools:
-        (offer,) = tools.offers
+        (offer,) = tools.definitions
     assert (offer.name, offer.description) == ("search", "Search the archive.")
     assert offer.parameters["required"] == ["query"]
     properties = offer.parameters["properties"]
@@ -101,7 +103,7 @@ async def test_the_idempotency_key_is_filled_in_and_hidden() -> None:
 
     assert await call([pay], "pay", {"amount": 1}, key="run/tool-1") == [1, "run/tool-1"]
     async with Toolbox([pay]).open(Recording().ctx) as tools:
-        assert "idempotency_key" not in json.dumps(tools.offers[0].parameters)
+        assert "idempotency_key" not in json.dumps(tools.definitions[0].parameters)
         with pytest.raises(ToolError, match="idempotency_key"):
             tools.fit("pay", {"amount": 1, "idempotency_key": "forged"})
 
@@ -160,11 +162,11 @@ async def test_using_a_tool_is_one_effect_that_is_never_repeated() -> None:
 async def test_only_allowed_tools_are_seen_and_used() -> None:
     toolbox = Toolbox([search, "terminate"])
     async with toolbox.open(Recording().ctx, allow=[TERMINATE]) as tools:
-        assert [offer.name for offer in tools.offers] == [TERMINATE]
+        assert [offer.name for offer in tools.definitions] == [TERMINATE]
         with pytest.raises(ToolError, match="There is no tool 'search'"):
             await tools.call("search", {"query": "q"}, idempotency_key="k")
     async with toolbox.open(Recording().ctx, allow=[]) as tools:
-        assert tools.offers == []
+        assert tools.definitions == []
         assert not tools.may_terminate
 
 
@@ -173,7 +175,7 @@ async def test_a_function_by_import_path_may_have_a_name_and_a_description_of_it
     async with Toolbox([("upper", FunctionTool(function="string:capwords", description="Big."))]).open(
         Recording().ctx
     ) as tools:
-        assert [(offer.name, offer.description) for offer in tools.offers] == [("upper", "Big.")]
+        assert [(offer.name, offer.description) for offer in tools.definitions] == [("upper", "Big.")]
         assert await tools.call("upper", {"s": "a b"}, idempotency_key="k") == "A B"
     with pytest.raises(UsageError, match="'total' has the positional parameter"):
         Toolbox([tool])
@@ -247,7 +249,7 @@ def noted(notes: Path) -> list[object]:
 async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) -> None:
     record = Recording()
     async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
-        assert [offer.name for offer in tools.offers] == ["search", "add", "fail", "crash", "shout", "wait"]
+        assert [offer.name for offer in tools.definitions] == ["search", "add", "fail", "crash", "shout", "wait"]
         assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
         with pytest.raises(ToolError, match="out of order"):
             await tools.use("fail", {}, key="tool-2")
@@ -281,7 +283,7 @@ async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
         (arithmetic(notes, allow=("add",)), ["search"], []),
     ]:
         async with Toolbox([spec]).open(record.again().ctx, allow=allow) as tools:
-            assert [offer.name for offer in tools.offers] == expected
+            assert [offer.name for offer in tools.definitions] == expected
 
 
 async def test_an_mcp_server_that_dies_fails_the_call_and_nothing_else(notes: Path) -> None:

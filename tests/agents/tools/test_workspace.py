@@ -196,7 +196,7 @@ async def test_only_what_is_allowed_can_be_used() -> None:
 
         async def respond(turn: Turn, ctx: Context) -> str:
             async with Toolbox(["workspace", "terminate"]).open(ctx, allow=allow) as tools:
-                names[str(allow)] = [offer.name for offer in tools.offers]
+                names[str(allow)] = [offer.name for offer in tools.definitions]
             return "x"
 
         return FunctionAgent("a", respond)

@@ -22,7 +22,8 @@ from teamwright.agents.context import Context
 from teamwright.agents.policies import check_standing, fallback_spec
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
-from teamwright.agents.tools.toolbox import Toolbox, ToolLike
+from teamwright.agents.tools.registry import ToolLike
+from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
@@ -226,7 +227,7 @@ class ModelAgent:
 
     async def lacks(self, models: Models) -> list[str]:
         """What keeps it from answering, as far as that is known without asking anybody; `models` opens its clients."""
-        found = self.toolbox.lacks
+        found = self.toolbox.problems()
         for model in (self.model, self.economy):
             if model is not None:
                 try:

@@ -44,7 +44,8 @@ from teamwright.agents.model.messages import (
 from teamwright.agents.model.output import Shape
 from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.prices import rate_of
-from teamwright.agents.tools.toolbox import Tools, final_response
+from teamwright.agents.tools.terminate import final_response
+from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
 from teamwright.values.limits import Pace
 from teamwright.values.manifest import TERMINATE, model_key
@@ -231,7 +232,7 @@ class RecordedTools(AbstractToolset[None]):
                 max_retries=TOOL_RETRIES,
                 args_validator=ANY_ARGUMENTS,
             )
-            for offer in self._tools.offers
+            for offer in self._tools.definitions
         }
 
     async def call_tool(
@@ -315,7 +316,7 @@ def _runner(
         name=agent.name,
         model_settings=settings,
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
-        toolsets=[RecordedTools(tools, model.tool_keys)] if tools.offers else None,
+        toolsets=[RecordedTools(tools, model.tool_keys)] if tools.definitions else None,
     )
     if shape is not None and output is not str:
         runner.output_validator(shape.validate)

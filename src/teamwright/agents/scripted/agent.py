@@ -27,7 +27,9 @@ from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.agents.scripted.script_file import read_script, script_text
-from teamwright.agents.tools.toolbox import Toolbox, ToolLike, Tools, final_response
+from teamwright.agents.tools.registry import ToolLike
+from teamwright.agents.tools.terminate import final_response
+from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.approvals import Approve
@@ -244,7 +246,7 @@ class ScriptedAgent:
     @property
     def lacks(self) -> list[str]:
         """What keeps its tools from being called."""
-        return self._toolbox.lacks
+        return self._toolbox.problems()
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Let the script answer, calling tools as it says."""
@@ -323,7 +325,7 @@ class ScriptedAgent:
         """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
         if rule.tool is None or rule.times is not None or rule.tool.name not in failed:
             return
-        known = [offer.name for offer in tools.offers]
+        known = [offer.name for offer in tools.definitions]
         if rule.tool.name not in known:
             name, hint = rule.tool.name, nearest(rule.tool.name, known, "" if known else "it has none")
             raise ScriptMismatch(f"Rule {index} calls the tool {name!r}, which {self.name!r} does not have; {hint}")

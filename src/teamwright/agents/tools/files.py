@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from errno import EISDIR
 from itertools import islice
@@ -15,8 +15,12 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools.python import MethodTool
+from teamwright.agents.context import Context
+from teamwright.agents.tools.kind import BuildOptions, ToolKind
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.python import MethodTools
 from teamwright.errors import ToolError
+from teamwright.values.manifest import FILES, FilesSpec, FilesTool, ToolSpec
 from teamwright.values.owned_paths import Owned, covers
 
 NAMES = ("read_file", "write_file", "list_files", "search_files")
@@ -146,9 +150,44 @@ class Files:
         return place.is_file() and place.resolve().is_relative_to(self._root)
 
 
-def file_tool(name: str, root: Path | None, owned: Owned) -> MethodTool:
-    """One of these tools, for one turn."""
-    return MethodTool(Files, name, lambda key, _: Files(root, owned, key))
+class FilesSource(ToolSource):
+    """These tools for one folder; without a root it is the current folder of whoever drives the run."""
+
+    name = kind = FILES
+    tool_names = NAMES
+
+    def __init__(self, settings: FilesTool, spec: str | ToolSpec | None = None) -> None:
+        self.settings = settings
+        self.spec = spec if spec is not None else FilesSpec(files=settings)
+        self._methods = MethodTools(Files, self._files)
+
+    def _files(self, context: ToolContext) -> Files:
+        root = Path(self.settings.root) if self.settings.root else None
+        return Files(root, context.owned, context.idempotency_key)
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return the four tools."""
+        return self._methods.definitions(NAMES)
+
+    def validate(self, name: str, arguments: Arguments) -> None:
+        """Check the arguments."""
+        self._methods.validate(name, arguments)
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Read or write files, in a thread."""
+        return await self._methods.call(name, arguments, context)
+
+
+class FilesKind(ToolKind[FilesTool]):
+    """`files`, or `{files: {root: …}}`."""
+
+    name = FILES
+    model = FilesTool
+    built_in = True
+
+    def build(self, settings: FilesTool, options: BuildOptions) -> ToolSource:
+        """Make the source; its tools keep their names, whatever it is called."""
+        return FilesSource(settings, options.spec)
 
 
 def _open_file(place: Path, name: str) -> int:

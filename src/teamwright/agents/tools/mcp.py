@@ -15,10 +15,12 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import JsonValue
 
-from teamwright.agents.tools.python import Arguments, Offer
-from teamwright.agents.tools.toolbox import Tool
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.tools.kind import BuildOptions, ToolKind
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
-from teamwright.values.manifest import McpTool
+from teamwright.values.manifest import McpSpec, McpTool, ToolSpec
 from teamwright.values.messages import digest
 from teamwright.values.reply_limits import MAX_BYTES
 
@@ -33,17 +35,72 @@ RESULT_FACTOR = 4
 """By how much what a server sends may be larger than the result in it, which stands there twice."""
 
 
-class McpServer:
+class McpSource(ToolSource):
+    """A server as an agent declares it. It starts at the first use within a turn and ends with the turn."""
+
+    kind = "mcp"
+
+    def __init__(
+        self, name: str, settings: McpTool, max_bytes: int = MAX_BYTES, spec: str | ToolSpec | None = None
+    ) -> None:
+        self.name, self.settings, self._max_bytes = name, settings, max_bytes
+        self.spec = spec if spec is not None else McpSpec(mcp=settings)
+
+    def problems(self) -> Sequence[str]:
+        """Return the extra that is not installed."""
+        return () if find_spec("mcp") else (str(MissingExtra("mcp", f"The MCP server {self.name!r}")),)
+
+    @asynccontextmanager
+    async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
+        """Give the server a task group to live in; it has ended when this is left."""
+        server = McpServer(self.name, self.settings, self._max_bytes)
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            server.home = group
+            try:
+                yield server
+            except Exception as error:  # noqa: BLE001 - raised again below, outside the group that would wrap it
+                failure = error
+            finally:
+                server.stop()
+        if failure is not None:
+            raise failure
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Ask the server, for this alone."""
+        async with self.open(ctx) as server:
+            return await server.definitions(ctx)
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Refuse: a server lives within a turn."""
+        raise ToolError(f"The MCP server {self.name!r} is not open.")
+
+
+class McpKind(ToolKind[McpTool]):
+    """`{mcp: {command: …}}` or `{mcp: {url: …}}`."""
+
+    name = "mcp"
+    model = McpTool
+    noun = "MCP server"
+
+    def build(self, settings: McpTool, options: BuildOptions) -> ToolSource:
+        """Make the source; a server without a name gets a number."""
+        number = 1 + sum(one.kind == self.name for one in options.earlier)
+        return McpSource(options.name or f"mcp-{number}", settings, options.max_bytes, options.spec)
+
+
+class McpServer(ToolSource):
     """One server, for one turn. `home` is the task group that it lives in."""
 
+    kind = "mcp"
     home: TaskGroup
 
-    def __init__(self, label: str, spec: McpTool, max_bytes: int = MAX_BYTES) -> None:
-        if (spec.command is None) == (spec.url is None):
+    def __init__(self, label: str, settings: McpTool, max_bytes: int = MAX_BYTES) -> None:
+        if (settings.command is None) == (settings.url is None):
             raise UsageError(f"The MCP server {label!r} needs either a command or a url.")
         if find_spec("mcp") is None:
             raise MissingExtra("mcp", f"The MCP server {label!r}")
-        self.label, self._spec, self._max_bytes = label, spec, max_bytes
+        self.name, self._settings, self._max_bytes = label, settings, max_bytes
         self._stopped = anyio.Event()
         self._lock = anyio.Lock()
         self._client: Client | None = None
@@ -51,37 +108,44 @@ class McpServer:
     @property
     def identity(self) -> str:
         """A digest of which server this is, without its secrets."""
-        spec = self._spec
-        return digest(spec.command or "", *spec.args, spec.url or "")
+        settings = self._settings
+        return digest(settings.command or "", *settings.args, settings.url or "")
 
-    async def offers(self) -> JsonValue:
-        """Ask the server what it offers, as data to be recorded."""
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return the tools of the server that are allowed; its list is recorded, so that a replay needs no server."""
+
+        async def listing(_: Attempt) -> Returned:
+            return Returned(await self._list())
+
+        effect = Effect(kind="tool", name=self.name, request=self.identity, call=listing, max_bytes=self._max_bytes)
+        recorded = await ctx.effect(f"tools-{self.name}", effect)
+        listed = cast("list[dict[str, object]]", recorded.value)
+        found = [ToolDefinition(**one) for one in listed]  # pyright: ignore[reportArgumentType]
+        allow = self._settings.allow
+        return [one for one in found if allow is None or one.name in allow]
+
+    async def _list(self) -> JsonValue:
+        """Ask the server for its tools, as data to be recorded."""
         from mcp import MCPError
 
         client = await self._connected()
-        offers: list[JsonValue] = []
+        tools: list[JsonValue] = []
         cursor: str | None = None
         while True:
             try:
                 page = await client.list_tools(cursor=cursor)
             except MCPError as error:
-                raise ServiceError(f"The MCP server {self.label!r} does not list its tools: {error.message}") from error
+                raise ServiceError(f"The MCP server {self.name!r} does not list its tools: {error.message}") from error
             for one in page.tools:
                 parameters = cast("dict[str, JsonValue]", one.input_schema)
-                offers.append({"name": one.name, "description": one.description or "", "parameters": parameters})
+                tools.append({"name": one.name, "description": one.description or "", "parameters": parameters})
             if (cursor := page.next_cursor) is None:
-                return offers
+                return tools
 
-    def tools(self, offers: JsonValue) -> list[Tool]:
-        """The recorded offers as tools, without those that the declaration leaves out."""
-        allow = self._spec.allow
-        found = [Offer(**one) for one in cast("list[dict[str, object]]", offers)]  # pyright: ignore[reportArgumentType]
-        return [McpCall(self, one) for one in found if allow is None or one.name in allow]
-
-    async def call(self, name: str, arguments: Arguments, idempotency_key: str) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Call a tool; the key travels in `_meta`, where a server that knows it can avoid doing a thing twice."""
         client = await self._connected()
-        result = await client.call_tool(name, dict(arguments), meta={META_KEY: idempotency_key})
+        result = await client.call_tool(name, dict(arguments), meta={META_KEY: context.idempotency_key})
         value = _plain(result)
         if result.is_error:
             raise ToolError(f"The tool {name!r} failed: {value}")
@@ -118,56 +182,25 @@ class McpServer:
 
         from teamwright.agents.model.http_transport import GuardedTransport, ReadBounds, guarded_client
 
-        spec = self._spec
-        if spec.url is not None:
+        settings = self._settings
+        if settings.url is not None:
             bounds = ReadBounds(IDLE_SECONDS, RESULT_FACTOR * self._max_bytes)
-            http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), spec.headers, IDLE_SECONDS)
+            http = guarded_client(GuardedTransport(bounds=bounds, streams_end=False), settings.headers, IDLE_SECONDS)
             await stack.enter_async_context(http)
-            return Client(streamable_http_client(spec.url, http_client=http))
-        assert spec.command is not None
-        parameters = StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env) or None)
+            return Client(streamable_http_client(settings.url, http_client=http))
+        assert settings.command is not None
+        parameters = StdioServerParameters(
+            command=settings.command, args=list(settings.args), env=dict(settings.env) or None
+        )
         return Client(stdio_client(parameters, errlog=complaints))
 
     def _could_not_start(self, error: Exception, complaints: TextIO) -> AgentError:
         complaints.seek(0)
         lines = complaints.read().strip().splitlines()
         reason = lines[-1].strip() if lines else f"{type(error).__name__}: {error}"
-        if isinstance(error, OSError) and self._spec.command is not None:
-            return Refused(f"The MCP server {self.label!r} can't be started ({reason}); check its command.")
-        return ServiceError(f"The MCP server {self.label!r} did not answer ({reason}).")
-
-
-@asynccontextmanager
-async def running(servers: Sequence[McpServer]) -> AsyncGenerator[None]:
-    """Give servers a task group to live in; each starts at its first use and has ended when this is left."""
-    failure: Exception | None = None
-    async with anyio.create_task_group() as group:
-        for server in servers:
-            server.home = group
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised again below, outside the group that would wrap it
-            failure = error
-        finally:
-            for server in servers:
-                server.stop()
-    if failure is not None:
-        raise failure
-
-
-class McpCall:
-    """One tool of a server."""
-
-    def __init__(self, server: McpServer, offer: Offer) -> None:
-        self._server, self.offer = server, offer
-
-    def fit(self, arguments: Arguments) -> Arguments:
-        """Leave the check to the server, which knows its own schema best."""
-        return arguments
-
-    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
-        """Call it at the server."""
-        return await self._server.call(self.offer.name, arguments, idempotency_key)
+        if isinstance(error, OSError) and self._settings.command is not None:
+            return Refused(f"The MCP server {self.name!r} can't be started ({reason}); check its command.")
+        return ServiceError(f"The MCP server {self.name!r} did not answer ({reason}).")
 
 
 def _plain(result: CallToolResult) -> JsonValue:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import typing
-from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property, partial
 from types import MethodType
 from typing import Any, TypeVar, cast
@@ -15,11 +13,15 @@ from typing import Any, TypeVar, cast
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from teamwright.agents.context import Context
+from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, loads_code
 from teamwright.agents.functions.threads import in_thread, to_the_end
+from teamwright.agents.tools.kind import BuildOptions, ToolKind
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.errors import ToolError, UsageError, nearest
+from teamwright.values.manifest import FunctionTool, ToolSpec
 from teamwright.values.names import check_name
-from teamwright.values.owned_paths import Owned
 from teamwright.values.reply_limits import MAX_BYTES
 
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
@@ -27,20 +29,12 @@ HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)
 
 T = TypeVar("T")
 Function = Callable[..., object]
-Arguments = Mapping[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A tool as a model sees it."""
-
-    name: str
-    description: str
-    parameters: dict[str, JsonValue]
-
-
-class PythonTool:
+class PythonTool(ToolSource):
     """A Python function; keyword parameters `idempotency_key` and `owned` are filled in and hidden from the model."""
+
+    kind = "function"
 
     def __init__(
         self,
@@ -49,13 +43,15 @@ class PythonTool:
         name: str | None = None,
         description: str | None = None,
         max_bytes: int = MAX_BYTES,
+        spec: str | ToolSpec | None = None,
     ) -> None:
         self.name = check_name("tool", name or getattr(function, "__name__", type(function).__name__))
+        self.tool_names = (self.name,)
+        self.spec = spec if spec is not None else import_path(function)
         self._function, self._max_bytes = function, max_bytes
         self._description = description if description is not None else inspect.getdoc(function) or ""
         self._parameters = _parameters(function, self.name)
         self._hidden = [one for one in HIDDEN_PARAMETERS if one in inspect.signature(function).parameters]
-        self._owned = Owned()
 
     @cached_property
     def _arguments(self) -> TypeAdapter[Any]:
@@ -68,34 +64,25 @@ class PythonTool:
         give_back.__annotations__ = {one.name: one.annotation for one in self._parameters}
         return TypeAdapter(cast("Any", give_back))
 
-    @property
-    def offer(self) -> Offer:
-        """The tool as a model sees it."""
-        return self._offer
-
     @cached_property
-    def _offer(self) -> Offer:
+    def definition(self) -> ToolDefinition:
+        """The function as a model sees it."""
         schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
-        return Offer(self.name, self._description, schema)
+        return ToolDefinition(self.name, self._description, schema)
 
-    def within(self, owned: Owned) -> PythonTool:
-        """The tool for a turn of a step that owns this."""
-        if OWNED_PARAMETER not in self._hidden:
-            return self
-        tool = copy(self)
-        tool._owned = owned
-        return tool
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return its one definition."""
+        return (self.definition,)
 
-    def fit(self, arguments: Arguments) -> Arguments:
-        """Check the arguments against the signature; they stay JSON, so that they can be recorded."""
+    def validate(self, name: str, arguments: Arguments) -> None:
+        """Check the arguments against the signature."""
         self._converted(arguments)
-        return arguments
 
-    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Call the function, a synchronous one in a thread."""
         converted = self._converted(arguments)
-        for name in self._hidden:
-            converted[name] = idempotency_key if name == KEY_PARAMETER else self._owned
+        for hidden in self._hidden:
+            converted[hidden] = context.idempotency_key if hidden == KEY_PARAMETER else context.owned
         call = partial(self._function, **converted)
         if inspect.iscoroutinefunction(_inner(self._function)):
             result = call()
@@ -124,30 +111,46 @@ class PythonTool:
             raise ToolError(f"The arguments do not fit the tool {self.name!r}: {wrong}.") from error
 
 
-class MethodTool:
-    """A method of an object that is made for each call, from the call's idempotency key and place: a built-in tool.
+class PythonKind(ToolKind[FunctionTool]):
+    """`{function: module:function, description: …}`, or the path alone."""
+
+    name = "function"
+    model = FunctionTool
+
+    def build(self, settings: FunctionTool, options: BuildOptions) -> ToolSource:
+        """Import the function."""
+        return PythonTool(
+            load_function(settings.function, "the tool"),
+            name=options.name,
+            description=settings.description,
+            max_bytes=options.max_bytes,
+            spec=options.spec,
+        )
+
+
+class MethodTools:
+    """Methods of a class as tools: each call makes an object from its context, and calls one method of that.
 
     A synchronous one is done in a thread, and to its end even when the turn is stopped: no write outlives its step.
     """
 
-    def __init__(self, owner: type[T], name: str, make: Callable[[str, str], T]) -> None:
-        self._owner, self._name, self._make = owner, name, make
+    def __init__(self, owner: type[T], make: Callable[[ToolContext], T]) -> None:
+        self._owner, self._make = owner, make
 
-    @property
-    def offer(self) -> Offer:
-        """The tool as a model sees it."""
-        return _signature(self._owner, self._name).offer
+    def definitions(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
+        """Return these methods as a model sees them."""
+        return [_signature(self._owner, name).definition for name in names]
 
-    def fit(self, arguments: Arguments) -> Arguments:
-        """Check the arguments."""
-        return _signature(self._owner, self._name).fit(arguments)
+    def validate(self, name: str, arguments: Arguments) -> None:
+        """Check the arguments against the signature."""
+        _signature(self._owner, name).validate(name, arguments)
 
-    async def call(self, arguments: Arguments, *, idempotency_key: str, place: str) -> JsonValue:
-        """Do it."""
-        method = getattr(self._owner, self._name)
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Call the method."""
+        method = getattr(self._owner, name)
 
         def work() -> Any:
-            return method(self._make(idempotency_key, place), **arguments)
+            return method(self._make(context), **arguments)
 
         return await (work() if inspect.iscoroutinefunction(method) else to_the_end(work))
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.tools.python import MethodTool
+from teamwright.agents.context import Context, Workspace
+from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.python import MethodTools
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
-
-if TYPE_CHECKING:
-    from teamwright.agents.context import Workspace
+from teamwright.values.manifest import WORKSPACE
 
 OPEN = "open_artifact"
 """The tool that opens pointers, which a model also has where its turn points at something."""
@@ -71,6 +73,47 @@ class Shared:
         return {"name": name, "version": held.version, "by": held.by, "value": held.value}
 
 
-def workspace_tool(name: str, workspace: Workspace) -> MethodTool:
-    """One of these tools, for one turn; a write is made once, however often the call is."""
-    return MethodTool(Shared, name, lambda _, place: Shared(workspace, place))
+class WorkspaceSource(ToolSource):
+    """These tools, or some of them. They see the workspace as it was when the turn began, and their own writes."""
+
+    name = kind = spec = WORKSPACE
+
+    def __init__(self, names: Sequence[str] = NAMES, workspace: Workspace | None = None) -> None:
+        self.tool_names = self._names = tuple(names)
+        self._workspace = workspace
+        self._methods = MethodTools(Shared, self._shared)
+
+    def _shared(self, context: ToolContext) -> Shared:
+        """Make what one call uses; its place is part of the key of a write, which is made once for each call."""
+        if self._workspace is None:
+            raise ToolError("The workspace is reached within a turn alone.")
+        return Shared(self._workspace, context.key)
+
+    @asynccontextmanager
+    async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
+        """Bind the workspace of the turn."""
+        yield WorkspaceSource(self._names, ctx.workspace)
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return the tools."""
+        return self._methods.definitions(self._names)
+
+    def validate(self, name: str, arguments: Arguments) -> None:
+        """Check the arguments."""
+        self._methods.validate(name, arguments)
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Read or write what the run shares."""
+        return await self._methods.call(name, arguments, context)
+
+
+class WorkspaceKind(ToolKind[NoSettings]):
+    """`workspace`, which has no settings."""
+
+    name = WORKSPACE
+    model = NoSettings
+    built_in = reserved = True
+
+    def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
+        """Make the source."""
+        return WorkspaceSource()

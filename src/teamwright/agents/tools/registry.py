@@ -1,0 +1,159 @@
+"""Kinds of tools by name: ours and those that other packages register under the entry point `teamwright.tools`.
+
+A new kind of ours is one file beside this one, and one line in `OWN`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from teamwright.agents.functions.import_guard import loads_code
+from teamwright.agents.tools.kind import BuildOptions, ToolKind
+from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.python import Function, PythonTool
+from teamwright.errors import UnknownName, UsageError
+from teamwright.values.manifest import FunctionTool, ToolSpec
+from teamwright.values.text.validation_messages import misfits_of
+
+GROUP = "teamwright.tools"
+FUNCTION = "function"
+OWN = {
+    FUNCTION: "teamwright.agents.tools.python:PythonKind",
+    "workspace": "teamwright.agents.tools.workspace:WorkspaceKind",
+    "files": "teamwright.agents.tools.files:FilesKind",
+    "mcp": "teamwright.agents.tools.mcp:McpKind",
+    "terminate": "teamwright.agents.tools.terminate:TerminateKind",
+}
+"""Our kinds, in the order in which a model is offered their tools."""
+
+AnyKind = ToolKind[Any]
+ToolLike = str | ToolSpec | ToolSource | Function | tuple[str, "str | ToolSpec | Function"]
+"""A built-in kind by its name, `module:function`, a declared tool, a source, a callable, or one under its own name."""
+
+
+class UnreadSettings(BaseModel):
+    """Settings of a kind that was not imported: anything."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadedKind(ToolKind[UnreadSettings]):
+    """Stands for a kind of another package that was not imported; it takes any settings and builds nothing."""
+
+    name: str
+    path: str
+    model: type[UnreadSettings] = UnreadSettings
+    noun: str = "tool"
+    built_in: bool = False
+    reserved: bool = False
+
+    def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
+        """Refuse: its code was never loaded."""
+        raise UsageError(f"The kind of tool {self.name!r} ({self.path}) was not loaded, so it can't be used.")
+
+
+@cache
+def _points() -> dict[str, EntryPoint]:
+    own = {name: EntryPoint(name, path, GROUP) for name, path in OWN.items()}
+    return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
+
+
+def kind_names() -> list[str]:
+    """Return every kind of tool that a manifest can name, ours first."""
+    return list(_points())
+
+
+def find_kind(name: str) -> AnyKind:
+    """Return the kind of this name; where no code is loaded, a stand-in for that of another package."""
+    if name in OWN:
+        return own_kinds()[name]
+    point = _points().get(name)
+    if point is None:
+        raise UnknownName("kind of tool", name, _points())
+    if not loads_code():
+        return UnloadedKind(name, point.value)
+    return _load(point)
+
+
+@cache
+def own_kinds() -> dict[str, AnyKind]:
+    """Return our kinds by name."""
+    return {name: _load(_points()[name]) for name in OWN}
+
+
+@cache
+def _load(point: EntryPoint) -> AnyKind:
+    try:
+        made: AnyKind = point.load()()
+    except Exception as error:  # third-party code: whatever it does, say whose it is
+        raise UsageError(f"The kind of tool {point.name!r} ({point.value}) can't be loaded: {error}") from error
+    return made
+
+
+def built_in_names() -> list[str]:
+    """Return the kinds of ours that need no settings: their names alone are tools."""
+    return [name for name, kind in own_kinds().items() if kind.built_in]
+
+
+def reserved_names() -> list[str]:
+    """Return the names that no other tool may have."""
+    return [name for name, kind in own_kinds().items() if kind.reserved]
+
+
+def kind_of(spec: ToolSpec) -> AnyKind:
+    """Return the kind of a declared tool, which is the name of its field."""
+    fields = [*type(spec).model_fields, *(spec.model_extra or ())]
+    return find_kind(next((one for one in fields if one in _points()), fields[0]))
+
+
+def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:
+    """Return the settings of a declared tool, or raise `UsageError` with what is wrong with them."""
+    if isinstance(spec, kind.model):  # the short form {function: …, description: …}
+        return spec
+    value = cast("object", getattr(spec, kind.name))
+    if isinstance(value, kind.model):
+        return value
+    try:
+        return kind.model.model_validate(value)
+    except ValidationError as error:
+        wrong = "; ".join(map(str, misfits_of(error, value)))
+        raise UsageError(f"The settings of the tool {kind.name!r} do not fit: {wrong}") from error
+
+
+def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -> ToolSource:
+    """Make the source of a tool, however it is written."""
+    match tool:
+        case ToolSource():
+            return tool
+        case (str() as name, inner):
+            return _build(inner, name, earlier, max_bytes)
+        case _:
+            return _build(tool, None, earlier, max_bytes)
+
+
+def _build(
+    tool: str | ToolSpec | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
+) -> ToolSource:
+    if isinstance(tool, ToolSource):
+        raise UsageError(f"The source of tools {tool.name!r} has a name of its own; pass it without {name!r}.")
+    if isinstance(tool, str) and tool in built_in_names():
+        kind = own_kinds()[tool]
+        return kind.build(kind.model(), BuildOptions(tool, name, earlier, max_bytes))
+    if isinstance(tool, str | ToolSpec):
+        declared = FunctionTool(function=tool) if isinstance(tool, str) else tool
+        kind = kind_of(declared)
+        return kind.build(settings_of(declared, kind), BuildOptions(tool, name, earlier, max_bytes))
+    return PythonTool(tool, name=name, max_bytes=max_bytes)
+
+
+def order_of(source: ToolSource) -> tuple[bool, int]:
+    """Return where a model sees the tools of a source: in the order of the kinds, what ends the turn last."""
+    known = list(OWN)
+    return source.signal is not None, known.index(source.kind) if source.kind in known else len(known)

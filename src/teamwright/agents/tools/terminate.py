@@ -1,0 +1,68 @@
+"""The built-in tool `terminate`, by which a member ends its team. A call of it ends the turn and reaches nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from pydantic import JsonValue
+
+from teamwright.agents.context import Context
+from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.errors import ToolError
+from teamwright.values.manifest import TERMINATE
+from teamwright.values.turns import Signal
+
+DEFINITION = ToolDefinition(
+    TERMINATE,
+    "End the conversation when the task is done. Give the final answer as `response`.",
+    {
+        "type": "object",
+        "properties": {"response": {"type": "string", "description": "The final answer."}},
+        "required": ["response"],
+    },
+)
+
+
+class TerminateSource(ToolSource):
+    """The tool `terminate`."""
+
+    name = kind = TERMINATE
+    tool_names = (TERMINATE,)
+    spec = TERMINATE
+    signal: Signal | None = "terminate"
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
+        """Return its one definition."""
+        return (DEFINITION,)
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Refuse: the agent ends its turn instead."""
+        raise ToolError(f"{name!r} ends a turn and can't be called.")
+
+
+class TerminateKind(ToolKind[NoSettings]):
+    """`terminate`, which has no settings."""
+
+    name = TERMINATE
+    model = NoSettings
+    built_in = reserved = True
+
+    def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
+        """Make the source."""
+        return TerminateSource()
+
+
+def final_response(arguments: object) -> str | None:
+    """Read the `response` of a call of `terminate`; anything malformed is no response and still terminates."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return None
+    if not isinstance(arguments, Mapping):
+        return None
+    response = cast("Mapping[str, object]", arguments).get("response")
+    return response if isinstance(response, str) and response.strip() else None
