@@ -30,6 +30,7 @@ from teamwright.values.manifest import (
     TeamSpec,
 )
 
+LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
 SCRIPTED = "scripted:"
 ECONOMY = "economy"
 """The name of the model that agents fall to when their team cuts back, where they have no other."""
@@ -47,9 +48,7 @@ class Builder:
     recorded: bool = False
     """Whether the manifest comes from the record of a run."""
     _built: AgentRegistry = field(default_factory=AgentRegistry)
-    _without_fallback: list[FunctionAgent | ModelAgent | ScriptedAgent] = field(
-        default_factory=list[FunctionAgent | ModelAgent | ScriptedAgent]
-    )
+    _without_fallback: list[LeafAgent] = field(default_factory=list[LeafAgent])
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
 
     def team(self, name: str | None = None) -> Team:
@@ -79,10 +78,7 @@ class Builder:
     def _agent(self, name: str) -> Agent:
         if name in self._built:
             return self._built.get(name)
-        made = self._built.register(self._make(name))
-        if isinstance(made, FunctionAgent | ModelAgent | ScriptedAgent):
-            self._without_fallback.append(made)
-        return made
+        return self._built.register(self._make(name))
 
     def _fallback(self, name: str, spec: AgentSpec) -> Agent | None:
         """Who stands in for an agent: made after all teams, since a team may contain it."""
@@ -119,10 +115,12 @@ class Builder:
                 checked=self.recorded,
             )
         if agent := self.manifest.agents.get(name):
-            return self._leaf(name, agent)
+            leaf = self._leaf(name, agent)
+            self._without_fallback.append(leaf)
+            return leaf
         raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
 
-    def _leaf(self, name: str, spec: AgentSpec) -> Agent:
+    def _leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
         if spec.function is not None:
             return FunctionAgent(
                 name,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import Models
+from teamwright.agents.preflight import Preflight
 from teamwright.agents.protocol import Agent
-from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.team import Team
@@ -18,12 +18,7 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
     """Raise with all that keeps agents from answering: models that are not known, extras and keys that are missing."""
     lacking: dict[str, list[str]] = {}
     for agent in _everyone(team):
-        lacks: list[str] = []
-        if isinstance(agent, ModelAgent):
-            lacks = await agent.lacks(models)
-        elif isinstance(agent, ScriptedAgent):
-            lacks = agent.lacks
-        for text in lacks:
+        for text in await agent.preflight(models) if isinstance(agent, Preflight) else ():
             names = lacking.setdefault(text, [])
             if agent.name not in names:
                 names.append(agent.name)

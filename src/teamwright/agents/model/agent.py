@@ -9,13 +9,11 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from copy import copy
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self
 
 import anyio
-from msgspec.structs import replace
 from pydantic import BaseModel
 
 from teamwright.agents.context import Context
@@ -214,19 +212,16 @@ class ModelAgent:
         """Let the model answer; each request and each tool call on the way is one effect."""
         if self.input_schema is not None:
             check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
-        if turn.tier == "economy" and self.economy is not None:
-            thrifty = copy(self)
-            thrifty.model = self.economy
-            return await thrifty.respond(replace(turn, tier="primary"), ctx)
-        async with self._client() as client:
+        model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
+        async with self._client(model) as client:
             from teamwright.agents.model.turn import take_turn
 
             points = client.takes_tools and turn.points
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
-                return await take_turn(self, turn, ctx, client, tools)
+                return await take_turn(self, model, turn, ctx, client, tools)
 
-    async def lacks(self, models: Models) -> list[str]:
-        """What keeps it from answering, as far as that is known without asking anybody; `models` opens its clients."""
+    async def preflight(self, models: Models) -> list[str]:
+        """Return configuration problems (a missing extra, key or model) without making a request."""
         found = self.toolbox.problems()
         for model in (self.model, self.economy):
             if model is not None:
@@ -237,9 +232,9 @@ class ModelAgent:
         return found
 
     @asynccontextmanager
-    async def _client(self) -> AsyncGenerator[ModelClient]:
+    async def _client(self, model: AnyModel) -> AsyncGenerator[ModelClient]:
         if models := self._models or _SHARED.get():
-            yield await models.client(self.model)
+            yield await models.client(model)
             return
         async with Models() as models:
-            yield await models.client(self.model)
+            yield await models.client(model)

@@ -48,7 +48,7 @@ from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
 from teamwright.values.limits import Pace
-from teamwright.values.manifest import TERMINATE, model_key
+from teamwright.values.manifest import TERMINATE, AnyModel, model_key
 from teamwright.values.messages import Message
 from teamwright.values.reply_limits import REPLY_SECONDS, reply_cut_warning
 from teamwright.values.turns import Reply, Signal, Turn
@@ -78,10 +78,17 @@ class RecordedModel(WrapperModel):
     """A model whose every request is one effect of the turn, named by its number."""
 
     def __init__(
-        self, agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools, shape: Shape | None
+        self,
+        agent: ModelAgent,
+        model: AnyModel,
+        turn: Turn,
+        ctx: Context,
+        client: ModelClient,
+        tools: Tools,
+        shape: Shape | None,
     ) -> None:
         super().__init__(client.model)
-        self._agent, self._ctx, self._source, self._tools = agent, ctx, client, tools
+        self._agent, self._chosen, self._ctx, self._source, self._tools = agent, model, ctx, client, tools
         self._shape = shape
         self._max_output = agent.max_tokens or turn.max_output
         self.tool_keys: dict[str, str] = {}
@@ -121,9 +128,9 @@ class RecordedModel(WrapperModel):
             max_output=self._max_output,
             retry=self._agent.retry,
             timeout=self._agent.timeout,
-            model=model_key(self._agent.model),
-            pace=self._agent.model if isinstance(self._agent.model, Pace) else self._source.pace,
-            rate=partial(rate_of, self._agent.model),
+            model=model_key(self._chosen),
+            pace=self._chosen if isinstance(self._chosen, Pace) else self._source.pace,
+            rate=partial(rate_of, self._chosen),
             note=CUT_TOKENS,
             default_timeout=REPLY_SECONDS,
             max_bytes=RECORD_FACTOR * self._agent.max_bytes,
@@ -163,7 +170,7 @@ class RecordedModel(WrapperModel):
             with read_within(ReadBounds(self._agent.idle_timeout, self._agent.max_bytes)):
                 response, stopped = await self._read(messages, capped, parameters, attempt)
             response = with_plain_usage(response)
-            usage = spent(response, self._agent.model)
+            usage = spent(response, self._chosen)
             record = to_record(response)
             from_record(record, self._requests, {})  # what can't be read again must not be recorded
         except TeamwrightError:
@@ -224,15 +231,17 @@ class RecordedTools(AbstractToolset[None]):
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
         """What is offered to the model; arguments are checked when the call is made."""
         return {
-            offer.name: ToolsetTool(
+            definition.name: ToolsetTool(
                 toolset=self,
                 tool_def=ToolDefinition(
-                    name=offer.name, description=offer.description, parameters_json_schema=offer.parameters
+                    name=definition.name,
+                    description=definition.description,
+                    parameters_json_schema=definition.parameters,
                 ),
                 max_retries=TOOL_RETRIES,
                 args_validator=ANY_ARGUMENTS,
             )
-            for offer in self._tools.definitions
+            for definition in self._tools.definitions
         }
 
     async def call_tool(
@@ -249,12 +258,14 @@ class RecordedTools(AbstractToolset[None]):
             raise ToolFailed(str(error)) from error
 
 
-async def take_turn(agent: ModelAgent, turn: Turn, ctx: Context, client: ModelClient, tools: Tools) -> Reply:
-    """Let pydantic-ai run its loop for one turn, and read its answer."""
+async def take_turn(
+    agent: ModelAgent, chosen: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
+) -> Reply:
+    """Let pydantic-ai run its loop for one turn with the chosen model, and read its answer."""
     shape = _shape(agent, turn)
-    model = RecordedModel(agent, turn, ctx, client, tools, shape)
+    model = RecordedModel(agent, chosen, turn, ctx, client, tools, shape)
     try:
-        result = await _runner(agent, model, client, tools, shape, _instructions(agent, turn, shape)).run(
+        result = await _runner(agent, model, client, tools, shape, _instructions(agent, chosen, turn, shape)).run(
             turn.shown_task,
             message_history=told(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
@@ -287,10 +298,10 @@ def _shape(agent: ModelAgent, turn: Turn) -> Shape | None:
     return Shape(agent.name, with_handoff(schema, turn.handoff) if turn.handoff else schema, welcome=True)
 
 
-def _instructions(agent: ModelAgent, turn: Turn, shape: Shape | None) -> str:
+def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, shape: Shape | None) -> str:
     """What the agent declares, how to hand over where the answer is free text, and what is left where it is little."""
     handoff = asked_for(turn.handoff) if turn.handoff is not None and shape is None else ""
-    little = left_line(turn, agent.model, agent.instructions, agent.max_tokens or turn.max_output)
+    little = left_line(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
     return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
 
 

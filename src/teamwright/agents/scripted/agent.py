@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
@@ -44,6 +44,9 @@ from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.text.transcript import quoted
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
+
+if TYPE_CHECKING:
+    from teamwright.agents.model.agent import Models
 
 MOST_REQUESTS = 50
 PIECES = 8
@@ -243,9 +246,8 @@ class ScriptedAgent:
     def _rate(self, prompt: int) -> Rate | None:
         return rate_of(self._named, prompt)
 
-    @property
-    def lacks(self) -> list[str]:
-        """What keeps its tools from being called."""
+    async def preflight(self, models: Models) -> list[str]:
+        """Return what keeps its tools from being called."""
         return self._toolbox.problems()
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
@@ -325,7 +327,7 @@ class ScriptedAgent:
         """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
         if rule.tool is None or rule.times is not None or rule.tool.name not in failed:
             return
-        known = [offer.name for offer in tools.definitions]
+        known = [definition.name for definition in tools.definitions]
         if rule.tool.name not in known:
             name, hint = rule.tool.name, nearest(rule.tool.name, known, "" if known else "it has none")
             raise ScriptMismatch(f"Rule {index} calls the tool {name!r}, which {self.name!r} does not have; {hint}")

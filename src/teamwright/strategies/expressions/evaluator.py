@@ -18,8 +18,8 @@ from teamwright.strategies.expressions.filters import (
     DEFINED,
     FILTERS,
     TESTS,
+    FilterSpec,
     Number,
-    Offer,
     described,
     is_number,
     number,
@@ -172,16 +172,16 @@ class Evaluation:
         return self._applied(TESTS[node.name], node.node, found, node.args)
 
     def _applied(
-        self, offer: Offer, node: nodes.Node, found: JsonValue | Missing, arguments: Sequence[nodes.Expr]
+        self, spec: FilterSpec, node: nodes.Node, found: JsonValue | Missing, arguments: Sequence[nodes.Expr]
     ) -> JsonValue:
         if isinstance(found, Missing):
             raise ExpressionFailed(f"{found.path} is missing")
         given = [self.value(one) for one in arguments]
-        if not offer.glance:
+        if not spec.glance:
             self._weigh(found)
             self._weigh(given)
         try:
-            return offer.function(found, given)
+            return spec.function(found, given)
         except ExpressionFailed as error:
             raise ExpressionFailed(f"{_spelt(node)}: {error}") from error
 

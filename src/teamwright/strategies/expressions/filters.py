@@ -27,7 +27,7 @@ Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FilterSpec:
     """A filter or a test, and how many arguments it takes besides its value."""
 
     function: Callable[[JsonValue, Sequence[JsonValue]], JsonValue]
@@ -169,39 +169,39 @@ def _truncate(value: JsonValue, length: JsonValue) -> str:
 DEFAULT = "default"
 """The one filter that takes a value that is missing; the evaluation itself does it."""
 
-FILTERS: Mapping[str, Offer] = {
-    "abs": Offer(lambda value, _: abs(number(value))),
-    DEFAULT: Offer(lambda value, given: given[0] if value is None else value, 1, 1, glance=True),
-    "first": Offer(lambda value, _: _end(value, 0), glance=True),
-    "float": Offer(lambda value, _: float(_number_in(value))),
-    "int": Offer(lambda value, _: int(_number_in(value))),
-    "join": Offer(lambda value, given: _join(value, *given), 0, 2),
-    "last": Offer(lambda value, _: _end(value, -1), glance=True),
-    "length": Offer(lambda value, _: _length(value), glance=True),
-    "lower": Offer(lambda value, _: text(value).lower()),
-    "max": Offer(lambda value, _: max(_numbers(value))),
-    "min": Offer(lambda value, _: min(_numbers(value))),
-    "round": Offer(lambda value, given: _round(value, *given), 0, 1),
-    "sum": Offer(lambda value, _: number(sum(_numbers(value)))),
-    "tojson": Offer(lambda value, _: tojson(value)),
-    "trim": Offer(lambda value, _: text(value).strip()),
-    "truncate": Offer(lambda value, given: _truncate(value, *given), 1, 1),
-    "upper": Offer(lambda value, _: text(value).upper()),
+FILTERS: Mapping[str, FilterSpec] = {
+    "abs": FilterSpec(lambda value, _: abs(number(value))),
+    DEFAULT: FilterSpec(lambda value, given: given[0] if value is None else value, 1, 1, glance=True),
+    "first": FilterSpec(lambda value, _: _end(value, 0), glance=True),
+    "float": FilterSpec(lambda value, _: float(_number_in(value))),
+    "int": FilterSpec(lambda value, _: int(_number_in(value))),
+    "join": FilterSpec(lambda value, given: _join(value, *given), 0, 2),
+    "last": FilterSpec(lambda value, _: _end(value, -1), glance=True),
+    "length": FilterSpec(lambda value, _: _length(value), glance=True),
+    "lower": FilterSpec(lambda value, _: text(value).lower()),
+    "max": FilterSpec(lambda value, _: max(_numbers(value))),
+    "min": FilterSpec(lambda value, _: min(_numbers(value))),
+    "round": FilterSpec(lambda value, given: _round(value, *given), 0, 1),
+    "sum": FilterSpec(lambda value, _: number(sum(_numbers(value)))),
+    "tojson": FilterSpec(lambda value, _: tojson(value)),
+    "trim": FilterSpec(lambda value, _: text(value).strip()),
+    "truncate": FilterSpec(lambda value, given: _truncate(value, *given), 1, 1),
+    "upper": FilterSpec(lambda value, _: text(value).upper()),
 }
 
 DEFINED = "defined"
 """The one test of a value that may be missing; the evaluation itself does it."""
 
-TESTS: Mapping[str, Offer] = {
-    "boolean": Offer(lambda value, _: isinstance(value, bool), glance=True),
-    DEFINED: Offer(lambda _value, _: True),
-    "endingwith": Offer(lambda value, given: text(value).endswith(text(given[0])), 1, 1),
-    "list": Offer(lambda value, _: isinstance(value, list), glance=True),
-    "mapping": Offer(lambda value, _: isinstance(value, dict), glance=True),
-    "none": Offer(lambda value, _: value is None, glance=True),
-    "number": Offer(lambda value, _: is_number(value), glance=True),
-    "startingwith": Offer(lambda value, given: text(value).startswith(text(given[0])), 1, 1),
-    "string": Offer(lambda value, _: isinstance(value, str), glance=True),
+TESTS: Mapping[str, FilterSpec] = {
+    "boolean": FilterSpec(lambda value, _: isinstance(value, bool), glance=True),
+    DEFINED: FilterSpec(lambda _value, _: True),
+    "endingwith": FilterSpec(lambda value, given: text(value).endswith(text(given[0])), 1, 1),
+    "list": FilterSpec(lambda value, _: isinstance(value, list), glance=True),
+    "mapping": FilterSpec(lambda value, _: isinstance(value, dict), glance=True),
+    "none": FilterSpec(lambda value, _: value is None, glance=True),
+    "number": FilterSpec(lambda value, _: is_number(value), glance=True),
+    "startingwith": FilterSpec(lambda value, given: text(value).startswith(text(given[0])), 1, 1),
+    "string": FilterSpec(lambda value, _: isinstance(value, str), glance=True),
 }
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from teamwright.errors import ExpressionFailed, nearest
-from teamwright.strategies.expressions.filters import FILTERS, TESTS, Offer
+from teamwright.strategies.expressions.filters import FILTERS, TESTS, FilterSpec
 
 MOST_EXPRESSION = 2_000
 MOST_TEMPLATE = 50_000
@@ -160,9 +160,9 @@ def _problem(node: nodes.Node) -> str | None:
         case nodes.Getattr(attr=attr) if attr.startswith("_"):
             return f"a field whose name begins with '_' is written in brackets: ['{attr}']"
         case nodes.Filter():
-            return _problem_of_offer(node, "filter", FILTERS)
+            return _filter_problem(node, "filter", FILTERS)
         case nodes.Test():
-            return _problem_of_offer(node, "test", TESTS)
+            return _filter_problem(node, "test", TESTS)
         case nodes.Slice(step=nodes.Expr()):
             return "a part of a text or a list is written [from:to]"
         case nodes.For() if not isinstance(node.target, nodes.Name) or node.recursive:
@@ -175,13 +175,13 @@ def _problem(node: nodes.Node) -> str | None:
             return REFUSED.get(type(node), f"{type(node).__name__.lower()!r} is not offered")
 
 
-def _problem_of_offer(node: nodes.Filter | nodes.Test, kind: str, offers: Mapping[str, Offer]) -> str | None:
-    offer = offers.get(node.name)
-    if offer is None or node.node is None:
-        return f"there is no {kind} {node.name!r}; {nearest(node.name, offers).rstrip('.')}"
+def _filter_problem(node: nodes.Filter | nodes.Test, kind: str, known: Mapping[str, FilterSpec]) -> str | None:
+    spec = known.get(node.name)
+    if spec is None or node.node is None:
+        return f"there is no {kind} {node.name!r}; {nearest(node.name, known).rstrip('.')}"
     if node.kwargs or node.dyn_args or node.dyn_kwargs:
         return f"the {kind} {node.name!r} takes its values in order, without names"
-    if not offer.least <= len(node.args) <= offer.most:
-        wanted = offer.least if offer.least == offer.most else f"{offer.least} to {offer.most}"
+    if not spec.least <= len(node.args) <= spec.most:
+        wanted = spec.least if spec.least == spec.most else f"{spec.least} to {spec.most}"
         return f"the {kind} {node.name!r} takes {wanted} values in brackets, and has {len(node.args)}"
     return None
