@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from teamwright.agents.protocol import Agent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
+    from teamwright.agents.tools.kind import BuildOptions, ToolKind
+    from teamwright.agents.tools.protocol import ToolContext, ToolDefinition, ToolSource
     from teamwright.values.approvals import Approve, Notify
     from teamwright.values.artifacts import Artifact
     from teamwright.values.limits import Limits, MessageLimits, Pace, Price, Recovery, RetryPolicy
@@ -32,6 +34,7 @@ __all__ = [
     "Attempt",
     "Branch",
     "Branches",
+    "BuildOptions",
     "Clock",
     "Context",
     "Effect",
@@ -58,7 +61,11 @@ __all__ = [
     "ScriptedAgent",
     "ServerModel",
     "Simulation",
+    "ToolContext",
+    "ToolDefinition",
+    "ToolKind",
     "ToolRule",
+    "ToolSource",
     "Turn",
     "Usage",
     "Workspace",
@@ -74,6 +81,8 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.protocol": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
+        "teamwright.agents.tools.kind": "BuildOptions ToolKind",
+        "teamwright.agents.tools.protocol": "ToolContext ToolDefinition ToolSource",
         "teamwright.values.approvals": "Approve Notify",
         "teamwright.values.artifacts": "Artifact",
         "teamwright.values.limits": "Limits MessageLimits Pace Price Recovery RetryPolicy",

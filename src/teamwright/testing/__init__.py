@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from teamwright.testing.model_server import ModelServer
     from teamwright.testing.sample_facts import a_fact_of_each_kind
     from teamwright.testing.strategy import StrategyConformance, check_strategy
+    from teamwright.testing.tool_source import ToolSourceConformance, check_tool_source
 
 __all__ = [
     "CallTools",
@@ -26,8 +27,10 @@ __all__ = [
     "SayJson",
     "StrategyConformance",
     "ToolCall",
+    "ToolSourceConformance",
     "a_fact_of_each_kind",
     "check_strategy",
+    "check_tool_source",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -38,5 +41,6 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.testing.journal": "JournalConformance",
         "teamwright.testing.model_server": "ModelServer",
         "teamwright.testing.strategy": "StrategyConformance check_strategy",
+        "teamwright.testing.tool_source": "ToolSourceConformance check_tool_source",
     },
 )

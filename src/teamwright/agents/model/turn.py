@@ -231,17 +231,15 @@ class RecordedTools(AbstractToolset[None]):
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
         """What is offered to the model; arguments are checked when the call is made."""
         return {
-            definition.name: ToolsetTool(
+            one.name: ToolsetTool(
                 toolset=self,
                 tool_def=ToolDefinition(
-                    name=definition.name,
-                    description=definition.description,
-                    parameters_json_schema=definition.parameters,
+                    name=one.name, description=one.description, parameters_json_schema=one.parameters
                 ),
                 max_retries=TOOL_RETRIES,
                 args_validator=ANY_ARGUMENTS,
             )
-            for definition in self._tools.definitions
+            for one in self._tools.definitions
         }
 
     async def call_tool(

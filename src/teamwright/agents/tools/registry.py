@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -117,8 +117,8 @@ def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:
     """Return the settings of a declared tool, or raise `UsageError` with what is wrong with them."""
     if isinstance(spec, kind.model):  # the short form {function: …, description: …}
         return spec
-    value = cast("object", getattr(spec, kind.name))
-    if isinstance(value, kind.model):
+    value: object = getattr(spec, kind.name)
+    if isinstance(value, BaseModel):
         return value
     try:
         return kind.model.model_validate(value)

@@ -1,0 +1,317 @@
+"""What every source of tools must do, as tests: subclass `ToolSourceConformance`, say how yours is made and called.
+
+class TestMySource(ToolSourceConformance):
+    calls = (("roll", {"sides": 6}),)
+
+    def make(self) -> ToolSource:
+        return MySource()
+
+`check_tool_source` does the same in one call. Each check names what went wrong and what to do instead. The calls are
+made several times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+from pydantic import JsonValue
+
+from teamwright.agents.context import Context
+from teamwright.agents.schemas.declaration import schema_fault
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.agents.tools.registry import make_source
+from teamwright.agents.tools.toolbox import Toolbox
+from teamwright.errors import InvalidName, TeamwrightError, ToolError
+from teamwright.journal.memory import MemoryJournal
+from teamwright.runtime.engine import Engine
+from teamwright.testing.strategy_trial import KeptJournal, Log
+from teamwright.values.messages import Message, digest
+from teamwright.values.names import check_name
+from teamwright.values.reply_limits import MAX_BYTES
+from teamwright.values.turns import Reply, Turn
+
+RUN_ID, TASK = "source-on-trial", "Use the tools."
+SECONDS = 30.0
+
+Calls = Sequence[tuple[str, Arguments]]
+Work = Callable[[Context], Awaitable[JsonValue]]
+
+
+@dataclass
+class Member:
+    """A member that does some work with its context, and replies with what came of it."""
+
+    work: Work
+    name: str = "member"
+    kind: str = "function"
+    failures: list[Exception] = field(default_factory=list[Exception])
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Do the work; what it raises is kept, since a run would only tell of it."""
+        try:
+            done = await self.work(ctx)
+        except Exception as error:
+            self.failures.append(error)
+            raise
+        return Reply(messages=(Message(name=self.name, content=json.dumps(done)),), data=done)
+
+
+@dataclass(frozen=True)
+class SourceTrial:
+    """How a source on trial is made, and calls of its tools that work."""
+
+    make: Callable[[], ToolSource]
+    calls: Calls = ()
+
+    async def run(self, work: Work, journal: MemoryJournal | None = None, *, resume: bool = False) -> JsonValue:
+        """Do some work as a member of a run, or of one that is resumed; raises what the work raises."""
+        member = Member(work)
+        async with Engine(journal or MemoryJournal()) as engine:
+            with anyio.move_on_after(SECONDS):
+                running = engine.resume(RUN_ID, team=member) if resume else engine.run(member, TASK, run_id=RUN_ID)
+                result = await running
+                if member.failures:
+                    raise member.failures[-1]
+                return result.data
+        raise AssertionError(f"The source did not come to an end within {SECONDS:g} seconds.")
+
+    def context(self, number: int = 1) -> ToolContext:
+        """Return the context of a call that is made beside any record."""
+        return ToolContext(digest(RUN_ID, str(number)), f"tool-{number}")
+
+
+Check = Callable[[SourceTrial], Awaitable[None]]
+
+
+async def check_declaration(trial: SourceTrial) -> None:
+    """It has a name, no problems, and a declaration that makes it again."""
+    source = trial.make()
+    assert isinstance(source, ToolSource), "It is no ToolSource: subclass it, or have every attribute of it."
+    try:
+        check_name("source of tools", source.name)
+    except (InvalidName, TypeError) as error:
+        raise AssertionError(f"`name` must be a name: {error}") from error
+    found = source.problems()
+    assert not found, f"problems() tells that its tools can't be called: {'; '.join(found)}"
+    if source.spec is not None:
+        again = make_source(source.spec, (), MAX_BYTES)
+        same = (again.kind, again.tool_names) == (source.kind, source.tool_names)
+        assert same, f"`spec` must be the declaration that makes it again, and it makes {again.kind!r}."
+
+
+async def check_definitions(trial: SourceTrial) -> None:
+    """Each tool has a name of its own, says what it does, and takes an object."""
+
+    async def work(ctx: Context) -> JsonValue:
+        source = trial.make()
+        async with source.open(ctx) as opened:
+            _check_definitions(await opened.definitions(ctx), source)
+            assert (opened.name, opened.kind) == (source.name, source.kind), "open() must keep `name` and `kind`."
+            return None
+
+    await trial.run(work)
+
+
+def _check_definitions(found: Sequence[ToolDefinition], source: ToolSource) -> None:
+    assert found, "definitions() is empty, so that a model is offered nothing."
+    names = [one.name for one in found]
+    assert len(set(names)) == len(names), f"Two tools have one name: {names}."
+    known = source.tool_names
+    assert known is None or sorted(known) == sorted(names), (
+        f"`tool_names` says {list(known or ())}, and definitions() {names}; leave it None if only a turn tells."
+    )
+    for one in found:
+        assert one.description.strip(), f"The tool {one.name!r} has no description: a model does not know what it does."
+        parameters = cast("object", one.parameters)
+        is_object = isinstance(parameters, dict) and one.parameters.get("type") == "object"
+        assert is_object, f"The parameters of {one.name!r} must be a JSON Schema of the type 'object'."
+        fault = schema_fault(one.parameters)
+        assert fault is None, f"The parameters of {one.name!r} are no JSON Schema: {fault and fault.text}"
+
+
+async def check_calls(trial: SourceTrial) -> None:
+    """A call returns JSON, and arguments that do not fit are refused."""
+
+    async def work(ctx: Context) -> JsonValue:
+        async with trial.make().open(ctx) as opened:
+            for number, (name, arguments) in enumerate(trial.calls, start=1):
+                opened.validate(name, arguments)
+                before = json.dumps(dict(arguments))
+                value = await opened.call(name, arguments, trial.context(number))
+                assert _is_json(value), f"The tool {name!r} returns {value!r}, which is not JSON."
+                assert json.dumps(dict(arguments)) == before, f"The tool {name!r} changes its arguments."
+            for definition in await opened.definitions(ctx) if opened.signal is None else ():
+                await _check_refusal(opened, definition, trial)
+            return None
+
+    await trial.run(work)
+
+
+async def _check_refusal(opened: ToolSource, definition: ToolDefinition, trial: SourceTrial) -> None:
+    if not definition.parameters.get("required"):
+        return
+    try:
+        opened.validate(definition.name, {})
+        await opened.call(definition.name, {}, trial.context())
+    except ToolError:
+        return
+    except Exception as error:
+        kind = type(error).__name__
+        raise AssertionError(
+            f"Without its arguments the tool {definition.name!r} raises {kind}: raise ToolError in validate() with"
+            " words that tell a model what to do."
+        ) from error
+    raise AssertionError(f"The tool {definition.name!r} takes a call without the arguments that it requires.")
+
+
+def _is_json(value: object) -> bool:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False)) == value
+    except (TypeError, ValueError):
+        return False
+
+
+async def check_replay(trial: SourceTrial) -> None:
+    """Cut after each event and resumed, a turn is offered the same tools and comes to the same results."""
+
+    async def work(ctx: Context) -> JsonValue:
+        source = trial.make()
+        async with Toolbox([source], owner="member").open(ctx) as tools:
+            listed: list[JsonValue] = [[one.name, one.description, one.parameters] for one in tools.definitions]
+            calls = enumerate(trial.calls, start=1)
+            done = [await tools.use(name, arguments, key=f"tool-{number}") for number, (name, arguments) in calls]
+            return {"definitions": listed, "results": len(done)}
+
+    journal = KeptJournal()
+    expected = await trial.run(work, journal)
+    log = Log(await journal.read(RUN_ID), journal.kept)
+    for number in range(1, len(log.events)):
+        cut = log.events[number - 1]
+        found = await trial.run(work, log.cut(number), resume=True)
+        assert found == expected, (
+            f"Cut after event {number} ({cut.kind} at {cut.key!r}) and resumed, a turn is offered other tools:"
+            f"\n  {found}\nwhere an uninterrupted run had\n  {expected}\nWhat has to be asked is asked by ctx.effect."
+        )
+
+
+async def check_turns_at_once(trial: SourceTrial) -> None:
+    """Two turns may have it open at once, and neither closes it for the other."""
+    source, open_now, both = trial.make(), list[int](), anyio.Event()
+
+    async def work(ctx: Context) -> JsonValue:
+        async with source.open(ctx) as opened:
+            await opened.definitions(ctx)
+            open_now.append(first := 1 + len(open_now) * len(trial.calls))
+            if len(open_now) == 2:
+                both.set()
+            await both.wait()
+            for number, (name, arguments) in enumerate(trial.calls, start=first):
+                await opened.call(name, arguments, trial.context(number))
+            return None
+
+    try:
+        await asyncio.gather(trial.run(work), trial.run(work))
+    except Exception as error:
+        words = f"With two turns at once it fails: {type(error).__name__}: {error}. Keep what a turn needs in what"
+        raise AssertionError(f"{words} open() returns, not in the source.") from error
+
+
+async def check_cleanup(trial: SourceTrial) -> None:
+    """What goes wrong in a turn comes out as it is, and no task is left behind."""
+
+    async def work(ctx: Context) -> JsonValue:
+        before, trouble, found = asyncio.all_tasks(), ToolError("a trial"), None
+        try:
+            async with trial.make().open(ctx) as opened:
+                await opened.definitions(ctx)
+                raise trouble
+        except Exception as error:  # noqa: BLE001 - looked at below
+            found = error
+        assert found is not None, "open() swallows the error of a turn: let it through."
+        assert found is trouble, f"open() wraps the error of a turn in {type(found).__name__}: let it through."
+        left = asyncio.all_tasks() - before
+        assert not left, f"open() leaves tasks behind: {sorted(task.get_name() for task in left)}."
+        return None
+
+    await trial.run(work)
+
+
+async def check_cancellation(trial: SourceTrial) -> None:
+    """A call that is cancelled does not return as if nothing had happened."""
+
+    async def work(ctx: Context) -> JsonValue:
+        async with trial.make().open(ctx) as opened:
+            for name, arguments in trial.calls:
+                call = asyncio.ensure_future(opened.call(name, arguments, trial.context()))
+                await asyncio.sleep(0)
+                if call.cancel():  # else it had returned before it could be cancelled
+                    await asyncio.wait([call])
+                    swallowed = not call.cancelled() and call.exception() is None
+                    assert not swallowed, f"The tool {name!r} swallows cancellation: let CancelledError through."
+            return None
+
+    await trial.run(work)
+
+
+CHECKS: tuple[Check, ...] = (
+    check_declaration,
+    check_definitions,
+    check_calls,
+    check_replay,
+    check_turns_at_once,
+    check_cleanup,
+    check_cancellation,
+)
+
+
+def check_tool_source(make: Callable[[], ToolSource], calls: Calls = ()) -> None:
+    """Put a source on trial; raises one `AssertionError` that tells everything that is wrong with it."""
+    trial = SourceTrial(make, calls)
+    found: list[str] = []
+    for check in CHECKS:
+        try:
+            anyio.run(check, trial)
+        except (AssertionError, TeamwrightError) as error:
+            found.append(f"{check.__name__.removeprefix('check_')}: {error}")
+    if found:
+        raise AssertionError("\n".join(found))
+
+
+class ToolSourceConformance:
+    """The tests of a source of tools. `calls` are calls of its tools that work, by name and arguments."""
+
+    calls: Calls = ()
+
+    def make(self) -> ToolSource:
+        """Make a source as an agent would have it."""
+        raise NotImplementedError
+
+    def check(self, check: Check) -> None:
+        """Run one check."""
+        anyio.run(check, SourceTrial(self.make, self.calls))
+
+    def test_it_has_a_name_and_can_be_made_again(self) -> None:
+        self.check(check_declaration)
+
+    def test_a_model_can_understand_its_tools(self) -> None:
+        self.check(check_definitions)
+
+    def test_a_call_returns_json_and_wrong_arguments_are_refused(self) -> None:
+        self.check(check_calls)
+
+    def test_it_offers_the_same_from_every_point_of_a_record(self) -> None:
+        self.check(check_replay)
+
+    def test_two_turns_may_use_it_at_once(self) -> None:
+        self.check(check_turns_at_once)
+
+    def test_it_lets_errors_through_and_leaves_nothing_behind(self) -> None:
+        self.check(check_cleanup)
+
+    def test_cancellation_is_honoured(self) -> None:
+        self.check(check_cancellation)
