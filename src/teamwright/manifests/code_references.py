@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.strategies.registry import OWN
-from teamwright.values.manifest import AgentSpec, FilesSpec, FunctionTool, Manifest, McpSpec
+from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
+from teamwright.strategies.registry import OWN as OWN_STRATEGIES
+from teamwright.values.manifest import AgentSpec, Manifest, ToolSpec
 from teamwright.values.names import plain_strategy_name
-
-Tool = str | FunctionTool | McpSpec | FilesSpec
 
 
 class Code(NamedTuple):
-    """A function, a strategy of another package or an MCP server, and what names it."""
+    """A function, a strategy or kind of tool of another package, or an MCP server, and what names it."""
 
     kind: str
     code: str
@@ -37,7 +36,7 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, tool in manifest.tools.items():
         found += _code_of_tool(tool, f"tool {name!r}")
     for name, team in manifest.teams.items():
-        if plain_strategy_name(team.strategy) not in OWN:
+        if plain_strategy_name(team.strategy) not in OWN_STRATEGIES:
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
     return list(dict.fromkeys(found))
 
@@ -50,12 +49,14 @@ def code_of_agent(agent: AgentSpec, owner: str) -> Iterator[Code]:
         yield from _code_of_tool(tool, owner)
 
 
-def _code_of_tool(tool: Tool, owner: str) -> Iterator[Code]:
-    match tool:
-        case FunctionTool():
-            yield Code("function", tool.function, owner)
-        case McpSpec(mcp=server):
-            command = " ".join((server.command, *server.args)) if server.command else None
-            yield Code("MCP server", command or server.url or "", owner)
-        case str() | FilesSpec():
-            pass
+def _code_of_tool(tool: str | ToolSpec, owner: str) -> Iterator[Code]:
+    """A kind of another package is code by itself, and is not imported to be told of."""
+    if isinstance(tool, str):
+        return
+    name = kind_name(tool)
+    if name not in OWN:
+        yield Code("tool", name, owner)
+        return
+    kind = find_kind(name)
+    for what, code in kind.code(settings_of(tool, kind)):
+        yield Code(what, code, owner)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from teamwright.agents.tools.registry import reserved_names
 from teamwright.documents.nodes import Fields, Node, Place, shown
 from teamwright.documents.problems import Report
 from teamwright.errors import a
-from teamwright.values.manifest import TERMINATE, WORKSPACE
 from teamwright.values.names import NAME, suggest_name
 
 Kind = Literal["agent", "team", "model", "tool"]
@@ -112,7 +112,7 @@ class Declared:
                     f"it stands at {taken.place}; rename or remove one",
                 )
                 return False
-        if new.kind == "tool" and new.name in (TERMINATE, WORKSPACE):
+        if new.kind == "tool" and new.name in reserved_names():
             report.problem(new.place, f"{new.name!r} is the built-in tool", "choose another name")
             return False
         return True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
 from teamwright.documents.problems import Report, in_order
 from teamwright.documents.reader import read_file
@@ -188,9 +189,9 @@ def _value(one: Declaration, base: Path, model: str | None) -> JsonValue:
         if isinstance(script := value.get("scripted"), str):
             value["scripted"] = _moved(script, one.folder, base)
         if isinstance(tools := value.get("tools"), list):
-            value["tools"] = [_moved_files(tool, one.folder, base) for tool in tools]
+            value["tools"] = [_moved_tool(tool, one.folder, base) for tool in tools]
     if one.kind == "tool":
-        return _moved_files(value, one.folder, base)
+        return _moved_tool(value, one.folder, base)
     if one.kind == "team" and isinstance(strategy := value.get("strategy"), str):
         value["strategy"] = plain_strategy_name(strategy)
     return value
@@ -206,13 +207,14 @@ def _moved_model(model: JsonValue, folder: Path, base: Path) -> JsonValue:
     return model
 
 
-def _moved_files(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
-    """File tools whose folder is seen from `base`."""
-    match tool:
-        case {"files": {"root": str() as root}}:
-            return {"files": {"root": _moved(root, folder, base)}}
-        case _:
-            return tool
+def _moved_tool(tool: JsonValue, folder: Path, base: Path) -> JsonValue:
+    """A tool whose paths are seen from `base`."""
+    if not isinstance(tool, dict):
+        return tool
+    moved = dict(tool)
+    for name in kinds_in(tool):
+        moved[name] = find_kind(name).relocate(tool[name], lambda file: _moved(file, folder, base))
+    return moved
 
 
 def _moved(file: str, folder: Path, base: Path) -> str:

@@ -9,6 +9,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.tools.registry import OWN, find_kind, kind_names
+from teamwright.documents.field_checks import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.options import schema_of
 from teamwright.strategies.protocol import options_of
@@ -17,7 +19,6 @@ from teamwright.values.manifest import JsonSchema, Manifest
 from teamwright.values.plan import Step
 
 AGENT, MODEL = "agent", "model"
-IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
 SECTION_WORDS = {
     "agents": "Agents by name. "
     "One without `model`, `function` and `scripted` gets the model `primary`, else `default`, else the only one.",
@@ -36,6 +37,9 @@ def manifest_schema() -> JsonSchema:
     team = cast("JsonSchema", part(schema, "$defs", "TeamSpec"))
     for name in strategy_names():
         _add_block(schema, team, name)
+    for name in kind_names():
+        if name not in OWN:
+            _add_tool_settings(schema, name)
     cast("JsonSchema", part(team, "properties", "strategy"))["examples"] = [*strategy_names()]
     return schema
 
@@ -76,6 +80,7 @@ def _schema() -> JsonSchema:
     _drop_titles(schema)
     _describe_sections(schema)
     _tell_rules(schema)
+    _add_tool_kinds(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Teamwright manifest",
@@ -118,6 +123,33 @@ def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
     )
     if dashed != strategy:  # accepted, but not what an editor should offer
         cast("JsonSchema", team.setdefault("patternProperties", {}))[f"^{dashed}$"] = {**reference}
+
+
+def _add_tool_kinds(schema: JsonSchema) -> None:
+    """Accept the kinds of tools of other packages, of which only the names are known before they are imported."""
+    section = part(schema, "properties", "tools", "additionalProperties")
+    agent = part(schema, "$defs", "AgentSpec", "properties", "tools", "items")
+    for name in kind_names():
+        if name not in OWN:
+            form: JsonSchema = {"type": "object", "properties": {name: {}}, "required": [name]}
+            form["additionalProperties"] = False
+            cast("JsonSchema", schema["$defs"])[f"tool.{name}"] = form
+            for place in (section, agent):
+                cast("list[JsonValue]", place["anyOf"]).append({"$ref": f"#/$defs/tool.{name}"})
+
+
+def _add_tool_settings(schema: JsonSchema, name: str) -> None:
+    """Describe the settings of another package's kind of tool."""
+    try:
+        block = cast("JsonSchema", find_kind(name).model.model_json_schema())
+    except UsageError:
+        return  # the loader tells why, to those who use it
+    _drop_titles(block)
+    own = cast("JsonSchema", block.pop("$defs", {}))
+    _rename_references([block, own], own, f"tool.{name}")
+    definitions = cast("JsonSchema", schema["$defs"])
+    definitions |= {f"tool.{name}.{one}": value for one, value in own.items()}
+    cast("JsonSchema", part(definitions, f"tool.{name}", "properties"))[name] = block
 
 
 def _rename_references(node: JsonValue, own: JsonSchema, strategy: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from teamwright.agents.functions.agent import FunctionAgent
@@ -12,7 +13,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.python import load_function
-from teamwright.agents.tools.registry import ToolLike
+from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
 from teamwright.strategies.options import names_in
 from teamwright.strategies.registry import find_strategy
@@ -23,8 +24,6 @@ from teamwright.values.manifest import (
     AgentSpec,
     AnyModel,
     FallbackModel,
-    FilesSpec,
-    FilesTool,
     Manifest,
     NamedModel,
     TeamSpec,
@@ -212,22 +211,20 @@ class Builder:
         )
 
     def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
+        """The tools of an agent with their folders made absolute; a name from `tools` stands for what is there."""
         found: list[ToolLike] = []
         for tool in spec.tools:
-            declared = self.manifest.tools.get(tool) if isinstance(tool, str) else None
-            given = tool if declared is None else declared
-            if isinstance(given, FilesSpec):
-                found.append(self._files(given, name))
-            else:
-                found.append(tool if declared is None else (str(tool), declared))
+            declared = self.manifest.tools.get(tool) if isinstance(tool, str) else tool
+            if declared is None:
+                found.append(tool)
+                continue
+            resolved = kind_of(declared).resolve(declared, partial(self._folder, name))
+            found.append((tool, resolved) if isinstance(tool, str) else resolved)
         return found
 
-    def _files(self, spec: FilesSpec, agent: str) -> FilesSpec:
-        """File tools with their folder seen from anywhere."""
-        if spec.files.root is None:
-            return spec
-        root = checked_root(spec.files.root, self.base, self.roots, agent)
-        return FilesSpec(files=FilesTool(root=str(root)))
+    def _folder(self, agent: str, root: str) -> Path:
+        """A folder of an agent's tools, seen from anywhere; one that is not allowed is refused."""
+        return checked_root(root, self.base, self.roots, agent)
 
 
 def _named(model: AnyModel | None) -> NamedModel | None:

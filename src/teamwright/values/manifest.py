@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticKnownError
 
 from teamwright.values.approvals import Approve, Notify
 from teamwright.values.degradation import Degradation
@@ -110,8 +112,25 @@ class FilesSpec(Value):
     files: FilesTool
 
 
-ToolSpec = FunctionTool | McpSpec | FilesSpec
+class CustomTool(Value):
+    """The tool form `{kind: settings}` of a kind that another package registers."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        """Leave alone what is written as one of our kinds, and does not fit it."""
+        if len(self.model_extra or ()) != 1 or not OWN_TOOL_KINDS.isdisjoint(self.model_extra or ()):
+            raise PydanticKnownError("model_type", {"class_name": "CustomTool"})
+        return self
+
+
+OWN_TOOL_KINDS = frozenset({"function", "mcp", "files"})
+ToolSpec = FunctionTool | McpSpec | FilesSpec | CustomTool
 """A declared tool: the name of its field is the name of its kind."""
+
+DeclaredTool = FunctionTool | McpSpec | FilesSpec | SkipJsonSchema[CustomTool]
+"""The same as a field: the schema of another package's kind is added where it is known."""
 
 
 class FallbackModel(Value):
@@ -128,7 +147,7 @@ class AgentSpec(Value):
     model: AnyModel | None = Field(default=None, description="a name from `models`, or a model")
     function: str | None = Field(default=None, description="module:function")
     scripted: str | None = Field(default=None, description="a file of scripted replies")
-    tools: tuple[str | ToolSpec, ...] = Field(
+    tools: tuple[str | DeclaredTool, ...] = Field(
         default=(), description="names from `tools`, `terminate`, `workspace`, `files`, or tools written here"
     )
     capabilities: tuple[str, ...] = ()
@@ -212,7 +231,7 @@ class Manifest(Value):
     agents: dict[Name, AgentSpec] = {}
     teams: dict[Name, TeamSpec] = {}
     models: dict[Name, AnyModel] = {}
-    tools: dict[Name, ToolSpec] = {}
+    tools: dict[Name, DeclaredTool] = {}
 
 
 class Source(Value):

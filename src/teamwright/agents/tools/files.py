@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from errno import EISDIR
 from itertools import islice
@@ -19,6 +19,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
+from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.manifest import FILES, FilesSpec, FilesTool, ToolSpec
 from teamwright.values.owned_paths import Owned, covers
@@ -188,6 +189,24 @@ class FilesKind(ToolKind[FilesTool]):
     def build(self, settings: FilesTool, options: BuildOptions) -> ToolSource:
         """Make the source; its tools keep their names, whatever it is called."""
         return FilesSource(settings, options.spec)
+
+    def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
+        """Return the group and its tools."""
+        return [FILES, *NAMES]
+
+    def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
+        """Move the root."""
+        match settings:
+            case {"root": str() as root}:
+                return {**settings, "root": move(root)}
+            case _:
+                return settings
+
+    def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
+        """Make the root absolute."""
+        if not isinstance(spec, FilesSpec) or spec.files.root is None:
+            return spec
+        return FilesSpec(files=FilesTool(root=str(folder(spec.files.root))))
 
 
 def _open_file(place: Path, name: str) -> int:

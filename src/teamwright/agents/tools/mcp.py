@@ -6,7 +6,7 @@ A server starts when it is first needed, which on a replay may be never. Nothing
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO, cast
@@ -19,6 +19,9 @@ from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.documents.field_checks import check_secrets, check_web_address
+from teamwright.documents.nodes import Fields
+from teamwright.documents.problems import Report
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
 from teamwright.values.manifest import McpSpec, McpTool, ToolSpec
 from teamwright.values.messages import digest
@@ -87,6 +90,31 @@ class McpKind(ToolKind[McpTool]):
         """Make the source; a server without a name gets a number."""
         number = 1 + sum(one.kind == self.name for one in options.earlier)
         return McpSource(options.name or f"mcp-{number}", settings, options.max_bytes, options.spec)
+
+    def check(self, fields: Fields, owner: str, report: Report) -> None:
+        """Report fields that do not go together, addresses that are none, and secrets that are written out."""
+        server = fields.get("mcp")
+        if not isinstance(server, Fields):
+            return
+        if server.has("command") == server.has("url"):
+            report.problem(server.place, f"{owner}: an MCP server needs either 'command' or 'url'", "give one of them")
+        for name, needs in (("args", "command"), ("env", "command"), ("headers", "url")):
+            if server.has(name) and not server.has(needs):
+                report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
+        for name in ("env", "headers"):
+            check_secrets(server.get(name), name, owner, report)
+        check_web_address(server.text("url"), owner, report)
+
+    def check_imports(self, fields: Fields, owner: str, report: Report) -> None:
+        """Warn of the extra that is not installed."""
+        server = fields.get("mcp")
+        if server is not None and find_spec("mcp") is None:
+            report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
+
+    def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
+        """Return the command or the address of the server."""
+        command = " ".join((settings.command, *settings.args)) if settings.command else None
+        yield "MCP server", command or settings.url or ""
 
 
 class McpServer(ToolSource):

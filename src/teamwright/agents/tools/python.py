@@ -19,6 +19,9 @@ from teamwright.agents.functions.import_guard import UnloadedFunction, loads_cod
 from teamwright.agents.functions.threads import in_thread, to_the_end
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.documents.field_checks import check_import_path, import_path_in
+from teamwright.documents.nodes import Fields
+from teamwright.documents.problems import Report
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.manifest import FunctionTool, ToolSpec
 from teamwright.values.names import check_name
@@ -126,6 +129,32 @@ class PythonKind(ToolKind[FunctionTool]):
             max_bytes=options.max_bytes,
             spec=options.spec,
         )
+
+    def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
+        """Return its one name: that of the declaration, else that of the function."""
+        if name:
+            return [name]
+        path = fields.text("function") if fields else None
+        return [str(path.value).rpartition(":")[2].rpartition(".")[2]] if path else []
+
+    def check(self, fields: Fields, owner: str, report: Report) -> None:
+        """Report a path that is none."""
+        if function := fields.text("function"):
+            check_import_path(function, owner, report)
+
+    def check_imports(self, fields: Fields, owner: str, report: Report) -> None:
+        """Import the function, and read its signature."""
+        path = import_path_in(fields)
+        if path is None:
+            return
+        try:
+            PythonTool(load_function(str(path.value), "the tool"), name="tool")
+        except UsageError as error:
+            report.problem(path.place, f"{owner}: {error}")
+
+    def code(self, settings: FunctionTool) -> Iterable[tuple[str, str]]:
+        """Return the function."""
+        yield "function", settings.function
 
 
 class MethodTools:

@@ -5,17 +5,18 @@ A new kind of ours is one file beside this one, and one line in `OWN`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from teamwright.agents.context import Context
 from teamwright.agents.functions.import_guard import loads_code
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
-from teamwright.agents.tools.protocol import ToolSource
+from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import Function, PythonTool
 from teamwright.errors import UnknownName, UsageError
 from teamwright.values.manifest import FunctionTool, ToolSpec
@@ -55,8 +56,23 @@ class UnloadedKind(ToolKind[UnreadSettings]):
     reserved: bool = False
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
+        """Make a stand-in."""
+        return UnloadedSource(options.name or self.name, self.path, options.spec)
+
+
+class UnloadedSource(ToolSource):
+    """Stands for a source of another package that was not imported; using it is refused."""
+
+    def __init__(self, name: str, path: str, spec: str | ToolSpec) -> None:
+        self.name, self.spec, self._path = name, spec, path
+
+    async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
         """Refuse: its code was never loaded."""
-        raise UsageError(f"The kind of tool {self.name!r} ({self.path}) was not loaded, so it can't be used.")
+        raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be used.")
+
+    async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
+        """Refuse: its code was never loaded."""
+        raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be called.")
 
 
 @cache
@@ -107,10 +123,20 @@ def reserved_names() -> list[str]:
     return [name for name, kind in own_kinds().items() if kind.reserved]
 
 
-def kind_of(spec: ToolSpec) -> AnyKind:
-    """Return the kind of a declared tool, which is the name of its field."""
+def kinds_in(fields: Iterable[str]) -> list[str]:
+    """Return those names of fields that are kinds of tools."""
+    return [name for name in fields if name in _points()]
+
+
+def kind_name(spec: ToolSpec) -> str:
+    """Return the name of the kind of a declared tool, which is that of its field; nothing is imported."""
     fields = [*type(spec).model_fields, *(spec.model_extra or ())]
-    return find_kind(next((one for one in fields if one in _points()), fields[0]))
+    return next(iter(kinds_in(fields)), fields[0])
+
+
+def kind_of(spec: ToolSpec) -> AnyKind:
+    """Return the kind of a declared tool."""
+    return find_kind(kind_name(spec))
 
 
 def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from teamwright.agents.context import Context
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
+from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
 from teamwright.values.manifest import TERMINATE
 from teamwright.values.turns import Signal
@@ -53,6 +54,10 @@ class TerminateKind(ToolKind[NoSettings]):
     def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
         """Make the source."""
         return TerminateSource()
+
+    def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
+        """Return its one name."""
+        return [TERMINATE]
 
 
 def final_response(arguments: object) -> str | None:

@@ -11,6 +11,7 @@ from teamwright.agents.context import Context, Workspace
 from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import MethodTools
+from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.manifest import WORKSPACE
 
@@ -117,3 +118,7 @@ class WorkspaceKind(ToolKind[NoSettings]):
     def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
         """Make the source."""
         return WorkspaceSource()
+
+    def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
+        """Return the group and its tools."""
+        return [WORKSPACE, *NAMES]

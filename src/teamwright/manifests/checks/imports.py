@@ -6,20 +6,19 @@ runs none. It starts nothing else.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 
 from teamwright.agents.model.agent import missing_extra
 from teamwright.agents.scripted.agent import Script
-from teamwright.agents.tools.python import PythonTool, load_function
+from teamwright.agents.tools.python import load_function
+from teamwright.agents.tools.registry import find_kind, kinds_in
+from teamwright.documents.field_checks import import_path_in
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
 from teamwright.documents.problems import Report
-from teamwright.errors import ManifestError, MissingExtra, UsageError
+from teamwright.errors import ManifestError, UsageError
 from teamwright.manifests.checks.references import MODEL
 from teamwright.manifests.declarations import Declaration, Declared
-from teamwright.manifests.schema import IMPORT_PATH
 
 SCRIPTED = "scripted:"
 
@@ -46,20 +45,17 @@ class _Checks:
 
     def check_agent(self, agent: Declaration) -> None:
         """Look for its function and the tools that it has for itself."""
-        if path := _import_path(agent.fields):
-            self._check_import(path, agent.words, "the function")
+        if path := import_path_in(agent.fields):
+            self._check_function(path, agent.words)
         tools = agent.fields.get("tools")
         for item in tools.items if isinstance(tools, Items) else ():
             if isinstance(item, Fields):
                 self.check_tool(item, agent.words)
 
     def check_tool(self, fields: Fields, owner: str) -> None:
-        """Look for the function of a tool, or for what its server needs."""
-        if path := _import_path(fields):
-            self._check_import(path, owner, "the tool")
-        server = fields.get("mcp")
-        if server is not None and find_spec("mcp") is None:
-            self.report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
+        """Look for what the tool needs."""
+        for name in kinds_in(fields.entries):
+            find_kind(name).check_imports(fields, owner, self.report)
 
     def check_models(self, agent: Declaration) -> None:
         """Read its scripts, and look for what the models need that are written out in it."""
@@ -85,11 +81,9 @@ class _Checks:
         elif missing := missing_extra(name):
             self.report.warning(node.place, f"{owner.words}: {missing}")
 
-    def _check_import(self, path: Scalar, owner: str, what: str) -> None:
+    def _check_function(self, path: Scalar, owner: str) -> None:
         try:
-            function = load_function(str(path.value), what)
-            if what == "the tool":
-                PythonTool(function, name="tool")
+            load_function(str(path.value), "the function")
         except UsageError as error:
             self.report.problem(path.place, f"{owner}: {error}")
 
@@ -105,9 +99,3 @@ class _Checks:
             return
         except ManifestError as error:
             self.report.problems.extend(error.problems)
-
-
-def _import_path(fields: Fields) -> Scalar | None:
-    """The function that is named here, if it is named as it should be: else that is told."""
-    path = fields.text("function")
-    return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None

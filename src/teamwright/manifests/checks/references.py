@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.schemas.declaration import schema_fault
-from teamwright.agents.tools.files import NAMES as FILE_TOOLS
-from teamwright.agents.tools.workspace import NAMES as WORKSPACE_TOOLS
+from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
+from teamwright.documents.field_checks import check_import_path, check_secrets, check_web_address
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import Report
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.declarations import Declaration, Declared
-from teamwright.manifests.schema import IMPORT_PATH
 from teamwright.values.approvals import signing_key
-from teamwright.values.manifest import FILES, TERMINATE, WORKSPACE
-from teamwright.values.secrets.classification import HIDDEN, is_secret, is_written_out
+from teamwright.values.manifest import TERMINATE
+from teamwright.values.secrets.classification import HIDDEN, is_written_out
+from teamwright.values.text.validation_messages import misfits_of
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")
-WEB_ADDRESS = re.compile(r"https?://\S+")
 ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
-BUILT_IN = (TERMINATE, WORKSPACE, FILES)
-GROUPS = {WORKSPACE: WORKSPACE_TOOLS, FILES: FILE_TOOLS}
-"""Names that stand for several tools."""
 
 
 def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
@@ -63,7 +60,7 @@ def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None
         words = " and ".join(shown(name) for name in given)
         report.problem(fields.key_place(given[1]), f"{agent.words} has {words}", "keep one: it says who answers")
     if function := fields.text("function"):
-        _check_import_path(function, agent.words, report)
+        check_import_path(function, agent.words, report)
     model = fields.get("model")
     if isinstance(model, Fields):
         _check_model(model, agent, report)
@@ -97,20 +94,22 @@ def _check_approved_tools(agent: Declaration, declared: Declared, report: Report
 
 
 def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | None:
-    """The names of an agent's tools; nothing where only a server knows them all."""
+    """The names of an agent's tools; nothing where only a turn tells them all."""
     names: list[str] = []
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
-        one = declared.tools.get(str(item.value)) if isinstance(item, Scalar) else None
+        name = str(item.value) if isinstance(item, Scalar) else ""
+        one = declared.tools.get(name)
         fields = one.fields if one else item
-        if isinstance(fields, Fields) and fields.has("mcp"):
+        known: Sequence[str] | None = [name] if name else []
+        if isinstance(fields, Fields):
+            for kind in kinds_in(fields.entries):
+                known = find_kind(kind).tool_names(fields, name)
+        elif name in built_in_names():
+            known = [name, *(find_kind(name).tool_names(None, name) or ())]
+        if known is None:
             return None
-        if isinstance(fields, Fields) and fields.has(FILES):
-            names += [FILES, *FILE_TOOLS]
-        elif isinstance(item, Scalar):
-            names += [str(item.value), *(GROUPS.get(str(item.value), ()) if one is None else ())]
-        elif isinstance(item, Fields) and (path := item.text("function")):
-            names.append(str(path.value).rpartition(":")[2].rpartition(".")[2])
+        names += known
     return dict.fromkeys(names)
 
 
@@ -174,25 +173,9 @@ def _check_model(node: Node, owner: Declaration, report: Report) -> None:
 
 
 def _check_server(fields: Fields, owner: str, report: Report) -> None:
-    url = fields.text("url")
-    if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
-        hint = "write it in full, for example http://localhost:8000/v1"
-        report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address", hint)
-    _check_secrets(fields, "", owner, report)
-
-
-def _check_secrets(fields: Node | None, parent: str, owner: str, report: Report) -> None:
-    """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
-    if not isinstance(fields, Fields):
-        return
-    for name in fields.entries:
-        text = fields.text(name)
-        if text and is_secret(parent, name) and is_written_out(str(text.value)):
-            report.warning(
-                text.place,
-                f"{owner}: the secret {name!r} is written in the file, and no record of a run keeps it",
-                "write ${NAME} to read it from the environment",
-            )
+    hint = "write it in full, for example http://localhost:8000/v1"
+    check_web_address(fields.text("url"), owner, report, hint)
+    check_secrets(fields, "", owner, report)
 
 
 def _check_scripted_model(name: str, place: Place, owner: Declaration, report: Report) -> None:
@@ -212,42 +195,36 @@ def _check_replies(file: str, place: Place, owner: Declaration, report: Report) 
         report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
 
 
-def _check_import_path(function: Scalar, owner: str, report: Report) -> None:
-    path = str(function.value)
-    if "${" not in path and not re.fullmatch(IMPORT_PATH, path):
-        hint = "write module:function"
-        if re.fullmatch(r"[^\W\d][\w.]*\.[^\W\d]\w*", path):
-            hint = f"write {':'.join(path.rsplit('.', 1))}"
-        report.problem(function.place, f"{owner}: {shown(path)} is not an import path", hint)
-
-
 def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None:
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
         if isinstance(item, Fields):
             _check_tool(item, agent.words, report)
+    built_in = built_in_names()
     for name, place in agent.fields.texts("tools"):
-        if name not in declared.tools and name not in BUILT_IN and not report.incomplete:
-            hint = report.near(name, lambda: [*declared.tools, *BUILT_IN])
+        if name not in declared.tools and name not in built_in and not report.incomplete:
+            hint = report.near(name, lambda: [*declared.tools, *built_in])
             report.problem(place, f"{agent.words}: there is no tool {shown(name)}", hint)
 
 
 def _check_tool(fields: Fields, owner: str, report: Report) -> None:
-    if function := fields.text("function"):
-        _check_import_path(function, owner, report)
-    server = fields.get("mcp")
-    if not isinstance(server, Fields):
+    """Let each kind check what it is declared with; of a kind of ours the schema has been checked already."""
+    for name in kinds_in(fields.entries):
+        kind = find_kind(name)
+        if name not in OWN:
+            _check_settings(fields.get(name), kind, owner, report)
+        kind.check(fields, owner, report)
+
+
+def _check_settings(node: Node | None, kind: AnyKind, owner: str, report: Report) -> None:
+    if node is None:
         return
-    if server.has("command") == server.has("url"):
-        report.problem(server.place, f"{owner}: an MCP server needs either 'command' or 'url'", "give one of them")
-    for name, needs in (("args", "command"), ("env", "command"), ("headers", "url")):
-        if server.has(name) and not server.has(needs):
-            report.problem(server.key_place(name), f"{owner}: {name!r} goes with {needs!r}, which is not there")
-    for name in ("env", "headers"):
-        _check_secrets(server.get(name), name, owner, report)
-    url = server.text("url")
-    if url and "${" not in str(url.value) and not WEB_ADDRESS.fullmatch(str(url.value)):
-        report.problem(url.place, f"{owner}: {shown(str(url.value))} is not an http address")
+    value = plain(node)
+    try:
+        kind.model.model_validate(value)
+    except ValidationError as error:
+        for one in misfits_of(error, value):
+            report.problem(place_at(node, one.at), f"{owner}: {one}")
 
 
 def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
@@ -271,10 +248,8 @@ def _check_team_of_people(team: Declaration, report: Report) -> None:
     if isinstance(approve, Fields) and approve.has("tools"):
         place = approve.key_place("tools")
         report.problem(place, f"{team.words} has no tools of its own to approve", "write it at its members")
-    _check_secrets(notify, "notify", team.words, report)
-    webhook = notify.text("webhook") if isinstance(notify, Fields) else None
-    if webhook and "${" not in str(webhook.value) and not WEB_ADDRESS.fullmatch(str(webhook.value)):
-        report.problem(webhook.place, f"{team.words}: {shown(str(webhook.value))} is not an http address")
+    check_secrets(notify, "notify", team.words, report)
+    check_web_address(notify.text("webhook") if isinstance(notify, Fields) else None, team.words, report)
     secret = notify.text("secret") if isinstance(notify, Fields) else None
     if secret and is_written_out(str(secret.value)) and str(secret.value) != HIDDEN:
         try:

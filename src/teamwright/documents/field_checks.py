@@ -1,0 +1,48 @@
+"""Checks of fields that several declarations have: import paths, web addresses and secrets."""
+
+from __future__ import annotations
+
+import re
+
+from teamwright.documents.nodes import Fields, Node, Scalar, shown
+from teamwright.documents.problems import Report
+from teamwright.values.secrets.classification import is_secret, is_written_out
+
+IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
+WEB_ADDRESS = re.compile(r"https?://\S+")
+
+
+def check_import_path(function: Scalar, owner: str, report: Report) -> None:
+    """Report a text that is no `module:function`."""
+    path = str(function.value)
+    if "${" not in path and not re.fullmatch(IMPORT_PATH, path):
+        hint = "write module:function"
+        if re.fullmatch(r"[^\W\d][\w.]*\.[^\W\d]\w*", path):
+            hint = f"write {':'.join(path.rsplit('.', 1))}"
+        report.problem(function.place, f"{owner}: {shown(path)} is not an import path", hint)
+
+
+def import_path_in(fields: Fields) -> Scalar | None:
+    """Return the field `function` if it is an import path: anything else has been reported."""
+    path = fields.text("function")
+    return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None
+
+
+def check_web_address(address: Scalar | None, owner: str, report: Report, hint: str = "") -> None:
+    """Report a text that is no http address; one with a variable in it can't be known."""
+    if address and "${" not in str(address.value) and not WEB_ADDRESS.fullmatch(str(address.value)):
+        report.problem(address.place, f"{owner}: {shown(str(address.value))} is not an http address", hint)
+
+
+def check_secrets(fields: Node | None, parent: str, owner: str, report: Report) -> None:
+    """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
+    if not isinstance(fields, Fields):
+        return
+    for name in fields.entries:
+        text = fields.text(name)
+        if text and is_secret(parent, name) and is_written_out(str(text.value)):
+            report.warning(
+                text.place,
+                f"{owner}: the secret {name!r} is written in the file, and no record of a run keeps it",
+                "write ${NAME} to read it from the environment",
+            )
