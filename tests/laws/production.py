@@ -16,7 +16,7 @@ from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunIntervened, TimerFired
 from teamwright.values.events.workspace import WorkspaceWritten
-from teamwright.values.names import next_attempt
+from teamwright.values.key import next_attempt
 from teamwright.values.people import Answered, Cancel, Intervention
 from teamwright.values.results import RunResult
 from teamwright.values.turns import Turn

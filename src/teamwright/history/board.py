@@ -19,7 +19,7 @@ from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted
 from teamwright.values.events.team import TeamStarted
-from teamwright.values.names import SEPARATOR
+from teamwright.values.key import key_and_parents, nearest_key
 from teamwright.values.secrets.patterns import MaskedStream
 
 State = Literal["waiting", "thinking", "streaming", "calling", "retrying", "asking", "done", "failed", "stopped"]
@@ -118,11 +118,7 @@ class Board:
 
     def turn_of(self, scope: str) -> Turn | None:
         """The innermost ask around a place."""
-        while scope:
-            if scope in self.turns:
-                return self.turns[scope]
-            scope = scope.rpartition(SEPARATOR)[0]
-        return None
+        return self.turns.get(nearest_key(scope, self.turns))
 
     def in_order(self) -> Iterator[Row]:
         """Every row, members under their team."""
@@ -180,11 +176,10 @@ class Board:
     def _spend(self, scope: str, tokens: int) -> None:
         """Add tokens to everyone around the place, up to the run."""
         self.tokens += tokens
-        while scope:
-            if turn := self.turns.get(scope):
+        for around in key_and_parents(scope):
+            if turn := self.turns.get(around):
                 turn.tokens += tokens
                 turn.row.tokens += tokens
-            scope = scope.rpartition(SEPARATOR)[0]
 
     def _stream(self, delta: Delta) -> None:
         row = self.row_of(delta.key)

@@ -23,8 +23,8 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, ScopeWaited
+from teamwright.values.key import in_scope, key_and_parents
 from teamwright.values.models import JsonValue
-from teamwright.values.names import SEPARATOR
 from teamwright.values.usage import Amounts, Bounds
 
 
@@ -122,15 +122,16 @@ class Levels:
             self._open[scope] = level
         else:
             self._parts[scope] = level
-            self._go_on(scope, sum(1 for key in self._turns if _inside(key, scope)))
+            self._go_on(scope, sum(1 for key in self._turns if in_scope(key, scope)))
 
     def _go_on(self, scope: str, turns: int) -> None:
         """Something happened in a scope, and so many more turns are open in it."""
-        while self._parts and scope:
-            if part := self._parts.get(scope):
+        if not self._parts:
+            return
+        for around in key_and_parents(scope):
+            if part := self._parts.get(around):
                 part.turns += turns
                 part.ended = None if part.turns else self.driven
-            scope = scope.rpartition(SEPARATOR)[0]
 
     def _call(self, event: Event) -> None:
         key, fact = event.key, event.fact
@@ -160,25 +161,16 @@ class Levels:
 
     def _end(self, scope: str) -> None:
         """An ask is over, or the run: what was out in it was stopped, and stays charged in full."""
-        for key in [one for one in self._out if _inside(one, scope)]:
+        for key in [one for one in self._out if in_scope(one, scope)]:
             self._settle(key, self._out[key])
-        for inner in [one for one in self._open if _inside(one, scope)]:
+        for inner in [one for one in self._open if in_scope(one, scope)]:
             self._open.pop(inner).ended = self.driven
-        for inner in [one for one in self._parts if _inside(one, scope)]:
+        for inner in [one for one in self._parts if in_scope(one, scope)]:
             part = self._parts.pop(inner)
             part.ended = self.driven if part.ended is None else part.ended
 
     def _around(self, scope: str) -> Iterator[Level]:
-        while True:
-            if scope in self.by_scope:
-                yield self.by_scope[scope]
-            if not scope:
-                return
-            scope = scope.rpartition(SEPARATOR)[0]
-
-
-def _inside(key: str, scope: str) -> bool:
-    return not scope or key == scope or key.startswith(scope + SEPARATOR)
+        return (self.by_scope[around] for around in key_and_parents(scope) if around in self.by_scope)
 
 
 def _amounts(sums: list[int]) -> Amounts:

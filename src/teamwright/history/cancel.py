@@ -13,7 +13,7 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.events.body import MessageRef
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
-from teamwright.values.names import SEPARATOR
+from teamwright.values.key import key_and_parents
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure
 from teamwright.values.usage import NOTHING, Usage
@@ -60,9 +60,8 @@ class _Closing:
             self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
 
     def _use(self, scope: str, usage: Usage) -> None:
-        while scope:
-            self._used[scope] = self._used[scope] + usage
-            scope = scope.rpartition(SEPARATOR)[0]
+        for around in key_and_parents(scope):
+            self._used[around] = self._used[around] + usage
 
     def place_of(self, key: str) -> tuple[str, str]:
         """The scope and place of an ask, as it was recorded; the run itself has neither."""

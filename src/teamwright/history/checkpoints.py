@@ -13,8 +13,9 @@ from teamwright.history.past import Past, RecordedAsk
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
+from teamwright.values.key import is_inside, key_below_root, parent_key
 from teamwright.values.models import Record
-from teamwright.values.names import SEPARATOR, check_name
+from teamwright.values.names import check_name
 from teamwright.values.results import iso
 from teamwright.values.usage import NOTHING, Usage
 
@@ -47,7 +48,7 @@ def turns_in(past: Past) -> dict[str, RecordedAsk]:
     found: dict[str, RecordedAsk] = {}
     teams: set[str] = set()
     for key, ask in past.asks.items():
-        around = past.turn_of(key.rpartition(SEPARATOR)[0])
+        around = past.turn_of(parent_key(key))
         if around in teams:
             found[key] = ask
         if ask.is_team and (not around or around in teams):
@@ -80,9 +81,8 @@ def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: S
     if isinstance(at, Checkpoint):
         at = at.number
     if isinstance(at, str) and not (at.isascii() and at.isdigit()):
-        inside = at + SEPARATOR
         exact = [one.number for one in known if one.name == at]
-        there = exact or [one.number for one in known if one.name.startswith(inside)]
+        there = exact or [one.number for one in known if at and is_inside(one.name, at)]
         if not there:
             raise UnknownName("checkpoint", at, dict.fromkeys(one.name for one in known))
         return there[-1]
@@ -123,7 +123,7 @@ class _Reading:
                 case AgentReplied() | AgentFailed() as ending if (
                     event.key in self._turns and not self._turns[event.key].stopped
                 ):
-                    place = event.key.partition(SEPARATOR)[2]
+                    place = key_below_root(event.key)
                     yield self._point(event, place, "turn", self._after(event, ending))
                 case RunPaused(stop_reason=reason):
                     self._pauses += 1

@@ -16,8 +16,8 @@ from teamwright.history.history import RunHistory
 from teamwright.history.past import Past, RecordedAsk
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
+from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
 from teamwright.values.models import Record
-from teamwright.values.names import SEPARATOR, join_key, with_attempt
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.usage import NOTHING, Usage
 
@@ -168,9 +168,9 @@ def _turns(history: RunHistory) -> dict[str, RecordedAsk]:
 def _place(key: str, past: Past) -> str:
     """The key of a turn as it would be if nothing around it had been asked anew by a fork."""
     place = around = ""
-    for segment in key.split(SEPARATOR):
-        name, _, attempt = segment.partition("#")
-        before = [join_key(around, with_attempt(name, number)) for number in range(1, int(attempt or 1))]
+    for segment in key_segments(key):
+        name, attempt = split_attempt(segment)
+        before = [join_key(around, with_attempt(name, number)) for number in range(1, attempt)]
         place = join_key(place, with_attempt(name, 1 + sum(not past.gave_way(one) for one in before)))
         around = join_key(around, segment)
     return place

@@ -42,9 +42,9 @@ from teamwright.values.events.run import (
     ScopeWaited,
 )
 from teamwright.values.events.team import TeamEnded, TeamReopened
+from teamwright.values.key import is_inside, join_key, key_depth, next_attempt
 from teamwright.values.limits import Limits
 from teamwright.values.messages import Message, digest
-from teamwright.values.names import SEPARATOR, next_attempt
 from teamwright.values.people import Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.secrets.classification import without_keys
@@ -142,7 +142,7 @@ class RunHistory:
 
     def _is_heard_by_the_team(self, event: Event) -> bool:
         turn = self.past.turn_of(event.scope)
-        if turn == "" or SEPARATOR in turn or self.past.gave_way(event.key):
+        if turn == "" or key_depth(turn) or self.past.gave_way(event.key):
             return False
         return self.past.asks[event.key].asked.purpose == "work"
 
@@ -174,8 +174,7 @@ class RunHistory:
                 case PersonAnswered():
                     open_.pop(event.key, None)
                 case AgentReplied() | AgentFailed() if open_:
-                    inside = event.key + SEPARATOR
-                    open_ = {key: asked for key, asked in open_.items() if not key.startswith(inside)}
+                    open_ = {key: asked for key, asked in open_.items() if not is_inside(key, event.key)}
                 case _:
                     pass
         paused = self.past.paused
@@ -224,7 +223,7 @@ class RunHistory:
 
     def _rejection(self, ended: Event) -> int | None:
         """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
-        asked = f"{ended.key}{SEPARATOR}approve-"
+        asked = join_key(ended.key, "approve-")
         answers = [e.number for e in self.past.answers.values() if e.key.startswith(asked)]
         rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
         return max(answers, default=None) if rejected else None

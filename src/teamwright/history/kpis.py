@@ -5,7 +5,6 @@ What counts as a step, as coordination and as time is explained once, in docs/kp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
@@ -20,6 +19,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import TeamPlanned, TeamTold
+from teamwright.values.key import without_attempts
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
 from teamwright.values.turns import Purpose
@@ -27,8 +27,6 @@ from teamwright.values.usage import NOTHING, Usage
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
-ATTEMPT = re.compile(r"#\d+")
-"""The mark of a further attempt in a key; a name can't hold it, since keys are escaped."""
 
 Came = Literal["passed", "failed", "stopped", "open"]
 
@@ -284,7 +282,7 @@ class _Reading:
         return round(times[ceil(PERCENTILE * len(times)) - 1], 2) if times else None
 
     def _steps(self) -> Iterator[_Ask]:
-        places = {ATTEMPT.sub("", ask.key): ask for ask in self.turns() if ask.purpose == "work"}
+        places = {without_attempts(ask.key): ask for ask in self.turns() if ask.purpose == "work"}
         yield from places.values()
 
     def _counts(self, ask: _Ask | None) -> bool:

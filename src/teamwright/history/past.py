@@ -52,10 +52,10 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import TeamReopened
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.gc_pause import collection_paused
+from teamwright.values.key import in_scope, key_and_parents, nearest_key, parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Source
 from teamwright.values.messages import Message
-from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Cancel
 from teamwright.values.turns import Failure, Reply
 
@@ -393,8 +393,8 @@ class Past:
     def give_way(self, key: str) -> None:
         """A fork asks this anew: what its turns had cost and used up no longer counts."""
         for inner, ask in self.asks.items():
-            if inner == key or inner.startswith(key + SEPARATOR):
-                self._count(inner.rpartition(SEPARATOR)[0], ask, -1)
+            if in_scope(inner, key):
+                self._count(parent_key(inner), ask, -1)
 
     def _count(self, scope: str, ask: RecordedAsk, times: int) -> None:
         """Count what a turn that has ended came to, or take it back."""
@@ -421,22 +421,15 @@ class Past:
             return False
         if self._gone is None:
             self._gone = asked_anew(self.asks, self.recovered, self.taken_over)
-        while key and key not in self._gone:
-            key = key.rpartition(SEPARATOR)[0]
-        return bool(key)
+        return bool(nearest_key(key, self._gone))
 
     def turn_of(self, scope: str) -> str:
         """The ask that a scope belongs to, or nothing for the run's own."""
-        while scope and scope not in self.asks:
-            scope = scope.rpartition(SEPARATOR)[0]
-        return scope
+        return nearest_key(scope, self.asks)
 
     def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
-        while True:
-            self.spent[scope].add(tokens, usd, calls)
-            if not scope:
-                return
-            scope = scope.rpartition(SEPARATOR)[0]
+        for around in key_and_parents(scope):
+            self.spent[around].add(tokens, usd, calls)
 
     def _schedule(self, event: Event, key: str) -> None:
         scope = event.scope
@@ -445,7 +438,7 @@ class Past:
         self._inside[scope].append(key)
         while scope and scope not in self._linked:
             self._linked.add(scope)
-            inner, scope = scope, scope.rpartition(SEPARATOR)[0]
+            inner, scope = scope, parent_key(scope)
             self._inside[scope].append(inner)
 
     def _forget_inside(self, scope: str) -> None:
@@ -463,7 +456,7 @@ class Past:
         """Charge the turns that were under way when the record ends; what was in doubt is charged in full."""
         for key, call in self.calls.items():
             if call.in_doubt:
-                self._tally(key.rpartition(SEPARATOR)[0], call.reserved)
+                self._tally(parent_key(key), call.reserved)
         for scope, tally in self.open.items():
             for inner, spending in tally.scopes.items():
                 self._charge(inner, *spending.cost)

@@ -16,8 +16,8 @@ from teamwright.history.past import Past
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.key import parent_key
 from teamwright.values.manifest import TERMINATE
-from teamwright.values.names import SEPARATOR
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
 OUTPUT_TOOL = "final_result"
@@ -47,7 +47,7 @@ async def script_of(journal: Journal, history: RunHistory) -> Script:
 
 
 def _called(turn: str, model_calls: set[str]) -> bool:
-    return any(call.rpartition(SEPARATOR)[0] == turn for call in model_calls)
+    return any(parent_key(call) == turn for call in model_calls)
 
 
 def _turn_rules(

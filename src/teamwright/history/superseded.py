@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from teamwright.values.events.agent import AgentFailed
-from teamwright.values.names import SEPARATOR, with_attempt
+from teamwright.values.key import parent_keys, split_attempt, with_attempt
 
 if TYPE_CHECKING:
     from teamwright.history.past import RecordedAsk
@@ -23,8 +23,8 @@ def asked_anew(asks: Mapping[str, RecordedAsk], recovered: Collection[Recovered]
     """The keys of the asks that gave way to a further attempt; only what a fork took over can, up to that number."""
     gone: set[str] = set()
     for key, ask in asks.items():
-        first, marked, number = key.rpartition("#")
-        last = int(number) - 1 if marked and SEPARATOR not in number else 0
+        first, this = split_attempt(key)
+        last = this - 1
         for attempt in range(last, 0, -1):
             place = with_attempt(first, attempt)
             before = asks[place]
@@ -42,9 +42,4 @@ def _follows(before: RecordedAsk, ask: RecordedAsk, key: str, recovered: Collect
         return False
     if (before.asked.member, before.asked.digest) == (ask.asked.member, ask.asked.digest):
         return True
-    scope = key
-    while scope:
-        scope = scope.rpartition(SEPARATOR)[0]
-        if (scope, before.ending.error, ask.asked.member) in recovered:
-            return True
-    return False
+    return any((scope, before.ending.error, ask.asked.member) in recovered for scope in parent_keys(key))

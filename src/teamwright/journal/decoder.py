@@ -22,8 +22,9 @@ from teamwright.journal.errors import damaged
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
+from teamwright.values.key import key_depth
 from teamwright.values.messages import DIGEST_BYTES, digest
-from teamwright.values.names import NAME, SEPARATOR
+from teamwright.values.names import NAME
 from teamwright.values.people import Intervention
 from teamwright.values.results import Status, StopReason
 
@@ -60,8 +61,8 @@ def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
                 or scope.__class__ is not str
                 or place.__class__ is not str
                 or data.__class__ is not str
-                or (len(scope) > _DEEPEST_KEY and scope.count(SEPARATOR) > _DEEPEST_KEY)
-                or (len(place) > _DEEPEST_KEY and place.count(SEPARATOR) > _DEEPEST_KEY)
+                or (len(scope) > _DEEPEST_KEY and key_depth(scope) > _DEEPEST_KEY)
+                or (len(place) > _DEEPEST_KEY and key_depth(place) > _DEEPEST_KEY)
                 or (len(data) > 2 * _DEEPEST and _is_too_deep(data))
             ):
                 raise damaged(run_id, f"event {number} holds something else than an event")

@@ -25,8 +25,8 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RUN_FORMAT, RunAborted, ScopeWaited
+from teamwright.values.key import in_scope, is_inside, parent_keys
 from teamwright.values.limits import Limits
-from teamwright.values.names import SEPARATOR
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Amounts
@@ -147,20 +147,19 @@ class RunState:
 
     def abandon(self, scope: str = "") -> None:
         """Go on without what runs inside a scope, since it does not end; the record tells how each turn there ended."""
-        start = scope and scope + SEPARATOR
         self.abandoned.append(scope)
         self.has_abandoned.set()
-        for key in [key for key in self.calls_out if key.startswith(start)]:
+        for key in [key for key in self.calls_out if is_inside(key, scope)]:
             self.calls_out.pop(key).abandon()
-        for key in reversed([key for key in self.turns if key.startswith(start)]):
+        for key in reversed([key for key in self.turns if is_inside(key, scope)]):
             self.turns.pop(key).abandon()
-        for part in reversed([part for part in self.parts if part.key.startswith(start)]):
+        for part in reversed([part for part in self.parts if is_inside(part.key, scope)]):
             del self.parts[part]
             part.abandon()
 
     def is_abandoned(self, path: str) -> bool:
         """Whether a scope, or one around it, was abandoned."""
-        return any(not scope or path == scope or path.startswith(scope + SEPARATOR) for scope in self.abandoned)
+        return any(in_scope(path, scope) for scope in self.abandoned)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
         """What the journal holds; when it can't be read, the run stops as it does when it can't be written."""
@@ -200,9 +199,8 @@ class RunState:
 
     def _is_due(self, key: str) -> bool:
         """Whether only teams that have not ended stand around an ask: an agent may do something else the next time."""
-        while SEPARATOR in key:
-            key = key.rpartition(SEPARATOR)[0]
-            if (around := self.past.asks.get(key)) and (around.ending is not None or not around.is_team):
+        for scope in parent_keys(key):
+            if (around := self.past.asks.get(scope)) and (around.ending is not None or not around.is_team):
                 return False
         return True
 

@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from teamwright.values.artifacts import POINTER, Artifact
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
+from teamwright.values.key import root_key
 from teamwright.values.messages import EMPTY, History, Message, digest
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.names import SEPARATOR
 from teamwright.values.text.transcript import Quoting, quoted, transcript
 from teamwright.values.usage import NOTHING, Amounts, Usage
 
@@ -112,7 +112,7 @@ class Failure(Record, frozen=True):
     @property
     def asked(self) -> str:
         """The member that was asked, in whom the failure lies."""
-        return self.member.partition(SEPARATOR)[0]
+        return root_key(self.member)
 
     @property
     def skipped(self) -> tuple[str, ...]:

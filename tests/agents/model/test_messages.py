@@ -20,9 +20,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve
+from teamwright.values.key import escape_place
 from teamwright.values.manifest import ServerModel
 from teamwright.values.messages import digest
-from teamwright.values.names import escape_place
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.runtime.teams import cut
 

@@ -23,7 +23,7 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunResumed
-from teamwright.values.names import SEPARATOR
+from teamwright.values.key import is_inside
 from teamwright.values.people import EDIT, REJECT, Answer, Question
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
 
@@ -200,7 +200,7 @@ class Asker:
                 self._news.set()
             case PersonAnswered() if event.key == self._asking:
                 self._given_up.cancel()
-            case AgentReplied() | AgentFailed() if (self._asking or "").startswith(event.key + SEPARATOR):
+            case AgentReplied() | AgentFailed() if is_inside(self._asking or "", event.key):
                 self._given_up.cancel()
             case _:
                 pass

@@ -34,7 +34,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunLogged, RunMeasured, RunNotified, RunStarted, ScopeExpired
 from teamwright.values.events.team import TeamStarted
 from teamwright.values.events.workspace import WorkspaceConflicted
-from teamwright.values.names import SEPARATOR
+from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
 from teamwright.values.text.display import number_text
 
@@ -183,12 +183,8 @@ class LogBook:
 
     def _path(self, key: str) -> tuple[str, ...]:
         """Whose turns are around a place, the outermost first."""
-        found: list[str] = []
-        while key:
-            if ask := self._asks.get(key):
-                found.append(ask.member)
-            key = key.rpartition(SEPARATOR)[0]
-        return tuple(reversed(found))
+        around = [ask.member for scope in key_and_parents(key) if (ask := self._asks.get(scope))]
+        return tuple(reversed(around))
 
     async def _text(self, event: Event) -> str | None:
         match event.fact:

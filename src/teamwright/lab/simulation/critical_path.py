@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
-from teamwright.history.kpis import ATTEMPT, TurnFigures
+from teamwright.history.kpis import TurnFigures
+from teamwright.values.key import SEPARATOR, key_segments, without_attempts
 from teamwright.values.models import Record
-from teamwright.values.names import SEPARATOR
 
 SAME_INSTANT = 1e-6
 INSIDE = frozenset(("work", "step"))
@@ -55,7 +55,7 @@ def critical_path(turns: Iterable[TurnFigures]) -> tuple[PathStep, ...]:
 
 def place_of(key: str) -> str:
     """Where in a team a turn was taken, in words: without the team, further attempts and what says nothing."""
-    parts = [unquote(part) for part in ATTEMPT.sub("", key).split(SEPARATOR)[1:]]
+    parts = [unquote(part) for part in key_segments(without_attempts(key))[1:]]
     while len(parts) > 1 and parts[-1] in INSIDE:
         parts.pop()
     return SEPARATOR.join(parts) or key

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from teamwright.history.kpis import ATTEMPT, Kpis, TurnFigures, kpis_of, turns_of
+from teamwright.history.kpis import Kpis, TurnFigures, kpis_of, turns_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.agents import RIGHT, Cast
 from teamwright.lab.simulation.critical_path import PathStep, critical_path
@@ -20,6 +20,7 @@ from teamwright.teams.builder import Builder
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
+from teamwright.values.key import without_attempts
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Source
 from teamwright.values.models import Record
@@ -105,5 +106,5 @@ def messages_in(kpis: Kpis, turns: Iterable[TurnFigures]) -> int:
 
 def _right(turns: Iterable[TurnFigures]) -> int:
     """How many places of work ended well and right; of several attempts at a place the last one counts."""
-    places = {ATTEMPT.sub("", turn.key): turn for turn in turns if turn.purpose == "work"}
+    places = {without_attempts(turn.key): turn for turn in turns if turn.purpose == "work"}
     return sum(turn.came == "passed" and RIGHT in turn.marks for turn in places.values())

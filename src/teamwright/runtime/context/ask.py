@@ -23,10 +23,10 @@ from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
+from teamwright.values.key import join_key, with_attempt
 from teamwright.values.limits import tighter
 from teamwright.values.messages import Message
 from teamwright.values.models import JsonValue
-from teamwright.values.names import SEPARATOR, join_key, with_attempt
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import Amounts
@@ -291,7 +291,7 @@ class Ask:
         data = None if data is None else child.run.redactor.value(data, child.run.recorder.texts)
         member = self._member.name
         if isinstance(error, MemberFailed) and error.member and child.run.format > 1:
-            member = f"{member}{SEPARATOR}{error.member}"
+            member = join_key(member, error.member)
         warnings = tuple(map(child.run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
         return Failure(member=member, error=kind, message=message, messages=said, data=data, warnings=warnings)
 

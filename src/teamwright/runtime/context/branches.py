@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from teamwright.runtime.cancellation import Cancellation, abandon_task
 from teamwright.runtime.ordering.lane import look_again
-from teamwright.values.names import SEPARATOR
+from teamwright.values.key import SEPARATOR
 
 if TYPE_CHECKING:
     from teamwright.agents.context import Context

@@ -43,9 +43,9 @@ from teamwright.values.events.agent import Tally
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import ENGINES_OWN, Fact
 from teamwright.values.events.run import RunAborted, TimerFired, TimerSet
+from teamwright.values.key import SEPARATOR, escape_place, join_key, key_below_root
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.messages import Message
-from teamwright.values.names import SEPARATOR, escape_place, join_key
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
@@ -174,8 +174,7 @@ class RunContext:
         run = self.run
         if run.aborted is None:
             path = SEPARATOR.join((*self._members(), failure.member))
-            _, _, inside = path.partition(SEPARATOR)
-            text = f"{inside!r} failed: {failure.message} (a person chose to abort)"
+            text = f"{key_below_root(path)!r} failed: {failure.message} (a person chose to abort)"
             run.aborted = RunAborted(member=path, error=failure.error, message=text)
             run.recorder.add("", "", run.aborted)
         run.cancel()

@@ -23,9 +23,9 @@ from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
 from teamwright.values.events.event import Delta
+from teamwright.values.key import join_key
 from teamwright.values.limits import USUAL, RetryPolicy, tighter
 from teamwright.values.messages import digest
-from teamwright.values.names import join_key
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.usage import NOTHING
 

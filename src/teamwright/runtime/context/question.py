@@ -9,7 +9,7 @@ from teamwright.runtime.ordering.lane import look_again
 from teamwright.runtime.run_state import Waiting
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.names import join_key, with_attempt
+from teamwright.values.key import join_key, with_attempt
 from teamwright.values.people import Answer, Question
 from teamwright.values.secrets.classification import stands_for
 

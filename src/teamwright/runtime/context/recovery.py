@@ -15,9 +15,9 @@ from teamwright.agents.protocol import Agent
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
 from teamwright.values.events.agent import AgentRecovered
+from teamwright.values.key import with_attempt
 from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
-from teamwright.values.names import with_attempt
 from teamwright.values.people import ABORT, Question
 from teamwright.values.text.transcript import transcript
 from teamwright.values.turns import Failure, Reply, Turn

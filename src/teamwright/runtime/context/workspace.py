@@ -11,7 +11,7 @@ from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
 from teamwright.journal.decoder import decode_body
 from teamwright.values.artifacts import POINTER, Artifact, Held
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.names import SEPARATOR, join_key
+from teamwright.values.key import is_inside, join_key, key_and_parents
 from teamwright.values.turns import Failure, Reply
 
 if TYPE_CHECKING:
@@ -60,14 +60,12 @@ class RunWorkspace:
 
     def result(self, key: str) -> Reply | Failure | None:
         """What came of an earlier ask; the key is looked for in this scope and then in those around it."""
-        heard, scope = self._context.run.heard, self._context.path
-        while True:
+        heard = self._context.run.heard
+        for scope in key_and_parents(self._context.path):
             number, ending = heard.get(join_key(scope, key), (0, None))
             if ending is not None and number <= self.horizon.number:
                 return self._for_reading(ending)
-            if not scope:
-                return None
-            scope = scope.rpartition(SEPARATOR)[0]
+        return None
 
     def _for_reading(self, ending: Reply | Failure) -> Reply | Failure:
         """The words of a failure are for people and records: an agent is told only that there was one."""
@@ -98,8 +96,7 @@ class RunWorkspace:
 
     def has_passed(self, key: str) -> None:
         """An effect was handed back from the record: what it wrote counts as seen, as it did when it was made."""
-        inside = key + SEPARATOR
-        numbers = (event.number for event in self._context.run.past.writes.values() if event.key.startswith(inside))
+        numbers = (event.number for event in self._context.run.past.writes.values() if is_inside(event.key, key))
         self.horizon.number = max((self.horizon.number, *numbers))
 
     def _decide(self, name: str, value: JsonValue, version: int | None) -> WorkspaceWritten | WorkspaceConflicted:

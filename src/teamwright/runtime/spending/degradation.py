@@ -21,8 +21,8 @@ from teamwright.teams.team import Team
 from teamwright.values.degradation import AT_EASE, Posture
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.person import PersonAsked
+from teamwright.values.key import join_key, relative_key
 from teamwright.values.messages import History, Message
-from teamwright.values.names import SEPARATOR, join_key
 from teamwright.values.people import Question
 from teamwright.values.turns import Tier, Turn
 
@@ -72,7 +72,7 @@ class Degradation:
     def ended(self, key: str) -> None:
         """An ask of the team has ended."""
         self._at_work -= 1
-        self._forecast.heard(key.removeprefix(self._team.path + SEPARATOR) if self._team.path else key)
+        self._forecast.heard(relative_key(key, self._team.path))
 
     async def consider(self, context: RunContext, place: str) -> None:
         """See, before an ask begins, whether something is to be cut back or given free; at most one thing at a time."""

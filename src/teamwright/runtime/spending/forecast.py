@@ -10,6 +10,7 @@ from typing import NamedTuple
 from teamwright.budget.ledger import BOUNDS, TOKENS, USD, Account, Bound
 from teamwright.budget.money import picodollars
 from teamwright.strategies.estimate import Outlook
+from teamwright.values.key import root_key
 from teamwright.values.usage import Usage
 
 
@@ -32,7 +33,7 @@ class Forecast:
 
     def heard(self, key: str) -> None:
         """An ask with this key, within the team, has ended."""
-        for known in (key, key.partition("/")[0]):
+        for known in (key, root_key(key)):
             if known in self._left:
                 self._done_tokens += self._left.pop(known)
                 self.done += 1

@@ -67,8 +67,8 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
+from teamwright.values.key import join_key
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.names import join_key
 
 SCHEMA_VERSION = 1
 
