@@ -97,6 +97,16 @@ def test_a_name_that_has_left_the_root_works_for_one_version_with_a_warning(name
     assert value is getattr(import_module(home), name)
 
 
+def test_a_name_that_was_renamed_works_for_one_version_with_a_warning() -> None:
+    history = import_module("teamwright.history")
+    with pytest.warns(
+        DeprecationWarning, match=r"teamwright\.history\.Gate is now teamwright\.history\.KpiGate"
+    ) as seen:
+        value = history.Gate
+    assert seen[0].filename == __file__
+    assert value is history.KpiGate
+
+
 def test_names_of_the_root_come_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

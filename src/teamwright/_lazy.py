@@ -9,12 +9,16 @@ from importlib import import_module
 
 
 def lazy_names(
-    facade: str, homes: Mapping[str, str], moved: Mapping[str, str] | None = None
+    facade: str,
+    homes: Mapping[str, str],
+    moved: Mapping[str, str] | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a facade.
 
     `homes` maps the module that defines names to those names, separated by blanks. `moved` maps a name that was public
-    here in an earlier version to the facade that has it now: it still works, with a DeprecationWarning.
+    here in an earlier version to the facade that has it now: it still works, with a DeprecationWarning. So does a name
+    in `renamed`, which maps it to its new name in the same facade.
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
 
@@ -23,6 +27,10 @@ def lazy_names(
             instead = moved[name]
             warnings.warn(f"{facade}.{name} has moved: import it from {instead}", DeprecationWarning, stacklevel=2)
             return getattr(import_module(instead), name)
+        if renamed is not None and name in renamed:
+            instead = renamed[name]
+            warnings.warn(f"{facade}.{name} is now {facade}.{instead}", DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[facade], instead)
         if name not in modules:
             raise AttributeError(f"module {facade!r} has no attribute {name!r}")
         value: object = getattr(import_module(modules[name]), name)

@@ -28,7 +28,7 @@ class Story:
     def at(self, time: float, scope: str, place: str, fact: Fact) -> None:
         self.number += 1
         self.events.append(Event("run", self.number, time, scope, place, fact))
-        self.board.take(self.events[-1])
+        self.board.apply(self.events[-1])
 
     def ask(self, time: float, scope: str, place: str, member: str, kind: str = "model") -> None:
         self.at(time, scope, place, AgentAsked(member=member, member_kind=kind, turn=1, task="", length=0, digest=""))
@@ -76,7 +76,7 @@ def test_a_member_thinks_streams_calls_a_tool_and_is_done() -> None:
     assert row is not None
     assert row.state == "thinking"
     for offset, text in enumerate("Hi the"):
-        story.board.take(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=offset, text=text))
+        story.board.apply(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=offset, text=text))
     assert (row.state, row.streamed) == ("streaming", "Hi ")
     story.at(
         2, "t/step-1", "request-1", AgentReturned(body="", usage=Usage(requests=1, input_tokens=5, output_tokens=2))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.history.driver_time import Driving
+from teamwright.history.driver_time import DriverTime
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import Origin, RunLogged, RunPaused, RunResumed, RunStarted
 
 START = RunStarted(team="t", task="b", manifest="b", seed=1)
 
 
-def driving(*facts: tuple[float, Fact]) -> Driving:
-    made = Driving()
+def driving(*facts: tuple[float, Fact]) -> DriverTime:
+    made = DriverTime()
     for number, (time, fact) in enumerate(facts, start=1):
-        made.take(Event("r", number, time, "", "", fact))
+        made.apply(Event("r", number, time, "", "", fact))
     return made
 
 

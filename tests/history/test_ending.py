@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.ending import iso, judge
+from teamwright.history.ending import ending_of, iso
 from teamwright.values.messages import Message
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Usage
@@ -24,7 +24,7 @@ USAGE = Usage(requests=1)
     ],
 )
 def test_a_reply_ends_a_run_well(reply: Reply, status: str, reason: str) -> None:
-    ending = judge(reply, USAGE)
+    ending = ending_of(reply, USAGE)
     assert (ending.status, ending.stop_reason, ending.output, ending.failure) == (status, reason, "partial", None)
 
 
@@ -38,15 +38,15 @@ def test_a_reply_ends_a_run_well(reply: Reply, status: str, reason: str) -> None
 )  # fmt: skip
 def test_a_failure_keeps_what_was_said(error: str, status: str, reason: str) -> None:
     failure = Failure(member="t", error=error, message="why", messages=SAID)
-    result = judge(failure, USAGE).result("r", 0.0, 2.0)
+    result = ending_of(failure, USAGE).result("r", 0.0, 2.0)
     assert (result.status, result.stop_reason) == (status, reason)
     assert (result.output, result.messages, result.warnings) == ("partial", SAID, ("why",))
     assert (result.usage, result.seconds, result.failure) == (USAGE, 2.0, failure)
 
 
 def test_a_failure_with_nothing_said_has_no_output() -> None:
-    assert judge(Failure(member="t", error="error", message="why"), USAGE).output is None
-    assert judge(Reply(), USAGE).output == ""
+    assert ending_of(Failure(member="t", error="error", message="why"), USAGE).output is None
+    assert ending_of(Reply(), USAGE).output == ""
 
 
 def test_points_in_time_are_utc() -> None:
@@ -55,14 +55,15 @@ def test_points_in_time_are_utc() -> None:
 
 
 def test_a_further_warning_degrades_a_run_that_came_to_its_end() -> None:
-    done, stopped = judge(Reply(messages=SAID), USAGE), judge(Reply(messages=SAID, stop_reason="terminated"), USAGE)
+    done = ending_of(Reply(messages=SAID), USAGE)
+    stopped = ending_of(Reply(messages=SAID, stop_reason="terminated"), USAGE)
     assert done.warned() is done
     assert (done.warned("w").status, done.warned("w").warnings) == ("degraded", ("w",))
     assert (stopped.warned("w").status, stopped.warned("w").warnings) == ("completed", ("w",))
 
 
 def test_a_failure_gives_its_data_to_the_result_alone() -> None:
-    ending = judge(Failure(member="t", error="budget", message="why", data=[1, None]), USAGE)
+    ending = ending_of(Failure(member="t", error="budget", message="why", data=[1, None]), USAGE)
     assert ending.data == [1, None]
     assert ending.failure is not None
     assert "data" not in ending.failure.to_json()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.history.kpi_gates import DEFAULTS, Gate, check_gates, read_gates
+from teamwright.history.kpi_gates import DEFAULTS, KpiGate, check_gates, read_gates
 from teamwright.history.kpis import FIGURES, Kpis
 
 MEASURED = Kpis(
@@ -72,4 +72,4 @@ def test_a_gate_reads_as_it_is_written(figure: str, bound: str, limit: float) ->
     assert read_gates([str(gate)]) == (gate,)
     value = MEASURED.figure(figure)
     assert gate.holds(value) == (value is not None and (value <= limit if bound == "<=" else value >= limit))
-    assert Gate(figure=figure, bound=gate.bound, limit=limit).holds(limit)
+    assert KpiGate(figure=figure, bound=gate.bound, limit=limit).holds(limit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.past import RecordedAsk
-from teamwright.history.superseded import asked_anew
+from teamwright.history.run_record import RecordedAsk
+from teamwright.history.superseded import superseded_asks
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 
 COPIED = 9
@@ -24,7 +24,7 @@ def ask(member: str, digest: str, ending: AgentReplied | AgentFailed | None, *, 
 def gone(*asks: RecordedAsk, recovered: tuple[str, str, str] | None = None) -> list[int]:
     """The attempts at one place that gave way."""
     attempts = {f"t/round-1/k#{number}" if number > 1 else "t/round-1/k": one for number, one in enumerate(asks, 1)}
-    found = asked_anew(attempts, {recovered} if recovered else set(), COPIED)
+    found = superseded_asks(attempts, {recovered} if recovered else set(), COPIED)
     return [number for number, key in enumerate(attempts, 1) if key in found]
 
 

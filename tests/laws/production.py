@@ -8,7 +8,7 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 from teamwright.errors import AgentError, UsageError
-from teamwright.history.past import Past
+from teamwright.history.run_record import RunRecord
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
@@ -147,7 +147,7 @@ class Production:
         """The questions that somebody waits to have answered."""
         if run := self.engine._live.get(self.run_id):
             return sorted(run._state.questions)
-        paused = Past.of(self.events()).paused
+        paused = RunRecord.of(self.events()).paused
         return sorted(paused.waiting_for) if paused else []
 
     def answer(self, key: str, choice: int) -> None:

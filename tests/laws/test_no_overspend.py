@@ -16,7 +16,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import ServiceError
-from teamwright.history.budget_levels import Levels
+from teamwright.history.budget_levels import BudgetLevels
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
@@ -182,9 +182,9 @@ def check_level(path: str, limit: Limits, events: list[Event]) -> None:
 
 def assert_told_alike(events: list[Event]) -> None:
     """What a reader is told of each level never passes its limit either."""
-    levels = Levels()
+    levels = BudgetLevels()
     for event in events:
-        levels.take(event)
+        levels.apply(event)
         for level in levels:
             for limit, spent, held in zip(amounts_of(level.limits), level.spent, level.held, strict=True):
                 assert held >= 0

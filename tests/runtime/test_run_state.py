@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from teamwright.errors import JournalUnavailable, NonDeterminism
-from teamwright.history.past import Past
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.ordering.delivery import Turnstile
@@ -18,10 +18,11 @@ from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 
 
-def state(past: Past | None = None) -> RunState:
+def state(past: RunRecord | None = None) -> RunState:
     recorder = Recorder(MemoryJournal(), "r", 0, lambda: 0.0, lambda events: None, lambda error: None)
     turnstile = Turnstile([], lambda key, waiting: None, lambda: None)
-    return RunState("r", 1, past or Past(), recorder, turnstile, Redactor(), Bus(), lambda: 0.0, MemoryJournal().bodies)
+    record, bodies = past or RunRecord(), MemoryJournal().bodies
+    return RunState("r", 1, record, recorder, turnstile, Redactor(), Bus(), lambda: 0.0, bodies)
 
 
 async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
@@ -36,7 +37,7 @@ async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
 
 
 async def test_an_account_begins_with_what_was_spent_before() -> None:
-    past = Past()
+    past = RunRecord()
     past.spent["t"].add(7, 3, 2)
     account = state(past).account("t", Limits(tokens=10), None)
     assert account is not None

@@ -22,6 +22,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentAsked, AgentReplied
 from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.limits import RetryPolicy
 from teamwright.values.people import Question
@@ -281,9 +282,8 @@ def test_a_record_whose_times_go_backwards_gives_no_negative_figures(times: list
     for number, (time, (key, fact)) in enumerate(zip(times, FACTS, strict=True), start=1):
         scope, _, place = key.rpartition("/")
         events.append(Event("r", number, time, scope, place, fact))
-    standing = RunStatus()
-    standing.apply(events)
-    assert standing.summary("r", driven=False).seconds >= 0
+    status = fold(events, RunStatus())
+    assert status.summary("r", driven=False).seconds >= 0
     kpis = kpis_of(events)
     assert kpis.seconds >= 0
     assert (kpis.p95_latency_s or 0.0) >= 0

@@ -252,9 +252,9 @@ async def _finished(engine: Engine, run: str) -> str:
 
 
 async def _record(engine: Engine, run_id: str, file: Path) -> None:
-    from teamwright.history.script import script_of
+    from teamwright.history.script import to_script
 
-    script = (await script_of(engine.journal, await engine.history(run_id))).masked()
+    script = (await to_script(engine.journal, await engine.history(run_id))).masked()
     write_file(script.to_yaml(), file)
     count = len(script.rules)
     what = "1 reply; replay it" if count == 1 else f"{count} replies; replay them"

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.diff import Comparison, compare
     from teamwright.history.history import RunHistory
-    from teamwright.history.kpi_gates import Gate, GateResult, check_gates, read_gates
+    from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates
     from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
 
 __all__ = [
     "Checkpoint",
     "Comparison",
-    "Gate",
     "GateResult",
+    "KpiGate",
     "KpiRow",
     "Kpis",
     "RunHistory",
@@ -34,8 +34,9 @@ __getattr__, __dir__ = lazy_names(
     {
         "teamwright.history.checkpoints": "Checkpoint",
         "teamwright.history.diff": "Comparison compare",
-        "teamwright.history.kpi_gates": "Gate GateResult check_gates read_gates",
+        "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates",
         "teamwright.history.history": "RunHistory",
         "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
+    renamed={"Gate": "KpiGate"},
 )

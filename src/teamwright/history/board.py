@@ -1,4 +1,4 @@
-"""Who does what right now, told from events alone. Pure: it reads no clock and writes nowhere."""
+"""Who does what right now, folded from events. It reads no clock and writes nowhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from teamwright.history.budget_levels import Levels
+from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -73,21 +73,21 @@ class Board:
     ended: bool = False
     tokens: int = 0
     turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
-    levels: Levels = field(default_factory=Levels)
+    levels: BudgetLevels = field(default_factory=BudgetLevels)
     _top: Row = field(default_factory=lambda: Row("", -1))
     _count: int = 0
     last: float = 0.0
     """The time of the newest event."""
 
-    def take(self, item: Event | Delta) -> None:
-        """Read one event, or a piece of a reply."""
+    def apply(self, event: Event | Delta) -> None:
+        """Apply one event, or a piece of a reply."""
         self._count += 1
-        if isinstance(item, Delta):
-            self._stream(item)
+        if isinstance(event, Delta):
+            self._stream(event)
         else:
-            self._happen(item)
-            self.levels.take(item)
-            self.last = item.time
+            self._happen(event)
+            self.levels.apply(event)
+            self.last = event.time
 
     def elapsed(self, now: float) -> float:
         """Seconds with a driver, up to now."""

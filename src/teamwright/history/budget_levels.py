@@ -11,7 +11,7 @@ from typing import Self
 
 from teamwright.budget.ledger import ONE_CALL, Cost, charged, count
 from teamwright.budget.money import dollars, picodollars
-from teamwright.history.driver_time import Driving
+from teamwright.history.driver_time import DriverTime
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -22,6 +22,7 @@ from teamwright.values.events.agent import (
 )
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.key import in_scope, key_and_parents
 from teamwright.values.models import JsonValue
@@ -66,7 +67,7 @@ class Level:
 
 
 @dataclass(slots=True)
-class Levels:
+class BudgetLevels:
     """All levels of a run that have limits, in the order in which they began."""
 
     by_scope: dict[str, Level] = field(default_factory=dict[str, Level])
@@ -74,15 +75,12 @@ class Levels:
     _parts: dict[str, Level] = field(default_factory=dict[str, Level])
     _turns: set[str] = field(default_factory=set[str])
     _out: dict[str, Cost] = field(default_factory=dict[str, Cost])
-    _driving: Driving = field(default_factory=Driving)
+    _driver_time: DriverTime = field(default_factory=DriverTime)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Self:
         """Read a whole record."""
-        levels = cls()
-        for event in events:
-            levels.take(event)
-        return levels
+        return fold(events, cls())
 
     def __iter__(self) -> Iterator[Level]:
         return iter(self.by_scope.values())
@@ -90,11 +88,11 @@ class Levels:
     @property
     def driven(self) -> float:
         """Seconds with a driver so far, by which levels begin and end."""
-        return self._driving.seconds()
+        return self._driver_time.seconds()
 
-    def take(self, event: Event) -> None:
-        """Read one event."""
-        self._driving.take(event)
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
+        self._driver_time.apply(event)
         match event.fact:
             case BudgetOpened() as fact:
                 self._begin(event.scope, fact)

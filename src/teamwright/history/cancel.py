@@ -1,4 +1,4 @@
-"""Ends a run that nobody drives: a cancel or an abort needs the record alone, neither the team nor its members."""
+"""Cancels a run that nobody drives. It needs the record alone, neither the team nor its members."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from teamwright.budget.money import dollars
-from teamwright.history.ending import aborted_over, judge
+from teamwright.history.ending import aborted_over, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
 from teamwright.values.events.body import MessageRef
 from teamwright.values.events.event import Event, Fact
+from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.key import key_and_parents
 from teamwright.values.people import Cancel
@@ -21,40 +22,40 @@ from teamwright.values.usage import NOTHING, Usage
 STOPPED = "stopped by others"
 
 
-def closed(history: RunHistory, ending: Cancel | RunAborted, letter: int, now: float) -> Batch:
-    """The last events of a run that a person ends: every open ask ends, the innermost first, and then the run."""
-    closing = _Closing(history)
+def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, letter: int, now: float) -> Batch:
+    """Return the events that cancel or abort a run: every open ask ends, the innermost first, and then the run."""
+    totals = _AskTotals(history)
     facts: list[tuple[str, Fact]] = []
     if isinstance(ending, Cancel) and history.past.cancelled is None:
         facts.append(("", RunIntervened(intervention=ending, letter=letter)))
-    facts.extend(closing.endings())
-    facts.append(("", closing.run_ended(ending)))
+    facts.extend(totals.endings())
+    facts.append(("", totals.run_ended(ending)))
     run_id = history.events[0].run_id
     events: list[Event] = []
     for number, (key, fact) in enumerate(facts, start=history.number + 1):
-        scope, place = closing.place_of(key)
+        scope, place = totals.place_of(key)
         events.append(Event(run_id, number, now, scope, place, fact))
     return Batch(events, {})
 
 
-class _Closing:
-    """What each ask has heard and used, so that its ending can say so."""
+class _AskTotals:
+    """The messages and usage of each ask so far, which its ending reports."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history, self._past = history, history.past
         self._heard: defaultdict[str, list[MessageRef]] = defaultdict(list)
         self._used: defaultdict[str, Usage] = defaultdict(lambda: NOTHING)
         self._places: dict[str, tuple[str, str]] = {}
-        for event in history.events:
-            self._take(event)
+        fold(history.events, self)
         for scope, usage in history.calls():
             self._use(scope, usage)
 
-    def _take(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         fact = event.fact
         if event.kind == "agent.asked":
             self._places[event.key] = (event.scope, event.place)
-        elif self._past.gave_way(event.key):
+        elif self._past.is_superseded(event.key):
             return
         elif isinstance(fact, AgentReplied | AgentFailed) and self._past.asks[event.key].asked.purpose == "work":
             self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
@@ -70,7 +71,7 @@ class _Closing:
     def endings(self) -> Iterator[tuple[str, Fact]]:
         """An ending for each ask that has none, but for those that a fork has asked anew."""
         for key, ask in reversed(self._past.asks.items()):
-            if ask.ending is not None or self._past.gave_way(key):
+            if ask.ending is not None or self._past.is_superseded(key):
                 continue
             scope, _ = self._places[key]
             said = tuple(self._heard[key])
@@ -102,13 +103,13 @@ class _Closing:
             )
         else:
             failure = aborted_over(ending)
-        judged = judge(failure, self._history.usage())
+        ended = ending_of(failure, self._history.usage())
         return RunEnded(
-            status=judged.status,
-            stop_reason=judged.stop_reason,
+            status=ended.status,
+            stop_reason=ended.stop_reason,
             output=said[-1].body if said else None,
-            usage=judged.usage,
-            warnings=judged.warnings,
+            usage=ended.usage,
+            warnings=ended.warnings,
             seconds=self._past.used_by("", 0.0),
             error=failure.error,
             message=failure.message,

@@ -5,13 +5,14 @@ Each has a name. A turn that has ended is called by its place, and whatever was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.history.past import Past, RecordedAsk
+from teamwright.history.run_record import RecordedAsk, RunRecord
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
 from teamwright.values.key import is_inside, key_below_root, parent_key
 from teamwright.values.models import Record
@@ -35,12 +36,12 @@ class Checkpoint(Record, frozen=True):
     usd: float | None = None
 
 
-def checkpoints_in(events: Sequence[Event], past: Past) -> list[Checkpoint]:
+def checkpoints_in(events: Sequence[Event], past: RunRecord) -> list[Checkpoint]:
     """All checkpoints of a run, in order."""
-    return list(_Reading(past).read(events))
+    return fold(events, _CheckpointFold(past)).found
 
 
-def turns_in(past: Past) -> dict[str, RecordedAsk]:
+def turns_in(past: RunRecord) -> dict[str, RecordedAsk]:
     """The asks that teams made of their members, by place, in the order of their beginnings.
 
     Neither the whole team is among them nor what agents ask each other, which is their affair.
@@ -104,47 +105,47 @@ def check_checkpoint_name(name: str) -> str:
     return check_name("checkpoint", name)
 
 
-class _Reading:
-    """One pass over a record."""
+class _CheckpointFold:
+    """The checkpoints of a run so far, and what had been used."""
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: RunRecord) -> None:
+        self.found: list[Checkpoint] = []
         self._past = past
         self._used: Usage = NOTHING
         self._pauses = 0
         self._turns = turns_in(past)
 
-    def read(self, events: Sequence[Event]) -> Iterator[Checkpoint]:
-        for event in events:
-            match event.fact:
-                case AgentReturned(usage=usage):
-                    self._used = self._used + usage
-                case RunStarted():
-                    yield self._point(event, START, "start", "the task was given")
-                case AgentReplied() | AgentFailed() as ending if (
-                    event.key in self._turns and not self._turns[event.key].stopped
-                ):
-                    place = key_below_root(event.key)
-                    yield self._point(event, place, "turn", self._after(event, ending))
-                case RunPaused(stop_reason=reason):
-                    self._pauses += 1
-                    yield self._point(event, f"pause-{self._pauses}", "pause", f"the run was set down ({reason})")
-                case RunCheckpoint(name=name, by=by):
-                    yield self._point(event, name, "named", f"{by or self._member(event.scope)} set it")
-                case _:
-                    pass
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
+        match event.fact:
+            case AgentReturned(usage=usage):
+                self._used = self._used + usage
+            case RunStarted():
+                self._add(event, START, "start", "the task was given")
+            case AgentReplied() | AgentFailed() as ending if (
+                event.key in self._turns and not self._turns[event.key].stopped
+            ):
+                self._add(event, key_below_root(event.key), "turn", self._after(event, ending))
+            case RunPaused(stop_reason=reason):
+                self._pauses += 1
+                self._add(event, f"pause-{self._pauses}", "pause", f"the run was set down ({reason})")
+            case RunCheckpoint(name=name, by=by):
+                self._add(event, name, "named", f"{by or self._member(event.scope)} set it")
+            case _:
+                pass
 
-    def _point(
-        self, event: Event, name: str, how: Literal["start", "turn", "pause", "named"], after: str
-    ) -> Checkpoint:
-        return Checkpoint(
-            number=event.number,
-            name=name,
-            how=how,
-            at=iso(event.time),
-            after=after,
-            key=event.key if how in {"turn", "named"} else "",
-            total_tokens=self._used.total_tokens,
-            usd=self._used.usd,
+    def _add(self, event: Event, name: str, how: Literal["start", "turn", "pause", "named"], after: str) -> None:
+        self.found.append(
+            Checkpoint(
+                number=event.number,
+                name=name,
+                how=how,
+                at=iso(event.time),
+                after=after,
+                key=event.key if how in {"turn", "named"} else "",
+                total_tokens=self._used.total_tokens,
+                usd=self._used.usd,
+            )
         )
 
     def _after(self, event: Event, ending: AgentReplied | AgentFailed) -> str:

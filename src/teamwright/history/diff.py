@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from teamwright.history.checkpoints import turns_in
 from teamwright.history.history import RunHistory
-from teamwright.history.past import Past, RecordedAsk
+from teamwright.history.run_record import RecordedAsk, RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
@@ -161,17 +161,17 @@ def _side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
 def _turns(history: RunHistory) -> dict[str, RecordedAsk]:
     """The turns of members by their places; those that a fork asked anew count no more."""
     past = history.past
-    turns = ((key, ask) for key, ask in turns_in(past).items() if not ask.is_team and not past.gave_way(key))
-    return {_place(key, past): ask for key, ask in turns} if past.taken_over else dict(turns)
+    turns = ((key, ask) for key, ask in turns_in(past).items() if not ask.is_team and not past.is_superseded(key))
+    return {_place(key, past): ask for key, ask in turns} if past.inherited else dict(turns)
 
 
-def _place(key: str, past: Past) -> str:
+def _place(key: str, past: RunRecord) -> str:
     """The key of a turn as it would be if nothing around it had been asked anew by a fork."""
     place = around = ""
     for segment in key_segments(key):
         name, attempt = split_attempt(segment)
         before = [join_key(around, with_attempt(name, number)) for number in range(1, attempt)]
-        place = join_key(place, with_attempt(name, 1 + sum(not past.gave_way(one) for one in before)))
+        place = join_key(place, with_attempt(name, 1 + sum(not past.is_superseded(one) for one in before)))
         around = join_key(around, segment)
     return place
 

@@ -1,4 +1,4 @@
-"""When a run was being worked on: with a driver, and not while a person was waited for. Read from its events alone."""
+"""The time spans in which a driver was attached to a run, without waits for people. Read from events alone."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunInterrupted, RunPaused, RunResumed, RunStarted
 
 Span = tuple[float, float]
-TURNS = (RunStarted, RunResumed, RunPaused, RunInterrupted)
-"""What begins and ends the time with a driver; a driver that crashed was there until its last event."""
+DRIVER_CHANGES = (RunStarted, RunResumed, RunPaused, RunInterrupted)
+"""Facts that attach or detach a driver; a driver that crashed was attached until its last event."""
 
 
-class Driving:
-    """The times in which a run had a driver. What a fork took over was driven too, in the run that it comes from.
+class DriverTime:
+    """The spans in which a run had a driver. What a fork inherited was driven too, in the run that it comes from.
 
     `last` is the latest time of an event of the present driver or, while `copying`, of the run that a fork comes from.
     The last of the `spans` goes on up to there while there is a driver.
     """
 
-    __slots__ = ("_before", "_resting", "copying", "last", "spans")
+    __slots__ = ("_before", "_detached", "copying", "last", "spans")
 
     def __init__(self) -> None:
         self.last = 0.0
         self.spans: list[Span] = []
         self._before = -inf
-        self._resting = True
+        self._detached = True
         self.copying = False
 
-    def take(self, event: Event) -> None:
-        """Read one event."""
-        if isinstance(event.fact, TURNS):
-            self.turn(event)
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
+        if isinstance(event.fact, DRIVER_CHANGES):
+            self.apply_change(event)
         if event.time > self.last or self.copying:
             self.last = event.time
 
-    def turn(self, event: Event) -> None:
-        """Read one of `TURNS`; what comes after a driver has left is no time with one."""
+    def apply_change(self, event: Event) -> None:
+        """Apply one of `DRIVER_CHANGES`; time after a driver has detached does not count."""
         match event.fact:
             case RunStarted(origin=origin) if origin is not None and origin.how == "fork":
                 self.copying = True
             case RunPaused() | RunInterrupted():
-                self._rest(event.time)
+                self._detach(event.time)
             case _:
                 if self.copying:
                     self._before, self.copying = self.last, False
-                self._rest(self.last)
+                self._detach(self.last)
                 self.spans.append((event.time, event.time))
-                self.last, self._resting = event.time, False
+                self.last, self._detached = event.time, False
 
     def seconds(self, since: float = -inf) -> float:
         """Seconds with a driver of the run's own since the given time, up to the newest event."""
@@ -66,12 +66,12 @@ class Driving:
         return max(0.0, total)
 
     def _own(self) -> Sequence[Span]:
-        return self.spans if self._resting else [*self.spans[:-1], _until(self.spans[-1], self.last)]
+        return self.spans if self._detached else [*self.spans[:-1], _until(self.spans[-1], self.last)]
 
-    def _rest(self, time: float) -> None:
-        if not self._resting:
+    def _detach(self, time: float) -> None:
+        if not self._detached:
             self.spans[-1] = _until(self.spans[-1], time)
-            self._resting = True
+            self._detached = True
 
 
 def _until(span: Span, time: float) -> Span:

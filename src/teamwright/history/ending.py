@@ -1,4 +1,4 @@
-"""How what a team came to is judged: the status and stop reason of its run."""
+"""The ending of a run: its status and stop reason, from the last reply of its team."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def aborted_over(aborted: RunAborted, messages: Iterable[Message] = ()) -> Failu
     return Failure(member=aborted.member, error=aborted.error, message=aborted.message, messages=tuple(messages))
 
 
-def judge(reply: Reply | Failure, usage: Usage) -> Ending:
-    """The ending that a reply or failure of the whole team makes; what was said is kept either way."""
+def ending_of(reply: Reply | Failure, usage: Usage) -> Ending:
+    """Return the ending of a run whose team came to this reply or failure; its messages are kept either way."""
     if isinstance(reply, Reply):
         reason = cast("StopReason", reply.stop_reason or "done")
         short = reason == "budget" or (reply.warnings and reason == "done")

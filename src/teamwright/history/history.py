@@ -21,7 +21,7 @@ from teamwright.history.checkpoints import (
     find_checkpoint,
 )
 from teamwright.history.ending import STOPPED, iso
-from teamwright.history.past import EFFECTS, Past, check_record
+from teamwright.history.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
@@ -62,13 +62,13 @@ class RunHistory:
     """All events of one run, and the bodies they refer to."""
 
     events: Sequence[Event]
-    past: Past
+    past: RunRecord
 
     @classmethod
     async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
         """Read the bodies that the events refer to."""
         check_record(events)
-        past = Past.of(events)
+        past = RunRecord.of(events)
         needed = past.needed_bodies()
         for event in events:
             match event.fact:
@@ -142,7 +142,7 @@ class RunHistory:
 
     def _is_heard_by_the_team(self, event: Event) -> bool:
         turn = self.past.turn_of(event.scope)
-        if turn == "" or key_depth(turn) or self.past.gave_way(event.key):
+        if turn == "" or key_depth(turn) or self.past.is_superseded(event.key):
             return False
         return self.past.asks[event.key].asked.purpose == "work"
 
@@ -155,7 +155,7 @@ class RunHistory:
         found = {
             event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
         }
-        return (call for call in found.values() if not self.past.gave_way(call[0]))
+        return (call for call in found.values() if not self.past.is_superseded(call[0]))
 
     def conversation(self) -> tuple[Message, ...]:
         """What a follow-up is told: the history, the task and the replies."""
@@ -179,7 +179,7 @@ class RunHistory:
                     pass
         paused = self.past.paused
         waited_for = open_ if paused is None else paused.waiting_for
-        waited_for = [key for key in waited_for if next_attempt(key) not in open_ and not self.past.gave_way(key)]
+        waited_for = [key for key in waited_for if next_attempt(key) not in open_ and not self.past.is_superseded(key)]
         return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
 
     def _with_draft(self, asked: PersonAsked) -> Question:
@@ -211,7 +211,7 @@ class RunHistory:
     def _failed_over(self) -> Event | None:
         """The ending of a turn that is to be tried again: the last failure, or an answer that the team failed over."""
         ending = self.ending()
-        counts = [e for e in self.events if e.kind in ENDINGS and not self.past.gave_way(e.key)]
+        counts = [e for e in self.events if e.kind in ENDINGS and not self.past.is_superseded(e.key)]
         failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
         last = failed[-1] if failed else None
         if not isinstance(ending, AgentFailed) or ending.error in STOPPED:

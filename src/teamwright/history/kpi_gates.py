@@ -1,4 +1,4 @@
-"""What figures of a run have to keep to. A gate looks at the rounded figure, as everybody sees it."""
+"""KPI gates: bounds on the figures of a run. A gate checks the rounded figure, as everybody sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT = "default"
 _GATE = re.compile(r"\s*([A-Za-z0-9_]+)\s*(<=|>=)\s*([0-9.eE+_-]+)\s*")
 
 
-class Gate(Record, frozen=True):
+class KpiGate(Record, frozen=True):
     """A bound on one figure."""
 
     figure: str
@@ -37,15 +37,15 @@ class Gate(Record, frozen=True):
 
 
 DEFAULTS = (
-    Gate(figure="coordination_ratio", bound="<=", limit=0.20),
-    Gate(figure="pass_rate", bound=">=", limit=0.80),
+    KpiGate(figure="coordination_ratio", bound="<=", limit=0.20),
+    KpiGate(figure="pass_rate", bound=">=", limit=0.80),
 )
 
 
 class GateResult(Record, frozen=True):
     """A gate and what came to it."""
 
-    gate: Gate
+    gate: KpiGate
     value: float | None
     passed: bool
 
@@ -61,21 +61,21 @@ class GateResult(Record, frozen=True):
         return f"{self.gate}: {self.gate.figure} is {shown}, and {asked} {self.gate.limit:.10g}"
 
 
-def read_gates(texts: Iterable[str]) -> tuple[Gate, ...]:
+def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
     """The gates that texts like `pass_rate>=0.8` ask for; `default` stands for the usual two."""
-    found: list[Gate] = []
+    found: list[KpiGate] = []
     for text in texts:
         found.extend(DEFAULTS if text.strip() == DEFAULT else [_read(text)])
     return tuple(dict.fromkeys(found))
 
 
-def check_gates(gates: Sequence[Gate], kpis: Kpis) -> tuple[GateResult, ...]:
+def check_gates(gates: Sequence[KpiGate], kpis: Kpis) -> tuple[GateResult, ...]:
     """Hold the figures of a run against gates."""
     values = ((gate, kpis.figure(gate.figure)) for gate in gates)
     return tuple(GateResult(gate=gate, value=value, passed=gate.holds(value)) for gate, value in values)
 
 
-def _read(text: str) -> Gate:
+def _read(text: str) -> KpiGate:
     parts = _GATE.fullmatch(text)
     limit = _number(parts[3]) if parts else None
     if parts is None or limit is None:
@@ -85,7 +85,7 @@ def _read(text: str) -> Gate:
         )
     if parts[1] not in FIGURES:
         raise UnknownName("figure", parts[1], FIGURES)
-    return Gate(figure=parts[1], bound=cast("Bound", parts[2]), limit=limit)
+    return KpiGate(figure=parts[1], bound=cast("Bound", parts[2]), limit=limit)
 
 
 def _number(text: str) -> float | None:

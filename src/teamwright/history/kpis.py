@@ -11,11 +11,12 @@ from math import ceil, inf
 from typing import Any, ClassVar, Literal
 
 from teamwright.errors import RunNotFound
-from teamwright.history.past import EFFECTS, Past
+from teamwright.history.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import TeamPlanned, TeamTold
@@ -119,11 +120,8 @@ async def read_kpis(journal: Journal, run_id: str) -> Kpis:
 
 def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
     """The figures of a run from its events, the first one first; `driven` tells a running from an interrupted one."""
-    reading, standing = _Reading(), RunStatus()
-    standing.apply(events)
-    for event in events:
-        reading.take(event)
-    summary = standing.summary(events[0].run_id, driven=driven)
+    reading = fold(events, _KpiFold())
+    summary = fold(events, RunStatus()).summary(events[0].run_id, driven=driven)
     counts, used = reading.steps(), reading.used()
     steps = sum(counts.values())
     total = sum(one.total_tokens for one in used.values())
@@ -160,10 +158,7 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
 
 def turns_of(events: Sequence[Event]) -> tuple[TurnFigures, ...]:
     """The turns that the figures of a run are made of, in the order in which they began."""
-    reading = _Reading()
-    for event in events:
-        reading.take(event)
-    return tuple(ask.figures() for ask in reading.turns())
+    return tuple(ask.figures() for ask in fold(events, _KpiFold()).turns())
 
 
 @dataclass(slots=True)
@@ -216,8 +211,8 @@ class _Ask:
         )
 
 
-class _Reading:
-    """One pass over a record."""
+class _KpiFold:
+    """What the figures of a run are computed from."""
 
     def __init__(self) -> None:
         self._asks: dict[str, _Ask] = {}
@@ -226,14 +221,14 @@ class _Reading:
         self._questions: dict[str, float] = {}
         self._told: list[tuple[_Ask | None, int]] = []
         self._planned = False
-        self._past = Past()
+        self._past = RunRecord()
 
-    def take(self, event: Event) -> None:
-        """Read one event."""
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         if event.kind in EFFECTS:  # of these only the time matters here, and they are most of a record
-            self._past.driving.take(event)
+            self._past.driver_time.apply(event)
         else:
-            self._past.take(event)
+            self._past.apply(event)
         if handle := self._handlers.get(type(event.fact)):
             handle(self, event, event.fact)
 
@@ -252,7 +247,7 @@ class _Reading:
     def passed_here(self) -> int:
         """How many steps passed in the run's own time, and not in that of the run it was forked from."""
         endings = (ask.ended for ask in self._steps() if ask.came == "passed")
-        return sum(1 for ended in endings if ended is not None and ended.number > self._past.taken_over)
+        return sum(1 for ended in endings if ended is not None and ended.number > self._past.inherited)
 
     def used(self) -> dict[Purpose, Usage]:
         """What all effects have used, by what they were for."""
@@ -275,7 +270,7 @@ class _Reading:
     def p95(self) -> float | None:
         """The time within which 95 of 100 turns ended, by nearest rank; those that others cut short say nothing."""
         times = sorted(
-            self._past.driving.busy(ask.begun.time, ask.ended.time, ask.waits)
+            self._past.driver_time.busy(ask.begun.time, ask.ended.time, ask.waits)
             for ask in self.turns()
             if ask.ended is not None and ask.came != "stopped"
         )
@@ -287,7 +282,7 @@ class _Reading:
 
     def _counts(self, ask: _Ask | None) -> bool:
         """Whether neither this nor what it belongs to was asked anew by a fork."""
-        return ask is None or not self._past.gave_way(ask.key)
+        return ask is None or not self._past.is_superseded(ask.key)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         around = self._around(event.scope)
@@ -323,7 +318,7 @@ class _Reading:
         """The ask that a scope belongs to."""
         return self._asks.get(self._past.turn_of(scope))
 
-    _handlers: ClassVar[dict[type[object], Callable[[_Reading, Event, Any], None]]] = {
+    _handlers: ClassVar[dict[type[object], Callable[[_KpiFold, Event, Any], None]]] = {
         AgentAsked: _asked,
         AgentReplied: _ended,
         AgentFailed: _ended,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -12,10 +12,13 @@ from teamwright.agents.handoff import KEY, fields_of, written
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
-from teamwright.history.past import Past
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.body import Body
+from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.key import parent_key
 from teamwright.values.manifest import TERMINATE
 
@@ -24,34 +27,41 @@ OUTPUT_TOOL = "final_result"
 """What pydantic-ai calls the tool through which a model hands over structured output."""
 
 
-async def script_of(journal: Journal, history: RunHistory) -> Script:
-    """The rules, in the order in which the turns ended; a turn of a function or a team makes none."""
+async def to_script(journal: Journal, history: RunHistory) -> Script:
+    """Return the rules in the order in which the turns ended; a turn of a function or a team makes none."""
     bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
-    past = history.past
-    responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
-    model_calls: set[str] = set()
-    rules: list[Rule] = []
-    for event in history.events:
+    return Script(rules=tuple(fold(history.events, _ScriptFold(history.past, bodies)).rules))
+
+
+class _ScriptFold:
+    """The rules of the turns that have ended, and what models said in those that have not."""
+
+    def __init__(self, past: RunRecord, bodies: Mapping[Body, str]) -> None:
+        self.rules: list[Rule] = []
+        self._past = past
+        self._bodies = bodies
+        self._responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
+        self._model_calls: set[str] = set()
+
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         match event.fact:
             case AgentCalled(effect="model"):
-                model_calls.add(event.key)
-            case AgentReturned(body=body) if event.key in model_calls:
-                responses[past.turn_of(event.scope)].append(decode_body(bodies[body]))
-            case AgentReplied() | AgentFailed() if responses[event.key] or _called(event.key, model_calls):
-                rules.extend(
-                    _turn_rules(past, past.asks[event.key].asked.member, responses.pop(event.key, []), event.fact)
-                )
+                self._model_calls.add(event.key)
+            case AgentReturned(body=body) if event.key in self._model_calls:
+                self._responses[self._past.turn_of(event.scope)].append(decode_body(self._bodies[body]))
+            case AgentReplied() | AgentFailed() as ending if self._responses[event.key] or self._called(event.key):
+                member = self._past.asks[event.key].asked.member
+                self.rules.extend(_turn_rules(self._past, member, self._responses.pop(event.key, []), ending))
             case _:
                 pass
-    return Script(rules=tuple(rules))
 
-
-def _called(turn: str, model_calls: set[str]) -> bool:
-    return any(parent_key(call) == turn for call in model_calls)
+    def _called(self, turn: str) -> bool:
+        return any(parent_key(call) == turn for call in self._model_calls)
 
 
 def _turn_rules(
-    past: Past, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
+    past: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
     """The tools that were called on the way, then what the turn came to."""
     for response in responses:

@@ -1,6 +1,6 @@
-"""Which asks a fork has asked anew, told from the asks alone, so that every reader of a run counts the same.
+"""Finds the recorded asks that a fork has superseded. It reads the asks alone, so that every reader counts the same.
 
-A fork asks anew, as a further attempt, what it tells somebody else or in other words than the run that it comes from.
+A fork makes an ask again, as a further attempt, when its member or its turn differs from the record that it inherited.
 On any run a further attempt may also follow a failure (a fallback, a shorter context, another try), which then stands.
 """
 
@@ -13,14 +13,16 @@ from teamwright.values.events.agent import AgentFailed
 from teamwright.values.key import parent_keys, split_attempt, with_attempt
 
 if TYPE_CHECKING:
-    from teamwright.history.past import RecordedAsk
+    from teamwright.history.run_record import RecordedAsk
 
 Recovered = tuple[str, str, str]
 """The scope in which an ask failed, its error, and who was asked after that."""
 
 
-def asked_anew(asks: Mapping[str, RecordedAsk], recovered: Collection[Recovered], taken_over: int) -> frozenset[str]:
-    """The keys of the asks that gave way to a further attempt; only what a fork took over can, up to that number."""
+def superseded_asks(
+    asks: Mapping[str, RecordedAsk], recovered: Collection[Recovered], inherited: int
+) -> frozenset[str]:
+    """Return the keys of the asks that a further attempt supersedes; only asks up to event `inherited` can be."""
     gone: set[str] = set()
     for key, ask in asks.items():
         first, this = split_attempt(key)
@@ -30,7 +32,7 @@ def asked_anew(asks: Mapping[str, RecordedAsk], recovered: Collection[Recovered]
             before = asks[place]
             # What follows a failure comes right after it, or after a fallback that gave way to another one.
             near = attempt == last or before.asked.digest == ask.asked.digest
-            if before.number > taken_over or (near and _follows(before, ask, first, recovered)):
+            if before.number > inherited or (near and _follows(before, ask, first, recovered)):
                 break
             gone.add(place)
     return frozenset(gone)

@@ -76,7 +76,7 @@ def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
 
 
 def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
-    """A run's place and how it stood when its row was written; `columns` are the place and those of a standing."""
+    """A run's place and how it stood when its row was written; `columns` are the place and those of a status."""
     if not NAME.fullmatch(run_id):
         raise damaged(run_id, "its id is none that a run can have")
     place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last = columns

@@ -15,6 +15,7 @@ from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 
@@ -113,8 +114,7 @@ class MemoryJournal:
         return self._summary(run_id) if run_id in self._logs else None
 
     def _summary(self, run_id: str) -> RunSummary:
-        status = RunStatus()
-        status.apply(self._logs[run_id])
+        status = fold(self._logs[run_id], RunStatus())
         return status.summary(run_id, driven=run_id in self._driven)
 
     async def delete(self, run_ids: Collection[str]) -> int:

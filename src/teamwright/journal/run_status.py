@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 from teamwright.values.events.agent import AgentReturned
@@ -36,16 +35,15 @@ class RunStatus:
     since: float | None = None
     last: float | None = None
 
-    def apply(self, events: Iterable[Event]) -> None:
-        """Add events, in order; most change only the number and the time."""
-        for event in events:
-            if self.since is None:
-                self.since = event.time
-            if event.fact.__class__ in COUNTED:
-                self._count(event, event.fact)
-            self.number = event.number
-            if self.status is None:
-                self.last = event.time
+    def apply(self, event: Event) -> None:
+        """Apply one event; most change only the number and the time."""
+        if self.since is None:
+            self.since = event.time
+        if event.fact.__class__ in COUNTED:
+            self._count(event, event.fact)
+        self.number = event.number
+        if self.status is None:
+            self.last = event.time
 
     def _count(self, event: Event, fact: Fact) -> None:
         if isinstance(fact, AgentReturned):

@@ -27,10 +27,10 @@ from teamwright.errors import (
     RunNotFound,
     UsageError,
 )
-from teamwright.history.cancel import closed
+from teamwright.history.cancel import cancel_batch
 from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.history.history import RunHistory
-from teamwright.history.past import EFFECTS, Past, check_record
+from teamwright.history.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
@@ -381,7 +381,11 @@ class Engine:
         return self._tasks
 
     def _run(
-        self, run_id: str, team: Team, past: Past | None = None, lock: AbstractAsyncContextManager[object] | None = None
+        self,
+        run_id: str,
+        team: Team,
+        past: RunRecord | None = None,
+        lock: AbstractAsyncContextManager[object] | None = None,
     ) -> Run:
         clock = self._clock(past)
         return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
@@ -441,26 +445,26 @@ class Engine:
             if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
                 return await self.result(run_id)
             now = self._clock(history.past)()
-            await self._append(closed(history, ending, inbox[-1].id if inbox else 0, now))
+            await self._append(cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
         return await self.result(run_id)
 
-    def _clock(self, past: Past | None = None) -> Callable[[], float]:
+    def _clock(self, past: RunRecord | None = None) -> Callable[[], float]:
         """A clock for one driver of a run, which begins no earlier than what is recorded of it."""
         return steady_clock(self._wall, self._monotonic, past.latest if past is not None else 0.0)
 
-    async def _past(self, run_id: str) -> Past:
+    async def _past(self, run_id: str) -> RunRecord:
         """What a replay needs: not the effects of turns that have ended, which are most of a long record."""
         async with deleted_is_not_found(self.journal, run_id):
             events = await self._events(run_id, without=EFFECTS)
             check_record(events, whole=False)
-            past = Past.of(events)
+            past = RunRecord.of(events)
             for event in await self.journal.read(run_id, past.first_open_turn()):
                 if event.kind in EFFECTS:
-                    past.take_effect(event)
+                    past.apply_effect(event)
             past.bodies = await self.journal.bodies(past.needed_bodies())
             return past
 
-    async def _team_of(self, past: Past, limits: Limits | None = None) -> Team:
+    async def _team_of(self, past: RunRecord, limits: Limits | None = None) -> Team:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
         from teamwright.teams.load import source_under, team_from  # with the manifests, which most runs never need
 

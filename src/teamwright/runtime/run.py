@@ -14,8 +14,8 @@ from pydantic_core import to_json
 
 from teamwright.agents.scripted.agent import leftovers
 from teamwright.errors import JournalError, NotResumable
-from teamwright.history.ending import Ending, aborted_over, judge
-from teamwright.history.past import Past
+from teamwright.history.ending import Ending, aborted_over, ending_of
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
@@ -78,14 +78,14 @@ class Run:
         bus: Bus,
         wall: Callable[[], float],
         limiters: Limiters,
-        past: Past | None = None,
+        past: RunRecord | None = None,
         *,
         lock: AbstractAsyncContextManager[object] | None = None,
         grace: float = GRACE,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or driver_lock(journal, run_id)
-        self._past = past or Past()
+        self._past = past or RunRecord()
         self._paused: StopReason | None = None
         self._over = False
         self._cancel_sent: Cancel | None = None
@@ -169,7 +169,7 @@ class Run:
         reply = await self._context.ask(self._team, self._turn, key=self._team.name)
         if self._state.closing or self._state.aborted is not None:
             return None
-        return await self._end(judge(reply, self._context.usage))
+        return await self._end(ending_of(reply, self._context.usage))
 
     async def _outcome(self, root: ContainedTask[RunResult | None]) -> RunResult | None:
         """What comes of a run whose root task has ended or was abandoned."""
@@ -188,11 +188,11 @@ class Run:
             return await self._left()
         said = tuple(self._context.said)
         if state.aborted is not None:
-            return await self._end(judge(aborted_over(state.aborted, said), self._context.usage))
+            return await self._end(ending_of(aborted_over(state.aborted, said), self._context.usage))
         assert self._cancel_sent is not None
         why = self._cancel_sent.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
-        return await self._end(judge(cancelled, self._context.usage))
+        return await self._end(ending_of(cancelled, self._context.usage))
 
     @property
     def has_begun(self) -> bool:
@@ -235,7 +235,7 @@ class Run:
         # As recorded, so that a resumed run begins at the same instant.
         self._past.started_at = self._state.now = event.time
         self._state.task = task
-        self._past.driving.turn(event)
+        self._past.driver_time.apply_change(event)
         return task, History.of(history)
 
     def _resume(self) -> tuple[str, History]:
@@ -273,7 +273,7 @@ class Run:
             return ending
         text = f"the script is strict, and {'; '.join(left)}"
         failure = Failure(member=self._team.name, error="script", message=text, messages=ending.messages)
-        return judge(failure, ending.usage)
+        return ending_of(failure, ending.usage)
 
     def _check_that_nothing_was_left_out(self, ending: Ending) -> None:
         """A run that ends well has come to everything that was under way when its record ended."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
-from teamwright.history.past import EXPIRED, Past
+from teamwright.history.run_record import EXPIRED, RunRecord
 from teamwright.history.workspace import Store
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
@@ -68,7 +68,7 @@ class RunState:
 
     run_id: str
     seed: int
-    past: Past
+    past: RunRecord
     recorder: Recorder
     turnstile: Turnstile
     redactor: Redactor
@@ -211,7 +211,7 @@ class RunState:
 
     def differ(self, number: int | None, recorded: str, replayed: str) -> None:
         """Replay and the event of this number differ; without one it is nothing that a fork took over."""
-        if number is None or number > self.past.taken_over:
+        if number is None or number > self.past.inherited:
             error = NonDeterminism(self.run_id, recorded, replayed)
             self.abort(error)
             raise error
@@ -233,10 +233,10 @@ class RunState:
                 spent = Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
             self.recorder.add(scope, "", BudgetOpened(limits=limits.bounds, spent=spent))
 
-    def give_way(self, key: str, account: Account | None) -> None:
+    def supersede(self, key: str, account: Account | None) -> None:
         """A fork asks this anew: what had been spent on it is charged no longer, in no account around it."""
         levels = [(level, self.past.spent[level.name]) for level in account.chain()] if account else []
         before = [spent.cost for _, spent in levels]
-        self.past.give_way(key)
+        self.past.supersede(key)
         for (level, spent), once in zip(levels, before, strict=True):
             level.correct(once, spent.cost)

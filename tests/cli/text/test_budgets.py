@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.cli.text.budgets import budget_lines, open_lines
-from teamwright.history.budget_levels import Level, Levels
+from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.values.usage import Amounts, Bounds
 from tests.cli.conftest import Call, write_team
 
@@ -19,8 +19,8 @@ models: {primary: {model: scripted:replies.yaml, price: {input: 0, output: 100}}
 REPLIES = "rules: [{agent: writer, reply: 'Forty characters make just ten tokens.'}]"
 
 
-def levels(*made: Level) -> Levels:
-    return Levels(by_scope={level.scope: level for level in made})
+def levels(*made: Level) -> BudgetLevels:
+    return BudgetLevels(by_scope={level.scope: level for level in made})
 
 
 def test_every_level_tells_what_it_may_spend_has_spent_and_holds() -> None:  # Z-10
@@ -33,7 +33,7 @@ def test_every_level_tells_what_it_may_spend_has_spent_and_holds() -> None:  # Z
     )
     step = Level("t/step-1", Bounds(calls=2), 0.0)
     assert budget_lines(levels(run, step)) == ["", "Budget", told, "  t/step-1: 0 of 2 calls"]
-    assert budget_lines(Levels()) == []
+    assert budget_lines(BudgetLevels()) == []
 
 
 def test_of_many_levels_the_first_are_listed() -> None:

@@ -36,7 +36,7 @@ def test_no_line_is_wider_than_the_terminal_nor_the_picture_higher(width: int, h
     for number in range(50):
         story.ask(2, "t", f"more-{number}", f"someone-with-a-long-name-漢字-{number}")
     text = "word " * 200
-    story.board.take(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
+    story.board.apply(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
     lines = drawn(story.board, width, height)
     assert len(lines) <= max(height, 6)
     console = Console()

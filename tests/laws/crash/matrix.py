@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from teamwright.history.past import Past
+from teamwright.history.run_record import RunRecord
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
@@ -129,7 +129,7 @@ class Before:
     @classmethod
     def of(cls, made: Stage) -> Before:
         events = made.events()
-        past = Past.of(events)
+        past = RunRecord.of(events)
         names = _names(past)
         return cls(
             recorded=frozenset(names[key] for key, call in past.calls.items() if call.outcome is not None),
@@ -140,7 +140,7 @@ class Before:
         )
 
 
-def _names(past: Past) -> dict[str, str]:
+def _names(past: RunRecord) -> dict[str, str]:
     """Each effect as the server knows it: by its idempotency key."""
     return {key: digest(RUN_ID, key) for key in past.calls}
 

@@ -127,6 +127,7 @@ class Wanted:
         book = LogBook(engine.journal)
         least = LEVELS.index(self.level)
         async for event in _events(engine, self.run_id, follow=self.follow):
+            book.apply(event)
             line = await book.line(event)
             if line is None or LEVELS.index(line.level) < least:
                 continue
@@ -164,18 +165,21 @@ def _check_member(member: str, history: RunHistory) -> None:
 
 @dataclass(slots=True)
 class LogBook:
-    """Reads events in order; knows whose turn each belongs to."""
+    """Whose turn each place belongs to, and when asks and calls began, which the lines of a log tell."""
 
     journal: Journal
     _asks: dict[str, AgentAsked] = field(default_factory=dict[str, AgentAsked])
     _began: dict[str, float] = field(default_factory=dict[str, float])
 
-    async def line(self, event: Event) -> LogLine | None:
-        """The line of an event, if it has one."""
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         if isinstance(event.fact, AgentAsked):
             self._asks[event.key] = event.fact
         if isinstance(event.fact, AgentAsked | AgentCalled):
             self._began[event.key] = event.time
+
+    async def line(self, event: Event) -> LogLine | None:
+        """The line of the event that was applied last, if it has one."""
         text = await self._text(event)
         if not text:
             return None

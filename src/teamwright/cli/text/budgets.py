@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.events import price_text, seconds_text
-from teamwright.history.budget_levels import Level, Levels
+from teamwright.history.budget_levels import BudgetLevels, Level
 from teamwright.values.text.display import number_text
 from teamwright.values.usage import Amounts
 
 MOST_LISTED = 20
 
 
-def budget_lines(levels: Levels) -> list[str]:
+def budget_lines(levels: BudgetLevels) -> list[str]:
     """A section of an explanation, behind an empty line; nothing where nothing is bounded."""
     listed = [f"  {_name(level)}: {level_text(level, levels.driven)}" for level in levels]
     if not listed:
@@ -24,7 +24,7 @@ def budget_lines(levels: Levels) -> list[str]:
     return lines
 
 
-def open_lines(levels: Levels, most: int) -> list[str]:
+def open_lines(levels: BudgetLevels, most: int) -> list[str]:
     """The levels that something is going on in, a line for each, the outermost first."""
     going = [level for level in levels if level.ended is None]
     shown = [f"{_name(level)}: {level_text(level, levels.driven)}" for level in going[:most]]

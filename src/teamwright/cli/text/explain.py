@@ -31,9 +31,10 @@ from teamwright.cli.text.events import (
 )
 from teamwright.cli.text.workspace import Holdings, holdings_of
 from teamwright.history.board import Board, Turn
-from teamwright.history.budget_levels import Levels
+from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, RunLogged
 from teamwright.values.events.team import TeamPlanned, TeamStarted
 from teamwright.values.people import Answer
@@ -93,7 +94,7 @@ class Account:
     entries: tuple[Entry, ...]
     questions: dict[str, Question]
     holdings: Holdings
-    levels: Levels
+    levels: BudgetLevels
     next: tuple[str, ...]
     bundle: JsonValue = None
     free: bool = False
@@ -124,16 +125,6 @@ class Account:
 
 def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Account:
     """Read the story of a run out of its events; `answers` are those that it has not taken yet."""
-    board = Board()
-    entries: list[Entry] = []
-    purposes: dict[str, Purpose] = {}
-    for event in history.events:
-        if isinstance(event.fact, AgentAsked):
-            purposes[event.key] = event.fact.purpose
-        turn = board.turn_of(event.key)
-        found = _entries(event, turn, history)
-        entries += [replace(entry, purpose=purposes.get(event.key, "work")) for entry in found]
-        board.take(event)
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
     unanswered = {key: question for key, question in questions.items() if key not in given}
@@ -143,15 +134,33 @@ def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Ans
         task=history.task,
         began=history.past.started_at,
         last=history.events[-1],
-        entries=tuple(entries),
+        entries=tuple(fold(history.events, _Story(history)).entries),
         questions=questions,
         holdings=holdings_of(history),
-        levels=Levels.of(history.events),
+        levels=BudgetLevels.of(history.events),
         next=tuple(next_steps(result, unanswered, retries=can_retry(history))),
         bundle=_bundle_of(history),
         free=history.asks_for_no_money,
         answers=given,
     )
+
+
+@dataclass(slots=True)
+class _Story:
+    """What happened so far, in the words of its events."""
+
+    history: RunHistory
+    entries: list[Entry] = field(default_factory=list[Entry])
+    _board: Board = field(default_factory=Board)
+    _purposes: dict[str, Purpose] = field(default_factory=dict[str, Purpose])
+
+    def apply(self, event: Event) -> None:
+        """Apply one event: the turn that it ends is still on the board."""
+        if isinstance(event.fact, AgentAsked):
+            self._purposes[event.key] = event.fact.purpose
+        found = _entries(event, self._board.turn_of(event.key), self.history)
+        self.entries += [replace(entry, purpose=self._purposes.get(event.key, "work")) for entry in found]
+        self._board.apply(event)
 
 
 def _bundle_of(history: RunHistory) -> JsonValue:

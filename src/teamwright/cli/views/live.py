@@ -66,7 +66,7 @@ class LiveView:
 
     def past(self, event: Event) -> None:
         """Know it without showing it."""
-        self.board.take(event)
+        self.board.apply(event)
 
     async def take(self, item: Event | Delta) -> None:
         """Show what was said above the lines, and let the lines change."""
@@ -74,7 +74,7 @@ class LiveView:
             self._start()
         if isinstance(item, Event):
             await self._scroll(item)
-        self.board.take(item)
+        self.board.apply(item)
 
     def close(self) -> None:
         """Take the lines away and give the cursor back."""

@@ -67,14 +67,14 @@ class PlainLines:
 
     def past(self, event: Event) -> None:
         """Know it without showing it."""
-        self.board.take(event)
+        self.board.apply(event)
 
     async def take(self, item: Event | Delta) -> None:
         """Show what is worth a line."""
         if isinstance(item, Delta):
             return
         text = await self._line(item)
-        self.board.take(item)
+        self.board.apply(item)
         if text and self._numbered:
             self._write(self._head(item) + text)
         elif text:

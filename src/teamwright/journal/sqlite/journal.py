@@ -26,11 +26,12 @@ from teamwright.journal.run_status import RunStatus
 from teamwright.journal.sqlite.database import AT_ONCE, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
-from teamwright.journal.sqlite.queries import STANDING, lenient, read_bodies, read_events, read_place
+from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import RunRows
 from teamwright.journal.sqlite.writer import Writer
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.people import Intervention
 from teamwright.values.results import RunSummary
 
@@ -124,7 +125,7 @@ class SqliteJournal:
     async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
             with lenient(reader):
-                rows = reader.execute(f"SELECT id, place, {STANDING} FROM runs {which}", (parameter,)).fetchall()
+                rows = reader.execute(f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}", (parameter,)).fetchall()
             return [self._summary(reader, str(run_id), columns) for run_id, *columns in rows]
 
         return await self._look(work)
@@ -135,7 +136,7 @@ class SqliteJournal:
         try:
             place, status = decode_run(run_id, columns)
             if not status.settled:
-                status.apply(read_events(reader, run_id, place, status.number))
+                fold(read_events(reader, run_id, place, status.number), status)
         except (JournalCorrupt, JournalTooNew) as error:
             return status.summary(run_id, driven=self._locks.is_held(run_id)).changed(damage=str(error))
         return status.summary(run_id, driven=not status.settled and self._locks.is_held(run_id))

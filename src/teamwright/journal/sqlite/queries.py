@@ -15,7 +15,7 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.gc_pause import collection_paused
 
-STANDING = ", ".join(COLUMNS)
+STATUS_COLUMNS = ", ".join(COLUMNS)
 """The columns that tell how a run stands."""
 _CHUNK = 500
 _DENSE = 8
@@ -53,7 +53,7 @@ def read_events(
 def read_run(pen: sqlite3.Cursor, run_id: str) -> tuple[int, RunStatus] | None:
     """A run's place and how it stood when its row was written, if there is such a run."""
     with lenient(pen.connection):
-        found = pen.execute(f"SELECT place, {STANDING} FROM runs WHERE id = ?", (run_id,)).fetchone()
+        found = pen.execute(f"SELECT place, {STATUS_COLUMNS} FROM runs WHERE id = ?", (run_id,)).fetchone()
     return None if found is None else decode_run(run_id, found)
 
 

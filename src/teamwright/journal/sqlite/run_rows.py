@@ -11,14 +11,15 @@ from teamwright.journal.encoder import NUMBERS, hold, split, to_row, together
 from teamwright.journal.protocol import Batch
 from teamwright.journal.run_status import COLUMNS, TURNS, RunStatus
 from teamwright.journal.sqlite.database import Column, Insert
-from teamwright.journal.sqlite.queries import STANDING, lies_at, read_events, read_places, read_run
+from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lies_at, read_events, read_places, read_run
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 
 _UNSAVED = 250
 """After how many events a run's row is written, at the latest: those since are read to see how it stands."""
 _ADD_RUN = "INSERT INTO runs (id, number, team, tokens, seconds) VALUES (?, 0, '', 0, 0)"
-_SET_RUN = f"UPDATE runs SET ({STANDING}) = ({', '.join('?' * len(COLUMNS))}) WHERE place = ?"
+_SET_RUN = f"UPDATE runs SET ({STATUS_COLUMNS}) = ({', '.join('?' * len(COLUMNS))}) WHERE place = ?"
 _note_bodies = Insert("bodies", 2, "ON CONFLICT DO NOTHING")
 
 
@@ -75,7 +76,7 @@ class RunRows:
 
     def save(self, pen: sqlite3.Cursor) -> None:
         """Write the run's status and where its bodies are, within the caller's transaction."""
-        self._status.apply(self._events)
+        fold(self._events, self._status)
         pen.execute(_SET_RUN, (*self._status.columns(), self._start // NUMBERS))
         bodies = [(bytes.fromhex(body), position) for body, position in self._bodies.items()]
         if _note_bodies(pen, list(chain.from_iterable(bodies))) < len(bodies):

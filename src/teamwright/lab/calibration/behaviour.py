@@ -10,6 +10,7 @@ from teamwright.history.kpis import TurnFigures, turns_of
 from teamwright.lab.simulation.agents import RIGHT, WRONG, Learnt
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.simulation import Behaviour, Data, Simulation
 from teamwright.values.turns import Purpose
 
@@ -62,7 +63,7 @@ def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
     members: dict[str, Seen] = defaultdict(Seen)
     everybody = Seen()
     for events in runs:
-        turns, calls = turns_of(events), _Calls.of(events)
+        turns, calls = turns_of(events), fold(events, _CallFold())
         for turn in turns:
             for seen in (members[turn.member], everybody):
                 seen.failures.update(calls.failures[turn.key])
@@ -83,28 +84,25 @@ def from_data(values: Iterable[float]) -> Data:
 
 
 @dataclass(slots=True)
-class _Calls:
-    """The calls inside the turns of a run: how many, how they failed, and the time that was lost by that or in line."""
+class _CallFold:
+    """The calls inside the turns of a run: how many, how they failed, and the time lost by that or in a queue."""
 
     made: Counter[str] = field(default_factory=Counter[str])
     failures: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter[str]))
     lost: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _sent: dict[str, float] = field(default_factory=dict[str, float])
 
-    @classmethod
-    def of(cls, events: Sequence[Event]) -> _Calls:
-        """Read a record; an effect stands in the scope of its turn."""
-        found, left = cls(), dict[str, float]()
-        for event in events:
-            match event.fact:
-                case AgentCalled(effect="model", waited=waited):
-                    found.made[event.scope] += 1
-                    found.lost[event.scope] += waited
-                    left[event.key] = event.time
-                case AgentReturned():
-                    left.pop(event.key, None)
-                case AgentCallFailed(error=error, retry_in=again) if event.key in left:
-                    found.failures[event.scope][KINDS.get(error, "error")] += 1
-                    found.lost[event.scope] += max(0.0, event.time - left.pop(event.key)) + (again or 0.0)
-                case _:
-                    pass
-        return found
+    def apply(self, event: Event) -> None:
+        """Apply one event; an effect stands in the scope of its turn."""
+        match event.fact:
+            case AgentCalled(effect="model", waited=waited):
+                self.made[event.scope] += 1
+                self.lost[event.scope] += waited
+                self._sent[event.key] = event.time
+            case AgentReturned():
+                self._sent.pop(event.key, None)
+            case AgentCallFailed(error=error, retry_in=again) if event.key in self._sent:
+                self.failures[event.scope][KINDS.get(error, "error")] += 1
+                self.lost[event.scope] += max(0.0, event.time - self._sent.pop(event.key)) + (again or 0.0)
+            case _:
+                pass

@@ -17,7 +17,7 @@ from teamwright.errors import (
     MemberFailed,
     MisplacedEffect,
 )
-from teamwright.history.past import RecordedAsk
+from teamwright.history.run_record import RecordedAsk
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.size_cap import reply_within_cap
@@ -97,7 +97,7 @@ class Ask:
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
                 f"asks {member!r} there with the turn {self.turn.digest[:8]}, after {len(self.turn.history)} messages",
             )
-            run.give_way(full, self._context.account)
+            run.supersede(full, self._context.account)
             self.attempt += 1
 
     def _begun(self, place: str, full: str, recorded: RecordedAsk | None) -> tuple[RunContext, float | None]:

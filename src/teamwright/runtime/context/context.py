@@ -23,7 +23,7 @@ from teamwright.errors import (
     MisplacedEffect,
     UsageError,
 )
-from teamwright.history.past import Spending
+from teamwright.history.run_record import Spending
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches

@@ -14,7 +14,7 @@ from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
-from teamwright.history.past import RecordedCall
+from teamwright.history.run_record import RecordedCall
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.redaction import RedactedStream
@@ -91,7 +91,7 @@ class Calls:
         """What the record says of this effect; on a fork, one that sends something else begins anew."""
         context, run, request = self._context, self._context.run, self._effect.request
         recorded = run.past.calls.get(self._key)
-        if recorded is None and context.announced and run.past.taken_over < context.began <= run.past.number:
+        if recorded is None and context.announced and run.past.inherited < context.began <= run.past.number:
             recorded = RecordedCall(request, attempts=1, in_doubt=True)
         if recorded is not None and recorded.request and recorded.request != request:
             run.disagree(

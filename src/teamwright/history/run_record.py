@@ -1,4 +1,4 @@
-"""The past of a run, read from its journal: what was asked, called, answered and spent, and in which order.
+"""The record of a run, indexed by key: what was asked, called, answered and spent, and in which order.
 
 An ask whose ending is recorded stands for everything inside it, so a replay skips the inside.
 """
@@ -18,8 +18,8 @@ from teamwright.agents.retry import recorded_error
 from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
 from teamwright.budget.money import picodollars
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached
-from teamwright.history.driver_time import Driving
-from teamwright.history.superseded import Recovered, asked_anew
+from teamwright.history.driver_time import DriverTime
+from teamwright.history.superseded import Recovered, superseded_asks
 from teamwright.history.workspace import Store
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.errors import damaged
@@ -35,6 +35,7 @@ from teamwright.values.events.agent import (
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.budget import BudgetDegraded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
+from teamwright.values.events.fold import fold
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import (
     RunAborted,
@@ -61,7 +62,7 @@ from teamwright.values.turns import Failure, Reply
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
-"""How far a fork reaches that nobody has driven yet."""
+"""What a fork has inherited that nobody has driven yet."""
 EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
 """Kinds of which a replay needs only those of unfinished turns."""
 
@@ -144,12 +145,13 @@ class OpenTurn(Spending):
 
 
 @dataclass(slots=True)
-class Past:
+class RunRecord:
     """Everything recorded of a run, indexed by key."""
 
     run_id: str = ""
     number: int = 0
-    taken_over: int = 0
+    inherited: int = 0
+    """The number of the last event that a fork inherited; 0 for a run that is no fork."""
     started: RunStarted | None = None
     started_at: float = 0.0
     ended: RunEnded | None = None
@@ -173,37 +175,34 @@ class Past:
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     open: dict[str, OpenTurn] = field(default_factory=dict[str, OpenTurn])
     spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
-    driving: Driving = field(default_factory=Driving)
+    driver_time: DriverTime = field(default_factory=DriverTime)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
     bodies: dict[Body, str] = field(default_factory=dict[Body, str])
     arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
     artifacts: set[Body] = field(default_factory=set[Body])
-    _gone: frozenset[str] | None = None
+    _superseded: frozenset[str] | None = None
     _due: dict[str, str] = field(default_factory=dict[str, str])
     _linked: set[str] = field(default_factory=set[str])
     _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Past:
+    def of(cls, events: Iterable[Event]) -> RunRecord:
         """Read the events of one run."""
-        past = cls()
         with collection_paused():
-            for event in events:
-                past.take(event)
-        return past
+            return fold(events, cls())
 
-    def take(self, event: Event) -> None:
-        """Read one event."""
+    def apply(self, event: Event) -> None:
+        """Apply one event."""
         self.number = event.number
         handle = self._handlers.get(type(event.fact))
         if handle is None:
             self.noted.add((event.fact.kind, event.scope, event.place))
         else:
             handle(self, event, event.fact)
-        driving = self.driving
-        if event.time > driving.last or driving.copying:  # as `Driving.take`, without a call for each event
-            driving.last = event.time
+        driver = self.driver_time
+        if event.time > driver.last or driver.copying:  # as `DriverTime.apply`, without a call for each event
+            driver.last = event.time
 
     @property
     def beginning(self) -> RunStarted:
@@ -226,32 +225,32 @@ class Past:
         except ValidationError as error:
             raise damaged(self.run_id, "its limits are none that a run can have") from error
 
-    def take_effect(self, event: Event) -> None:
-        """Read an event of an effect late, unless its turn has ended, which then stands for it."""
+    def apply_effect(self, event: Event) -> None:
+        """Apply an event of an effect late, unless its turn has ended, which then stands for it."""
         self.number = max(self.number, event.number)
         scope = self.turn_of(event.scope)
         if scope in self.asks and self.asks[scope].ending is None:
             self._handlers[type(event.fact)](self, event, event.fact)
-        self.driving.last = max(self.driving.last, event.time)
+        self.driver_time.last = max(self.driver_time.last, event.time)
 
     def _started(self, event: Event, fact: RunStarted) -> None:
         self.run_id, self.started, self.started_at = event.run_id, fact, event.time
         if fact.origin is not None and fact.origin.how == "fork":
-            self.taken_over = EVERYTHING
-        self.driving.turn(event)
+            self.inherited = EVERYTHING
+        self.driver_time.apply_change(event)
 
     def _resumed(self, event: Event, fact: RunResumed) -> None:
         self.paused = None
-        self.driving.turn(event)
-        if self.taken_over == EVERYTHING:
-            self.taken_over = event.number - 1
+        self.driver_time.apply_change(event)
+        if self.inherited == EVERYTHING:
+            self.inherited = event.number - 1
 
     def _paused(self, event: Event, fact: RunPaused) -> None:
         self.paused = fact
-        self.driving.turn(event)
+        self.driver_time.apply_change(event)
 
     def _interrupted(self, event: Event, fact: RunInterrupted) -> None:
-        self.driving.turn(event)
+        self.driver_time.apply_change(event)
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
         self.letter = max(self.letter, fact.letter)
@@ -269,7 +268,7 @@ class Past:
         if key in self.asks or not event.place:
             raise damaged(event.run_id, f"event {event.number} asks for a second time at {key!r}")
         self.asks[key] = RecordedAsk(fact, event.time, event.number)
-        self._gone = None
+        self._superseded = None
 
     def _called(self, event: Event, fact: AgentCalled) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(fact.request))
@@ -335,7 +334,7 @@ class Past:
         if ask is None or ask.ending is not None or not event.place:
             raise damaged(event.run_id, f"event {event.number} ends what is not under way")
         ask.ending = fact
-        self._gone = None
+        self._superseded = None
         self._forget_inside(key)
         self.open.pop(key, None)
         self._count(event.scope, ask, 1)
@@ -358,7 +357,7 @@ class Past:
         self.artifacts.add(fact.artifact.hash)
         self.noted.add((fact.kind, event.scope, event.place))
 
-    _handlers: ClassVar[dict[type[object], Callable[[Past, Event, Any], None]]] = {
+    _handlers: ClassVar[dict[type[object], Callable[[RunRecord, Event, Any], None]]] = {
         RunStarted: _started,
         RunResumed: _resumed,
         RunPaused: _paused,
@@ -390,8 +389,8 @@ class Past:
     }
     """How each kind of fact is read; one that is not here is only noted."""
 
-    def give_way(self, key: str) -> None:
-        """A fork asks this anew: what its turns had cost and used up no longer counts."""
+    def supersede(self, key: str) -> None:
+        """Take back what an ask and the turns inside it cost, because a fork makes the ask again."""
         for inner, ask in self.asks.items():
             if in_scope(inner, key):
                 self._count(parent_key(inner), ask, -1)
@@ -415,13 +414,13 @@ class Past:
         if mark:
             tally.marks += (mark,)
 
-    def gave_way(self, key: str) -> bool:
-        """Whether a fork has asked this anew, or something around it: what was said there counts no more."""
-        if not self.taken_over:
+    def is_superseded(self, key: str) -> bool:
+        """Whether a fork has made this ask again, or one around it; what was said there counts no more."""
+        if not self.inherited:
             return False
-        if self._gone is None:
-            self._gone = asked_anew(self.asks, self.recovered, self.taken_over)
-        return bool(nearest_key(key, self._gone))
+        if self._superseded is None:
+            self._superseded = superseded_asks(self.asks, self.recovered, self.inherited)
+        return bool(nearest_key(key, self._superseded))
 
     def turn_of(self, scope: str) -> str:
         """The ask that a scope belongs to, or nothing for the run's own."""
@@ -472,11 +471,11 @@ class Past:
     @property
     def latest(self) -> float:
         """The time before which nothing more may be recorded."""
-        return max(self.driving.last, self.started_at)
+        return max(self.driver_time.last, self.started_at)
 
     def used_by(self, scope: str, since: float) -> float:
         """Seconds of a scope that began then: with a driver, and not waiting for people."""
-        return max(0.0, self.driving.seconds(since) - self.waited[scope])
+        return max(0.0, self.driver_time.seconds(since) - self.waited[scope])
 
     def needed_bodies(self) -> set[Body]:
         """The bodies without which the run can't be replayed."""

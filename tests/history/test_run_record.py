@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
-from teamwright.history.past import EXPIRED, Past, RecordedCall
+from teamwright.history.run_record import EXPIRED, RecordedCall, RunRecord
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -40,13 +40,13 @@ CALLED = AgentCalled(effect="model", name="m", request="r", reserved=200)
 USAGE = Usage(requests=1, input_tokens=30)
 
 
-def past(*facts: tuple[str, str, Fact] | Fact) -> Past:
+def past(*facts: tuple[str, str, Fact] | Fact) -> RunRecord:
     """The past of facts that happened one second apart."""
     events: list[Event] = []
     for number, one in enumerate(facts, start=1):
         scope, place, fact = one if isinstance(one, tuple) else ("", "", one)
         events.append(Event("r", number, 100.0 + number, scope, place, fact))
-    return Past.of(events)
+    return RunRecord.of(events)
 
 
 OPEN: list[tuple[str, str, Fact] | Fact] = [STARTED, ("", "t", TEAM), ("t", "s", ASKED)]
@@ -135,7 +135,7 @@ def test_a_recorded_failure_is_raised_again(
     outcome: AgentCallFailed | BudgetRefused | None, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        Past().returned(RecordedCall("r", outcome=outcome))
+        RunRecord().returned(RecordedCall("r", outcome=outcome))
 
 
 def test_time_counts_only_while_somebody_drives() -> None:
@@ -145,10 +145,10 @@ def test_time_counts_only_while_somebody_drives() -> None:
         Event("r", 3, 500.0, "", "", RunResumed()),
         Event("r", 4, 505.0, "", "", Custom(domain="d", name="n")),
     ]
-    found = Past.of(events)
-    assert found.driving.seconds() == 15.0
-    assert found.driving.seconds(105.0) == 10.0
-    assert found.driving.seconds(502.0) == 3.0
+    found = RunRecord.of(events)
+    assert found.driver_time.seconds() == 15.0
+    assert found.driver_time.seconds(105.0) == 10.0
+    assert found.driver_time.seconds(502.0) == 3.0
     assert found.paused is None
 
 
@@ -192,4 +192,4 @@ def test_a_reply_or_failure_is_rebuilt_from_its_bodies() -> None:
 
 def test_a_missing_body_is_told() -> None:
     with pytest.raises(JournalCorrupt, match="'gone' is missing"):
-        Past().value("gone")
+        RunRecord().value("gone")

@@ -1,0 +1,29 @@
+"""Folds: values computed from the events of a run in their order, the same live and afterwards.
+
+A fold reads no clock, asks nobody and writes nowhere, so that whoever applies the same events has the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from teamwright.values.events.event import Event
+
+
+class Fold(Protocol):
+    """A value that events change one by one."""
+
+    def apply(self, event: Event) -> None:
+        """Apply the next event of the run."""
+        ...
+
+
+AnyFold = TypeVar("AnyFold", bound=Fold)
+
+
+def fold(events: Iterable[Event], into: AnyFold) -> AnyFold:
+    """Apply events in order, and return what they were applied to."""
+    for event in events:
+        into.apply(event)
+    return into
