@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from teamwright.values.events.custom import Custom
     from teamwright.values.events.event import Delta, Event, Fact
+    from teamwright.values.events.fold import Fold, fold
     from teamwright.values.events.person import PersonAnswered, PersonAsked
     from teamwright.values.events.run import (
         Origin,
@@ -90,6 +91,7 @@ __all__ = [
     "Delta",
     "Event",
     "Fact",
+    "Fold",
     "MessageRef",
     "Origin",
     "PersonAnswered",
@@ -130,6 +132,7 @@ __all__ = [
     "WorkspaceConflicted",
     "WorkspaceKept",
     "WorkspaceWritten",
+    "fold",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -146,6 +149,7 @@ __getattr__, __dir__ = lazy_names(
         """,
         "teamwright.values.events.custom": "Custom",
         "teamwright.values.events.event": "Delta Event Fact",
+        "teamwright.values.events.fold": "Fold fold",
         "teamwright.values.events.person": "PersonAnswered PersonAsked",
         "teamwright.values.events.run": """
             Origin RunAborted RunCheckpoint RunEnded RunInterrupted RunIntervened RunLogged RunMeasured

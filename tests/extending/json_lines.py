@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from teamwright.events import Event
+from teamwright.events import Event, fold
 from teamwright.journal import (
     Batch,
     Body,
@@ -129,8 +129,7 @@ class JsonLinesJournal:
         return await self._summary(run_id) if run_id in self._events else None
 
     async def _summary(self, run_id: str) -> RunSummary:
-        status = RunStatus()
-        status.apply(await self.read(run_id))
+        status = fold(await self.read(run_id), RunStatus())
         return status.summary(run_id, driven=await self.is_driven(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:

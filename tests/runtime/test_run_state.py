@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from teamwright.errors import JournalUnavailable, NonDeterminism
-from teamwright.history.run_record import RunRecord
+from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.ordering.delivery import Turnstile
@@ -38,7 +38,7 @@ async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
 
 async def test_an_account_begins_with_what_was_spent_before() -> None:
     past = RunRecord()
-    past.spent["t"].add(7, 3, 2)
+    past.spending.spent["t"].add(7, 3, 2)
     account = state(past).account("t", Limits(tokens=10), None)
     assert account is not None
     assert account.spent == [7, 3, 2]

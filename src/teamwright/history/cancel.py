@@ -79,7 +79,7 @@ class _AskTotals:
                 said = tuple(ref.changed(name=ask.asked.member) for ref in said)
             if ask.asked.purpose == "work":
                 self._heard[self._past.turn_of(scope)].extend(said)
-            spent = self._past.open.get(key)
+            spent = self._past.spending.open.get(key)
             yield (
                 key,
                 AgentFailed(

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from teamwright.errors import UnknownName, UsageError
-from teamwright.history.run_record import RecordedAsk, RunRecord
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.run_record import RunRecord
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold

@@ -13,7 +13,8 @@ from pydantic import JsonValue
 
 from teamwright.history.checkpoints import turns_in
 from teamwright.history.history import RunHistory
-from teamwright.history.run_record import RecordedAsk, RunRecord
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
@@ -202,7 +203,8 @@ def _pair(key: str, first: RecordedAsk | None, second: RecordedAsk | None, a: Ru
 
 
 def _turn(ask: RecordedAsk, history: RunHistory) -> TurnSide:
-    said = "\n\n".join(message.content for message in history.past.messages(ask.ending.messages)) if ask.ending else ""
+    messages = history.past.bodies.messages(ask.ending.messages) if ask.ending else ()
+    said = "\n\n".join(message.content for message in messages)
     if isinstance(ask.ending, AgentFailed):
         said = "\n\n".join(filter(None, (said, f"{ask.ending.error}: {ask.ending.message}")))
     usage: Usage = ask.ending.usage if ask.ending else NOTHING
@@ -272,7 +274,7 @@ def _share(turns: Sequence[TurnSide]) -> MemberSide:
 
 
 def _declared(history: RunHistory) -> JsonValue:
-    source = history.past.value(history.started.manifest)
+    source = history.past.bodies.value(history.started.manifest)
     return source.get("manifest") if isinstance(source, dict) else None
 
 

@@ -21,7 +21,8 @@ from teamwright.history.checkpoints import (
     find_checkpoint,
 )
 from teamwright.history.ending import STOPPED, iso
-from teamwright.history.run_record import EFFECTS, RunRecord, check_record
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
@@ -82,7 +83,7 @@ class RunHistory:
                     pass
             if isinstance(event.fact, AgentReplied) and event.fact.data:
                 needed.add(event.fact.data)
-        past.bodies = await journal.bodies(needed)
+        past.bodies = RecordedBodies(await journal.bodies(needed))
         return cls(events, past)
 
     @property
@@ -98,7 +99,7 @@ class RunHistory:
     @property
     def task(self) -> str:
         """What the team was asked."""
-        return str(self.past.value(self.started.task))
+        return str(self.past.bodies.value(self.started.task))
 
     @property
     def asks_for_no_money(self) -> bool:
@@ -114,9 +115,9 @@ class RunHistory:
             run_id=self.events[0].run_id,
             status=ended.status if ended else status,
             stop_reason=ended.stop_reason if ended else paused.stop_reason if paused else None,
-            output=str(self.past.value(ended.output)) if ended and ended.output else None,
-            data=self.past.value(ended.data) if ended and ended.data else None,
-            messages=self.past.messages(ending.messages) if ending else self.said(),
+            output=str(self.past.bodies.value(ended.output)) if ended and ended.output else None,
+            data=self.past.bodies.value(ended.data) if ended and ended.data else None,
+            messages=self.past.bodies.messages(ending.messages) if ending else self.said(),
             usage=ended.usage if ended else self.usage(),
             warnings=ended.warnings if ended else (),
             started_at=iso(self.past.started_at),
@@ -137,7 +138,7 @@ class RunHistory:
         for event in self.events:
             fact = event.fact
             if isinstance(fact, AgentReplied | AgentFailed) and self._is_heard_by_the_team(event):
-                found.extend(self.past.messages(fact.messages))
+                found.extend(self.past.bodies.messages(fact.messages))
         return tuple(found)
 
     def _is_heard_by_the_team(self, event: Event) -> bool:
@@ -161,8 +162,8 @@ class RunHistory:
         """What a follow-up is told: the history, the task and the replies."""
         task = Message(name="user", content=self.task, role="user")
         ending = self.ending()
-        said = self.past.messages(ending.messages) if ending else self.said()
-        return (*self.past.messages(self.started.history), task, *said)
+        said = self.past.bodies.messages(ending.messages) if ending else self.said()
+        return (*self.past.bodies.messages(self.started.history), task, *said)
 
     def questions(self) -> dict[str, Question]:
         """Questions that nobody has answered and somebody still waits for, with the drafts that they are about."""
@@ -183,7 +184,7 @@ class RunHistory:
         return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
 
     def _with_draft(self, asked: PersonAsked) -> Question:
-        return asked.question.changed(draft=str(self.past.value(asked.draft))) if asked.draft else asked.question
+        return asked.question.changed(draft=str(self.past.bodies.value(asked.draft))) if asked.draft else asked.question
 
     def require_question(self, key: str) -> Question:
         """The open question with this key."""

@@ -11,7 +11,7 @@ from math import ceil, inf
 from typing import Any, ClassVar, Literal
 
 from teamwright.errors import RunNotFound
-from teamwright.history.run_record import EFFECTS, RunRecord
+from teamwright.history.record.run_record import EFFECTS, RunRecord
 from teamwright.journal.protocol import Journal
 from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied, AgentReturned

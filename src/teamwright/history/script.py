@@ -12,7 +12,7 @@ from teamwright.agents.handoff import KEY, fields_of, written
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
-from teamwright.history.run_record import RunRecord
+from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.decoder import decode_body
 from teamwright.journal.protocol import Journal
 from teamwright.values.events.agent import AgentCalled, AgentFailed, AgentReplied, AgentReturned
@@ -73,7 +73,7 @@ def _turn_rules(
             # Without a bound, since whoever replays it may try again as often as the real run did.
             yield Rule.model_validate({"agent": member, "error": ending.error})
         return
-    messages = past.messages(ending.messages)
+    messages = past.bodies.messages(ending.messages)
     text = messages[-1].content if messages else ""
     handover = ending.handoff if ending.handoff and ending.handoff.own else None
     if handover is not None:
@@ -82,7 +82,7 @@ def _turn_rules(
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
-        data = past.value(ending.data)
+        data = past.bodies.value(ending.data)
         if handover is not None and isinstance(data, dict):
             data = {**data, KEY: fields_of(handover)}
         yield Rule.model_validate({"agent": member, "json": data, "times": 1})

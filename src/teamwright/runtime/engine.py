@@ -30,7 +30,8 @@ from teamwright.errors import (
 from teamwright.history.cancel import cancel_batch
 from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
 from teamwright.history.history import RunHistory
-from teamwright.history.run_record import EFFECTS, RunRecord, check_record
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
@@ -461,7 +462,7 @@ class Engine:
             for event in await self.journal.read(run_id, past.first_open_turn()):
                 if event.kind in EFFECTS:
                     past.apply_effect(event)
-            past.bodies = await self.journal.bodies(past.needed_bodies())
+            past.bodies = RecordedBodies(await self.journal.bodies(past.needed_bodies()))
             return past
 
     async def _team_of(self, past: RunRecord, limits: Limits | None = None) -> Team:
@@ -477,7 +478,7 @@ class Engine:
         """What masks the secrets of a run that is driven elsewhere, or by nobody: even its inbox holds none."""
         from teamwright.manifests.secrets import secrets_of
 
-        return Redactor(secrets_of(history.past.value(history.started.manifest)))
+        return Redactor(secrets_of(history.past.bodies.value(history.started.manifest)))
 
     async def _append(self, batch: Batch) -> None:
         done = anyio.Event()

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from teamwright.agents.scripted.agent import leftovers
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, aborted_over, ending_of
-from teamwright.history.run_record import RunRecord
+from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
@@ -106,13 +106,13 @@ class Run:
             seed=0,
             past=self._past,
             recorder=Recorder(journal, run_id, self._past.number, wall, self._publish_first, self.journal_failed),
-            turnstile=Turnstile(self._past.due, self._stuck, self._caught_up),
+            turnstile=Turnstile(self._past.deliveries.due, self._stuck, self._caught_up),
             redactor=Redactor(team.secrets),
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
             limiters=limiters,
-            store=self._past.shared(),
+            store=self._past.workspace(),
             unpriced=self._past.unpriced,
             call_returned=self._call_returned,
             grace=grace,
@@ -260,14 +260,14 @@ class Run:
         self._past.charge_open_turns()
         state.recorder.held = state.turnstile.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
-        state.task = str(self._past.value(started.task))
-        return state.task, History.of(self._past.messages(started.history))
+        state.task = str(self._past.bodies.value(started.task))
+        return state.task, History.of(self._past.bodies.messages(started.history))
 
     def _scripts_used_up(self, ending: Ending) -> Ending:
         """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
         if ending.failure is not None:
             return ending
-        past, now = self._past.marks, self._state.marks
+        past, now = self._past.spending.marks, self._state.marks
         left = leftovers(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
         if not left:
             return ending
@@ -344,7 +344,7 @@ class Run:
             return
         self.last_inbox_id = item.id
         state = self._state
-        if item.id <= self._past.letter and item.intervention.kind != "answer":
+        if item.id <= self._past.last_inbox_item and item.intervention.kind != "answer":
             return
         match item.intervention:
             case Answered(key=key, answer=given):

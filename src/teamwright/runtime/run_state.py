@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
-from teamwright.history.run_record import EXPIRED, RunRecord
-from teamwright.history.workspace import Store
+from teamwright.history.record.run_record import EXPIRED, RunRecord
+from teamwright.history.record.workspace import Store
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
 from teamwright.runtime.context.workspace import Horizon
@@ -220,14 +220,14 @@ class RunState:
         """The account of a scope; a scope without limits uses the one around it."""
         if limits is None or not limits.counted:
             return parent
-        before = self.past.spent.get(scope)
+        before = self.past.spending.spent.get(scope)
         return Account(scope, limits, parent, before.cost if before else NO_COST)
 
     def bound(self, scope: str, limits: Limits) -> None:
         """Write down, once, that these limits hold in a scope."""
         if scope not in self.past.opened and limits.bounds.given:
             self.past.opened.add(scope)
-            before = self.past.spent.get(scope)
+            before = self.past.spending.spent.get(scope)
             spent = None
             if before is not None and before.cost != NO_COST:
                 spent = Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
@@ -235,7 +235,7 @@ class RunState:
 
     def supersede(self, key: str, account: Account | None) -> None:
         """A fork asks this anew: what had been spent on it is charged no longer, in no account around it."""
-        levels = [(level, self.past.spent[level.name]) for level in account.chain()] if account else []
+        levels = [(level, self.past.spending.spent[level.name]) for level in account.chain()] if account else []
         before = [spent.cost for _, spent in levels]
         self.past.supersede(key)
         for (level, spent), once in zip(levels, before, strict=True):

@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from teamwright.history.run_record import RunRecord
+from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer

@@ -153,7 +153,7 @@ def check_level(level: str) -> None:
 
 def _check_member(member: str, history: RunHistory) -> None:
     """Refuse a name that nobody in the run has, also if not everybody has spoken yet."""
-    source = history.past.value(history.started.manifest)
+    source = history.past.bodies.value(history.started.manifest)
     declared = source.get("manifest") if isinstance(source, dict) else None
     known = {ask.asked.member for ask in history.past.asks.values()}
     for kind in ("agents", "teams"):

@@ -17,7 +17,8 @@ from teamwright.errors import (
     MemberFailed,
     MisplacedEffect,
 )
-from teamwright.history.run_record import RecordedAsk
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.size_cap import reply_within_cap
@@ -70,7 +71,9 @@ class Ask:
             if not run.turnstile.passes(context.lane, full):
                 await run.turnstile.arrive(context.lane, full, context.agent_scope)
             context.spend(recorded.ending.usage)
-            return self._hear(full, run.past.reply(recorded, run.recorder.know), run.past.arrivals[full])
+            return self._hear(
+                full, recorded_reply(recorded, run.past.bodies, run.recorder.know), run.past.deliveries.arrivals[full]
+            )
         child, seconds = self._begun(place, full, recorded)
         ending = await self._take_turn(child, place, seconds, recorded)
         ending, event = self._record(place, ending, child)
@@ -362,7 +365,7 @@ class Ask:
         finally:
             run.turnstile.unpark(context.lane)
             if self.turn.purpose == "work":
-                context.said.extend(run.past.messages(recorded.ending.messages))
+                context.said.extend(run.past.bodies.messages(recorded.ending.messages))
             context.spend(recorded.ending.usage)
 
 

@@ -23,7 +23,7 @@ from teamwright.errors import (
     MisplacedEffect,
     UsageError,
 )
-from teamwright.history.run_record import Spending
+from teamwright.history.record.spending import Spending
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
@@ -341,7 +341,7 @@ class RunContext:
         )
         child.limits, child.weighs, child.in_agent = limits, False, not team
         if not team:
-            child.spending = self.run.past.open.pop(path, None) or Spending()
+            child.spending = self.run.past.spending.open.pop(path, None) or Spending()
             return child
         if (ladder := Degradation.of(member, child)) is not None:
             child.degradation, child.weighs = ladder, True
@@ -393,7 +393,7 @@ class RunContext:
         past = self.run.past
         if full in past.fired:
             await self.run.turnstile.arrive(self.lane, full, self.agent_scope)
-            self.run.arrived(past.arrivals[full])
+            self.run.arrived(past.deliveries.arrivals[full])
             return
         if full not in past.timers:
             self.run.recorder.add(self.path, place, TimerSet(seconds=seconds))

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from teamwright.history.run_record import EXPIRED
+from teamwright.history.record.run_record import EXPIRED
 from teamwright.runtime.cancellation import Cancellation
 from teamwright.values.events.run import ScopeExpired
 

@@ -14,7 +14,8 @@ from teamwright.agents.retry import recorded_error, wait_before_retry
 from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
-from teamwright.history.run_record import RecordedCall
+from teamwright.history.record.asks import RecordedCall
+from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.redaction import RedactedStream
@@ -106,7 +107,7 @@ class Calls:
         past = self._context.run.past
         if past.writes:
             self._context.workspace.has_passed(self._key)
-        returned = past.returned(recorded)
+        returned = recorded_result(recorded, past.bodies)
         self._context.spend(returned.usage)
         return returned
 
@@ -326,7 +327,7 @@ class Calls:
 
     def _used(self, mark: str) -> int:
         member = self._context.member
-        return self._context.run.past.marks[member, mark] + self._context.run.marks[member, mark]
+        return self._context.run.past.spending.marks[member, mark] + self._context.run.marks[member, mark]
 
     def _show(self, attempt: int, piece: str) -> None:
         """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""

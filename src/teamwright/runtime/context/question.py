@@ -77,7 +77,7 @@ class Inquiry:
         run, question = self._context.run, self._question
         if run.format > 1 or not isinstance(fact, PersonAsked):
             return False
-        draft = None if fact.draft is None else str(run.past.value(fact.draft))
+        draft = None if fact.draft is None else str(run.past.bodies.value(fact.draft))
         asked = fact.question
         return (
             asked.changed(text=question.text, to=question.to) == question.changed(draft=None)

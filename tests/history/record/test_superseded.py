@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.history.run_record import RecordedAsk
-from teamwright.history.superseded import superseded_asks
+from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.superseded import superseded_asks
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 
 COPIED = 9

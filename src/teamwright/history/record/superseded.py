@@ -7,13 +7,10 @@ On any run a further attempt may also follow a failure (a fallback, a shorter co
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
+from teamwright.history.record.asks import RecordedAsk
 from teamwright.values.events.agent import AgentFailed
 from teamwright.values.key import parent_keys, split_attempt, with_attempt
-
-if TYPE_CHECKING:
-    from teamwright.history.run_record import RecordedAsk
 
 Recovered = tuple[str, str, str]
 """The scope in which an ask failed, its error, and who was asked after that."""

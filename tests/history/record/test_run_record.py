@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
-from teamwright.history.run_record import EXPIRED, RecordedCall, RunRecord
+from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.values.events.agent import (
     AgentAsked,
     AgentCalled,
@@ -16,7 +15,6 @@ from teamwright.values.events.agent import (
     Tally,
 )
 from teamwright.values.events.body import MessageRef
-from teamwright.values.events.budget import BudgetRefused
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered
@@ -30,7 +28,6 @@ from teamwright.values.events.run import (
     TimerSet,
 )
 from teamwright.values.people import Answer, Cancel
-from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Usage
 
 STARTED = RunStarted(team="t", task="b1", manifest="b2", seed=1)
@@ -63,7 +60,7 @@ def test_an_ending_stands_for_everything_inside_the_ask() -> None:
         ("t/n", "sleep-1", TimerFired()),
         ("t", "n", AgentReplied()),
     )
-    assert found.due == ["t/n"]
+    assert found.deliveries.due == ["t/n"]
 
 
 def test_what_reached_the_strategy_is_due_in_journal_order() -> None:
@@ -75,13 +72,13 @@ def test_what_reached_the_strategy_is_due_in_journal_order() -> None:
         ("t/part", "", ScopeExpired(seconds=1)),
         ("t", "s", AgentReplied()),
     )
-    assert found.due == ["t/q", "t/sleep-1", "t/part" + EXPIRED, "t/s"]
-    assert found.arrivals["t/q"].time == 104.0
+    assert found.deliveries.due == ["t/q", "t/sleep-1", "t/part" + EXPIRED, "t/s"]
+    assert found.deliveries.arrivals["t/q"].time == 104.0
 
 
 def test_an_ask_that_was_stopped_by_others_is_not_due() -> None:
     found = past(*OPEN, ("t", "s", AgentFailed(member="a", error="cancelled", message="")))
-    assert found.due == []
+    assert found.deliveries.due == []
     assert found.asks["t/s"].stopped
 
 
@@ -89,14 +86,16 @@ def test_a_call_without_a_return_is_in_doubt_and_charged_in_full() -> None:
     found = past(*OPEN, ("t/s", "e", CALLED))
     assert found.calls["t/s/e"].in_doubt
     found.charge_open_turns()
-    assert [(found.spent[scope].tokens, found.spent[scope].calls) for scope in ("t/s", "t", "")] == [(200, 1)] * 3
+    assert [(found.spending.spent[scope].tokens, found.spending.spent[scope].calls) for scope in ("t/s", "t", "")] == [
+        (200, 1)
+    ] * 3
 
 
 def test_every_attempt_in_doubt_stays_charged() -> None:
     again = CALLED.changed(attempt=2, in_doubt=True)
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", again))
     found.charge_open_turns()
-    assert (found.spent["t"].tokens, found.spent["t"].calls) == (400, 2)
+    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (400, 2)
     assert found.calls["t/s/e"].attempts == 2
 
 
@@ -104,16 +103,16 @@ def test_every_attempt_in_doubt_stays_charged() -> None:
 def test_a_returned_call_costs_what_it_used_or_what_was_reserved(usage: Usage, charged: int) -> None:
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", AgentReturned(body="b", usage=usage, mark="rule-1")))
     found.charge_open_turns()
-    assert (found.spent["t"].tokens, found.spent["t"].calls) == (charged, 1)
-    assert found.marks["a", "rule-1"] == 1
+    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (charged, 1)
+    assert found.spending.marks["a", "rule-1"] == 1
 
 
 def test_an_ended_turn_is_charged_by_its_tally() -> None:
     tally = Tally(calls=3, charged=250, marks=("rule-1", "rule-1"))
     found = past(*OPEN, ("t", "s", AgentReplied(usage=USAGE, tally=tally)))
     found.charge_open_turns()
-    assert (found.spent["t"].tokens, found.spent["t"].calls) == (250, 3)
-    assert found.marks["a", "rule-1"] == 2
+    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (250, 3)
+    assert found.spending.marks["a", "rule-1"] == 2
 
 
 def test_a_failed_attempt_says_when_the_next_is_due_and_counts() -> None:
@@ -121,21 +120,6 @@ def test_a_failed_attempt_says_when_the_next_is_due_and_counts() -> None:
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", failed))
     call = found.calls["t/s/e"]
     assert (call.failures, call.attempts, call.retry_at, call.outcome) == (1, 1, 112.0, None)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "error"),
-    [
-        (AgentCallFailed(error="server", message="down"), ServiceError),
-        (BudgetRefused(level="t", what="tokens", needed=2, left=1, limit=9), LimitReached),
-        (None, AgentError),
-    ],
-)
-def test_a_recorded_failure_is_raised_again(
-    outcome: AgentCallFailed | BudgetRefused | None, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        RunRecord().returned(RecordedCall("r", outcome=outcome))
 
 
 def test_time_counts_only_while_somebody_drives() -> None:
@@ -154,7 +138,7 @@ def test_time_counts_only_while_somebody_drives() -> None:
 
 def test_interventions_that_were_taken_are_remembered() -> None:
     found = past(STARTED, RunIntervened(intervention=Cancel(), letter=4))
-    assert (found.cancelled, found.letter) == (Cancel(), 4)
+    assert (found.cancelled, found.last_inbox_item) == (Cancel(), 4)
 
 
 def test_what_is_only_worth_knowing_is_noted_by_its_place() -> None:
@@ -173,23 +157,3 @@ def test_only_bodies_that_a_replay_needs_are_asked_for() -> None:
 def test_effects_of_ended_turns_need_not_be_read() -> None:
     assert past(*OPEN).first_open_turn() == 3
     assert past(*OPEN, ("t", "s", AgentReplied())).first_open_turn() == 4
-
-
-def test_a_reply_or_failure_is_rebuilt_from_its_bodies() -> None:
-    known: dict[str, str] = {}
-    said = AgentReplied(
-        messages=(MessageRef(name="a", body="x"), MessageRef(name="u", body="x", role="user")), data="y", truncated=True
-    )
-    found = past(*OPEN, ("t", "s", said))
-    found.bodies = {"x": '"hello"', "y": '{"n":1}'}
-    reply = found.reply(found.asks["t/s"], known.__setitem__)
-    assert isinstance(reply, Reply)
-    assert (reply.text, reply.data, reply.truncated, known) == ("hello", {"n": 1}, True, {"hello": "x"})
-    assert [message.role for message in reply.messages] == ["assistant", "user"]
-    failed = past(*OPEN, ("t", "s", AgentFailed(member="a", error="server", message="down")))
-    assert failed.reply(failed.asks["t/s"], known.__setitem__) == Failure(member="a", error="server", message="down")
-
-
-def test_a_missing_body_is_told() -> None:
-    with pytest.raises(JournalCorrupt, match="'gone' is missing"):
-        RunRecord().value("gone")

@@ -6,22 +6,22 @@ An ask whose ending is recorded stands for everything inside it, so a replay ski
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
-from teamwright.agents.effect import Returned
-from teamwright.agents.retry import recorded_error
-from teamwright.budget.ledger import ONE_CALL, Cost, charged, refusal_text
+from teamwright.budget.ledger import ONE_CALL, Cost, charged
 from teamwright.budget.money import picodollars
-from teamwright.errors import AgentError, JournalCorrupt, LimitReached
 from teamwright.history.driver_time import DriverTime
-from teamwright.history.superseded import Recovered, superseded_asks
-from teamwright.history.workspace import Store
-from teamwright.journal.decoder import decode_body
+from teamwright.history.record.asks import RecordedAsk, RecordedCall
+from teamwright.history.record.deliveries import RecordedDeliveries
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.spending import RecordedSpending
+from teamwright.history.record.superseded import Recovered, superseded_asks
+from teamwright.history.record.workspace import Store
 from teamwright.journal.errors import damaged
 from teamwright.values.events.agent import (
     AgentAsked,
@@ -32,7 +32,7 @@ from teamwright.values.events.agent import (
     AgentReplied,
     AgentReturned,
 )
-from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.events.body import Body
 from teamwright.values.events.budget import BudgetDegraded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
@@ -53,12 +53,10 @@ from teamwright.values.events.run import (
 from teamwright.values.events.team import TeamReopened
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.gc_pause import collection_paused
-from teamwright.values.key import in_scope, key_and_parents, nearest_key, parent_key
+from teamwright.values.key import in_scope, nearest_key, parent_key
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Source
-from teamwright.values.messages import Message
 from teamwright.values.people import Cancel
-from teamwright.values.turns import Failure, Reply
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
@@ -80,71 +78,6 @@ def check_record(events: Sequence[Event], *, whole: bool = True) -> None:
 
 
 @dataclass(slots=True)
-class RecordedAsk:
-    """One ask and its ending, if it has one."""
-
-    asked: AgentAsked
-    time: float
-    number: int
-    ending: AgentReplied | AgentFailed | None = None
-
-    @property
-    def is_team(self) -> bool:
-        """Whether a team was asked."""
-        return self.asked.member_kind == "team"
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was cut short by a decision that is recorded elsewhere."""
-        return isinstance(self.ending, AgentFailed) and self.ending.error == "cancelled"
-
-
-@dataclass(slots=True)
-class RecordedCall:
-    """The attempts of one effect."""
-
-    request: str
-    attempts: int = 0
-    failures: int = 0
-    in_doubt: bool = False
-    reserved: Cost = ONE_CALL
-    retry_at: float | None = None
-    retry_in: float = 0.0
-    outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None
-
-
-class Spending:
-    """What was charged within a scope, money in picodollars, and which marks its returns carried."""
-
-    __slots__ = ("calls", "marks", "tokens", "usd")
-
-    def __init__(self) -> None:
-        self.tokens = self.usd = self.calls = 0
-        self.marks: tuple[str, ...] = ()
-
-    @property
-    def cost(self) -> Cost:
-        """The sums so far."""
-        return Cost(self.tokens, self.usd, self.calls)
-
-    def add(self, tokens: int, usd: int, calls: int) -> None:
-        """Count something more, or take it back."""
-        self.tokens += tokens
-        self.usd += usd
-        self.calls += calls
-
-
-class OpenTurn(Spending):
-    """The same of a turn that had not ended when its record does, also scope by scope."""
-
-    __slots__ = ("scopes",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scopes: dict[str, Spending] = {}
-
-
-@dataclass(slots=True)
 class RunRecord:
     """Everything recorded of a run, indexed by key."""
 
@@ -158,7 +91,8 @@ class RunRecord:
     paused: RunPaused | None = None
     cancelled: Cancel | None = None
     aborted: RunAborted | None = None
-    letter: int = 0
+    last_inbox_item: int = 0
+    """The id of the last inbox item that the run has taken."""
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
     questions: dict[str, Event] = field(default_factory=dict[str, Event])
@@ -168,23 +102,18 @@ class RunRecord:
     fired: set[str] = field(default_factory=set[str])
     expired: set[str] = field(default_factory=set[str])
     reopened: set[str] = field(default_factory=set[str])
-    marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
     opened: set[str] = field(default_factory=set[str])
     rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
-    open: dict[str, OpenTurn] = field(default_factory=dict[str, OpenTurn])
-    spent: defaultdict[str, Spending] = field(default_factory=lambda: defaultdict(Spending))
+    spending: RecordedSpending = field(default_factory=RecordedSpending)
+    deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
     driver_time: DriverTime = field(default_factory=DriverTime)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
-    bodies: dict[Body, str] = field(default_factory=dict[Body, str])
-    arrivals: dict[str, Event] = field(default_factory=dict[str, Event])
+    bodies: RecordedBodies = field(default_factory=RecordedBodies)
     writes: dict[str, Event] = field(default_factory=dict[str, Event])
     artifacts: set[Body] = field(default_factory=set[Body])
     _superseded: frozenset[str] | None = None
-    _due: dict[str, str] = field(default_factory=dict[str, str])
-    _linked: set[str] = field(default_factory=set[str])
-    _inside: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> RunRecord:
@@ -213,7 +142,7 @@ class RunRecord:
     def source(self) -> Source:
         """What the run's team can be made from again."""
         try:
-            return Source.model_validate(self.value(self.beginning.manifest))
+            return Source.model_validate(self.bodies.value(self.beginning.manifest))
         except ValidationError as error:
             raise damaged(self.run_id, "what it says of its team is no declaration of one") from error
 
@@ -253,7 +182,7 @@ class RunRecord:
         self.driver_time.apply_change(event)
 
     def _intervened(self, event: Event, fact: RunIntervened) -> None:
-        self.letter = max(self.letter, fact.letter)
+        self.last_inbox_item = max(self.last_inbox_item, fact.letter)
         if self.cancelled is None and isinstance(fact.intervention, Cancel):
             self.cancelled = fact.intervention
 
@@ -273,7 +202,7 @@ class RunRecord:
     def _called(self, event: Event, fact: AgentCalled) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(fact.request))
         if call.in_doubt:
-            self._tally(event.scope, call.reserved)
+            self._charge(event.scope, call.reserved)
         call.attempts, call.in_doubt = fact.attempt, True
         call.reserved = Cost(fact.reserved, picodollars(fact.reserved_usd))
         call.request = fact.request
@@ -281,13 +210,13 @@ class RunRecord:
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
-        self._tally(event.scope, charged(fact.usage, call.reserved), fact.mark)
+        self._charge(event.scope, charged(fact.usage, call.reserved), fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.attempts = fact.attempt
         call.failures, call.in_doubt = call.failures + 1, False
-        self._tally(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
+        self._charge(event.scope, call.reserved if fact.charged else ONE_CALL, fact.mark)
         if fact.retry_in is None:
             call.outcome = fact
         else:
@@ -309,7 +238,7 @@ class RunRecord:
         self.answers[event.key] = event
         turn = self.turn_of(event.scope)
         if not turn or self.asks[turn].is_team:
-            self._schedule(event, event.key)
+            self.deliveries.add(event, event.key)
 
     def _person_asked(self, event: Event, fact: PersonAsked) -> None:
         self.questions[event.key] = event
@@ -322,11 +251,11 @@ class RunRecord:
 
     def _timer_fired(self, event: Event, fact: TimerFired) -> None:
         self.fired.add(event.key)
-        self._schedule(event, event.key)
+        self.deliveries.add(event, event.key)
 
     def _expired(self, event: Event, fact: ScopeExpired) -> None:
         self.expired.add(event.key)
-        self._schedule(event, event.key + EXPIRED)
+        self.deliveries.add(event, event.key + EXPIRED)
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
         key = event.key
@@ -335,11 +264,10 @@ class RunRecord:
             raise damaged(event.run_id, f"event {event.number} ends what is not under way")
         ask.ending = fact
         self._superseded = None
-        self._forget_inside(key)
-        self.open.pop(key, None)
-        self._count(event.scope, ask, 1)
+        self.deliveries.remove_inside(key)
+        self.spending.end_turn(key, event.scope, ask)
         if not ask.stopped:
-            self._schedule(event, key)
+            self.deliveries.add(event, key)
 
     def _recovered(self, event: Event, fact: AgentRecovered) -> None:
         self.recovered.add((event.scope, fact.error, fact.to or fact.member))
@@ -348,7 +276,7 @@ class RunRecord:
     def _reopened(self, event: Event, fact: TeamReopened) -> None:
         """The team ends anew, but at the same place in the order."""
         self.reopened.add(event.key)
-        self._schedule(event, event.key)
+        self.deliveries.add(event, event.key)
 
     def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
         self.writes[event.key] = event
@@ -393,26 +321,11 @@ class RunRecord:
         """Take back what an ask and the turns inside it cost, because a fork makes the ask again."""
         for inner, ask in self.asks.items():
             if in_scope(inner, key):
-                self._count(parent_key(inner), ask, -1)
+                self.spending.take_back(parent_key(inner), ask)
 
-    def _count(self, scope: str, ask: RecordedAsk, times: int) -> None:
-        """Count what a turn that has ended came to, or take it back."""
-        if ask.ending is None or ask.ending.tally is None:
-            return
-        usage, tally = ask.ending.usage, ask.ending.tally
-        tokens = usage.total_tokens if tally.charged is None else tally.charged
-        usd = picodollars(usage.usd if tally.charged_usd is None else tally.charged_usd)
-        self._charge(scope, times * tokens, times * usd, times * tally.calls)
-        for mark in tally.marks:
-            self.marks[ask.asked.member, mark] += times
-
-    def _tally(self, scope: str, cost: Cost, mark: str | None = None) -> None:
-        """Count an effect with the turn that it belongs to, which is still open."""
-        tally = self.open.setdefault(self.turn_of(scope), OpenTurn())
-        tally.add(*cost)
-        tally.scopes.setdefault(scope, Spending()).add(*cost)
-        if mark:
-            tally.marks += (mark,)
+    def _charge(self, scope: str, cost: Cost, mark: str | None = None) -> None:
+        """Charge an effect to the turn that it belongs to, which is still open."""
+        self.spending.charge_effect(self.turn_of(scope), scope, cost, mark)
 
     def is_superseded(self, key: str) -> bool:
         """Whether a fork has made this ask again, or one around it; what was said there counts no more."""
@@ -426,41 +339,12 @@ class RunRecord:
         """The ask that a scope belongs to, or nothing for the run's own."""
         return nearest_key(scope, self.asks)
 
-    def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
-        for around in key_and_parents(scope):
-            self.spent[around].add(tokens, usd, calls)
-
-    def _schedule(self, event: Event, key: str) -> None:
-        scope = event.scope
-        self._due[key] = scope
-        self.arrivals[key] = event
-        self._inside[scope].append(key)
-        while scope and scope not in self._linked:
-            self._linked.add(scope)
-            inner, scope = scope, parent_key(scope)
-            self._inside[scope].append(inner)
-
-    def _forget_inside(self, scope: str) -> None:
-        self._linked.discard(scope)
-        for key in self._inside.pop(scope, ()):
-            self._due.pop(key, None)
-            self._forget_inside(key)
-
-    @property
-    def due(self) -> list[str]:
-        """The keys for which something is to be delivered, in journal order."""
-        return list(self._due)
-
     def charge_open_turns(self) -> None:
         """Charge the turns that were under way when the record ends; what was in doubt is charged in full."""
         for key, call in self.calls.items():
             if call.in_doubt:
-                self._tally(parent_key(key), call.reserved)
-        for scope, tally in self.open.items():
-            for inner, spending in tally.scopes.items():
-                self._charge(inner, *spending.cost)
-            for mark in tally.marks:
-                self.marks[self.asks[scope].asked.member, mark] += 1
+                self._charge(parent_key(key), call.reserved)
+        self.spending.charge_open_turns(self.asks)
 
     def first_open_turn(self) -> int:
         """The number after which all effects of unfinished turns lie; the last one if there are none."""
@@ -481,7 +365,7 @@ class RunRecord:
         """The bodies without which the run can't be replayed."""
         found: set[Body] = set()
         for key, ask in self.asks.items():
-            if ask.ending is not None and (key in self._due or ask.stopped):
+            if ask.ending is not None and (key in self.deliveries or ask.stopped):
                 for ref in ask.ending.messages:
                     found.add(ref.body)
                 if ask.ending.data:
@@ -495,67 +379,10 @@ class RunRecord:
             found.update((self.started.task, self.started.manifest, *(ref.body for ref in self.started.history)))
         return found
 
-    def shared(self) -> Store:
-        """The workspace as it was left."""
+    def workspace(self) -> Store:
+        """Return the workspace as the last event left it."""
         store = Store()
         for event in self.writes.values():
             if isinstance(fact := event.fact, WorkspaceWritten):
-                store.write(fact.name, self.value(fact.body), by=fact.by, number=event.number)
+                store.write(fact.name, self.bodies.value(fact.body), by=fact.by, number=event.number)
         return store
-
-    def value(self, body: Body) -> JsonValue:
-        """What a body says."""
-        if body not in self.bodies:
-            raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
-        return decode_body(self.bodies[body])
-
-    def messages(
-        self, refs: Collection[MessageRef], know: Callable[[str, Body], None] | None = None
-    ) -> tuple[Message, ...]:
-        """The messages behind references; `know` is told which text belongs to which body."""
-        found: list[Message] = []
-        for ref in refs:
-            content = str(self.value(ref.body))
-            if know is not None:
-                know(content, ref.body)
-            found.append(Message(name=ref.name, content=content, role=ref.role or "assistant"))
-        return tuple(found)
-
-    def reply(self, ask: RecordedAsk, know: Callable[[str, Body], None]) -> Reply | Failure:
-        """What an ask came to."""
-        match ask.ending:
-            case AgentReplied() as said:
-                return Reply(
-                    messages=self.messages(said.messages, know),
-                    data=self.value(said.data) if said.data else None,
-                    usage=said.usage,
-                    signal=said.signal,
-                    stop_reason=said.stop_reason,
-                    truncated=said.truncated,
-                    warnings=said.warnings,
-                    artifacts=said.artifacts,
-                    handoff=said.handoff,
-                )
-            case AgentFailed() as failed:
-                return Failure(
-                    member=failed.path or failed.member,
-                    error=failed.error,
-                    message=failed.message,
-                    messages=self.messages(failed.messages, know),
-                    data=self.value(failed.data) if failed.data else None,
-                    warnings=failed.warnings,
-                )
-            case None:
-                raise AssertionError("only an ask that has ended has a reply")
-
-    def returned(self, call: RecordedCall) -> Returned:
-        """What an effect came to; raises what it failed with."""
-        match call.outcome:
-            case AgentReturned() as fact:
-                return Returned(self.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form, fact.capped)
-            case AgentCallFailed() as fact:
-                raise recorded_error(fact.error, fact.message)
-            case BudgetRefused() as fact:
-                raise LimitReached(refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit))
-            case None:
-                raise AgentError("the effect has no outcome yet")

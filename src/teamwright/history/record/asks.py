@@ -1,0 +1,43 @@
+"""Asks and effects as a record has them: what was sent, how often, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from teamwright.budget.ledger import ONE_CALL, Cost
+from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.budget import BudgetRefused
+
+
+@dataclass(slots=True)
+class RecordedAsk:
+    """One ask and its ending, if it has one."""
+
+    asked: AgentAsked
+    time: float
+    number: int
+    ending: AgentReplied | AgentFailed | None = None
+
+    @property
+    def is_team(self) -> bool:
+        """Whether a team was asked."""
+        return self.asked.member_kind == "team"
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was cut short by a decision that is recorded elsewhere."""
+        return isinstance(self.ending, AgentFailed) and self.ending.error == "cancelled"
+
+
+@dataclass(slots=True)
+class RecordedCall:
+    """The attempts of one effect."""
+
+    request: str
+    attempts: int = 0
+    failures: int = 0
+    in_doubt: bool = False
+    reserved: Cost = ONE_CALL
+    retry_at: float | None = None
+    retry_in: float = 0.0
+    outcome: AgentReturned | AgentCallFailed | BudgetRefused | None = None

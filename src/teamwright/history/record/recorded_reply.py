@@ -1,0 +1,87 @@
+"""Rebuilds replies, failures and results of effects from recorded events and the bodies that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from teamwright.agents.effect import Returned
+from teamwright.agents.retry import recorded_error
+from teamwright.budget.ledger import refusal_text
+from teamwright.errors import AgentError, JournalCorrupt, LimitReached
+from teamwright.history.record.asks import RecordedAsk, RecordedCall
+from teamwright.journal.decoder import decode_body
+from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.events.budget import BudgetRefused
+from teamwright.values.messages import Message
+from teamwright.values.turns import Failure, Reply
+
+Know = Callable[[str, Body], None]
+"""Called with each text and the body that holds it."""
+
+
+@dataclass(slots=True)
+class RecordedBodies:
+    """The bodies of a run that were read from its journal, by their hashes."""
+
+    texts: Mapping[Body, str] = field(default_factory=dict[Body, str])
+
+    def value(self, body: Body) -> JsonValue:
+        """Decode a body; raises `JournalCorrupt` where it is missing."""
+        if body not in self.texts:
+            raise JournalCorrupt(f"The body {body!r} is missing from the journal; restore it from a backup.")
+        return decode_body(self.texts[body])
+
+    def messages(self, refs: Collection[MessageRef], know: Know | None = None) -> tuple[Message, ...]:
+        """Decode the messages behind references."""
+        found: list[Message] = []
+        for ref in refs:
+            content = str(self.value(ref.body))
+            if know is not None:
+                know(content, ref.body)
+            found.append(Message(name=ref.name, content=content, role=ref.role or "assistant"))
+        return tuple(found)
+
+
+def recorded_reply(ask: RecordedAsk, bodies: RecordedBodies, know: Know) -> Reply | Failure:
+    """Rebuild the reply or failure of an ask that has ended."""
+    match ask.ending:
+        case AgentReplied() as said:
+            return Reply(
+                messages=bodies.messages(said.messages, know),
+                data=bodies.value(said.data) if said.data else None,
+                usage=said.usage,
+                signal=said.signal,
+                stop_reason=said.stop_reason,
+                truncated=said.truncated,
+                warnings=said.warnings,
+                artifacts=said.artifacts,
+                handoff=said.handoff,
+            )
+        case AgentFailed() as failed:
+            return Failure(
+                member=failed.path or failed.member,
+                error=failed.error,
+                message=failed.message,
+                messages=bodies.messages(failed.messages, know),
+                data=bodies.value(failed.data) if failed.data else None,
+                warnings=failed.warnings,
+            )
+        case None:
+            raise AssertionError("only an ask that has ended has a reply")
+
+
+def recorded_result(call: RecordedCall, bodies: RecordedBodies) -> Returned:
+    """Rebuild the result of an effect, or raise the error that it failed with."""
+    match call.outcome:
+        case AgentReturned() as fact:
+            return Returned(bodies.value(fact.body), fact.usage, fact.mark, fact.truncated, fact.form, fact.capped)
+        case AgentCallFailed() as fact:
+            raise recorded_error(fact.error, fact.message)
+        case BudgetRefused() as fact:
+            raise LimitReached(refusal_text(fact.level, fact.what, fact.needed, fact.left, fact.limit))
+        case None:
+            raise AgentError("the effect has no outcome yet")

@@ -1,0 +1,75 @@
+"""Replies, failures and results of effects, rebuilt from recorded events and bodies."""
+
+from __future__ import annotations
+
+import pytest
+
+from teamwright.errors import AgentError, JournalCorrupt, LimitReached, ServiceError
+from teamwright.history.record.asks import RecordedAsk, RecordedCall
+from teamwright.history.record.recorded_reply import RecordedBodies, recorded_reply, recorded_result
+from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
+from teamwright.values.events.body import MessageRef
+from teamwright.values.events.budget import BudgetRefused
+from teamwright.values.turns import Failure, Reply
+from teamwright.values.usage import Usage
+
+ASKED = AgentAsked(member="a", member_kind="model", turn=1, task="b1", length=0, digest="d")
+BODIES = RecordedBodies({"x": '"hello"', "y": '{"n":1}'})
+
+
+def ended(ending: AgentReplied | AgentFailed | None) -> RecordedAsk:
+    return RecordedAsk(ASKED, 0.0, 1, ending)
+
+
+def test_a_reply_is_rebuilt_from_its_bodies() -> None:
+    known: dict[str, str] = {}
+    said = AgentReplied(
+        messages=(MessageRef(name="a", body="x"), MessageRef(name="u", body="x", role="user")), data="y", truncated=True
+    )
+    reply = recorded_reply(ended(said), BODIES, known.__setitem__)
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.data, reply.truncated, known) == ("hello", {"n": 1}, True, {"hello": "x"})
+    assert [message.role for message in reply.messages] == ["assistant", "user"]
+
+
+def test_a_failure_is_rebuilt_with_what_was_said_before_it() -> None:
+    failed = AgentFailed(member="a", error="server", message="down", messages=(MessageRef(name="a", body="x"),))
+    rebuilt = recorded_reply(ended(failed), BODIES, lambda text, body: None)
+    assert isinstance(rebuilt, Failure)
+    assert (rebuilt.member, rebuilt.error, rebuilt.message) == ("a", "server", "down")
+    assert [message.content for message in rebuilt.messages] == ["hello"]
+    bare = AgentFailed(member="a", error="server", message="down")
+    assert recorded_reply(ended(bare), BODIES, lambda text, body: None) == Failure(
+        member="a", error="server", message="down"
+    )
+
+
+def test_an_open_ask_has_no_reply() -> None:
+    with pytest.raises(AssertionError, match="only an ask that has ended"):
+        recorded_reply(ended(None), BODIES, lambda text, body: None)
+
+
+def test_a_recorded_result_is_rebuilt_with_its_usage() -> None:
+    usage = Usage(requests=1, input_tokens=30)
+    returned = recorded_result(RecordedCall("r", outcome=AgentReturned(body="y", usage=usage, mark="rule-1")), BODIES)
+    assert (returned.value, returned.usage, returned.mark) == ({"n": 1}, usage, "rule-1")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (AgentCallFailed(error="server", message="down"), ServiceError),
+        (BudgetRefused(level="t", what="tokens", needed=2, left=1, limit=9), LimitReached),
+        (None, AgentError),
+    ],
+)
+def test_a_recorded_failure_is_raised_again(
+    outcome: AgentCallFailed | BudgetRefused | None, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        recorded_result(RecordedCall("r", outcome=outcome), RecordedBodies())
+
+
+def test_a_missing_body_is_told() -> None:
+    with pytest.raises(JournalCorrupt, match="'gone' is missing"):
+        RecordedBodies().value("gone")
