@@ -16,24 +16,20 @@ from teamwright.errors import InvalidValue, nearest
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-    from pydantic._internal._model_construction import ModelMetaclass
+    from pydantic._internal._model_construction import ModelMetaclass as _Constructor
 else:
-    ModelMetaclass = type(BaseModel)
     JsonValue = Any  # what a record may hold in such a field has been checked where it came from
 
+    class _Constructor(type(BaseModel)):
+        """Reports invalid arguments in our own words; `model_validate` leaves that to its caller."""
 
-class _Constructor(ModelMetaclass):
-    """Reports invalid arguments in our own words; `model_validate` leaves that to its caller."""
-
-    if not TYPE_CHECKING:  # a type checker reads the arguments from the fields
-
-        def __call__(self, *args: object, **fields: object) -> object:
+        def __call__(cls, *args: object, **fields: object) -> object:
             if args:
-                raise InvalidValue(self.__name__, [f"takes named arguments only: {', '.join(self.model_fields)}"])
+                raise InvalidValue(cls.__name__, [f"takes named arguments only: {', '.join(cls.model_fields)}"])
             try:
                 return super().__call__(**fields)
             except ValidationError as error:
-                raise InvalidValue(self.__name__, _reasons(error, fields, list(self.model_fields))) from None
+                raise InvalidValue(cls.__name__, _reasons(error, fields, list(cls.model_fields))) from None
 
 
 def _reasons(error: ValidationError, fields: dict[str, object], known: list[str]) -> Iterator[str]:
