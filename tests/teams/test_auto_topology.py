@@ -120,7 +120,7 @@ async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
         again = await engine.fork("auto", at=3, new_id="again")
     assert result.status == again.status == "completed"
     assert result.output == again.output
-    recorded = history.past.bodies.value(history.started.manifest)
+    recorded = history.manifest
     assert isinstance(recorded, dict)
     assert recorded["bundle"] == chosen.bundle.to_json()
 

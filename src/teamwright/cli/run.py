@@ -213,7 +213,7 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
         source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
     elif continues is not None:
         history = await engine.history(continues)
-        source, task = history.past.source(), request.task
+        source, task = history.record.source(), request.task
         source = source_allowing(source, request.allow_roots)
         if request.model is not None:
             source = source_with(source, model=request.model)

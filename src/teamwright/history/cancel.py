@@ -26,7 +26,7 @@ def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, letter: int, 
     """Return the events that cancel or abort a run: every open ask ends, the innermost first, and then the run."""
     totals = _AskTotals(history)
     facts: list[tuple[str, Fact]] = []
-    if isinstance(ending, Cancel) and history.past.cancelled is None:
+    if isinstance(ending, Cancel) and history.record.cancelled is None:
         facts.append(("", RunIntervened(intervention=ending, letter=letter)))
     facts.extend(totals.endings())
     facts.append(("", totals.run_ended(ending)))
@@ -42,7 +42,7 @@ class _AskTotals:
     """The messages and usage of each ask so far, which its ending reports."""
 
     def __init__(self, history: RunHistory) -> None:
-        self._history, self._past = history, history.past
+        self._history, self._record = history, history.record
         self._heard: defaultdict[str, list[MessageRef]] = defaultdict(list)
         self._used: defaultdict[str, Usage] = defaultdict(lambda: NOTHING)
         self._places: dict[str, tuple[str, str]] = {}
@@ -55,10 +55,10 @@ class _AskTotals:
         fact = event.fact
         if event.kind == "agent.asked":
             self._places[event.key] = (event.scope, event.place)
-        elif self._past.is_superseded(event.key):
+        elif self._record.is_superseded(event.key):
             return
-        elif isinstance(fact, AgentReplied | AgentFailed) and self._past.asks[event.key].asked.purpose == "work":
-            self._heard[self._past.turn_of(event.scope)].extend(fact.messages)
+        elif isinstance(fact, AgentReplied | AgentFailed) and self._record.asks[event.key].asked.purpose == "work":
+            self._heard[self._record.turn_of(event.scope)].extend(fact.messages)
 
     def _use(self, scope: str, usage: Usage) -> None:
         for around in key_and_parents(scope):
@@ -70,16 +70,16 @@ class _AskTotals:
 
     def endings(self) -> Iterator[tuple[str, Fact]]:
         """An ending for each ask that has none, but for those that a fork has asked anew."""
-        for key, ask in reversed(self._past.asks.items()):
-            if ask.ending is not None or self._past.is_superseded(key):
+        for key, ask in reversed(self._record.asks.items()):
+            if ask.ending is not None or self._record.is_superseded(key):
                 continue
             scope, _ = self._places[key]
             said = tuple(self._heard[key])
             if ask.is_team and scope:
                 said = tuple(ref.changed(name=ask.asked.member) for ref in said)
             if ask.asked.purpose == "work":
-                self._heard[self._past.turn_of(scope)].extend(said)
-            spent = self._past.spending.open.get(key)
+                self._heard[self._record.turn_of(scope)].extend(said)
+            spent = self._record.spending.open.get(key)
             yield (
                 key,
                 AgentFailed(
@@ -110,7 +110,7 @@ class _AskTotals:
             output=said[-1].body if said else None,
             usage=ended.usage,
             warnings=ended.warnings,
-            seconds=self._past.used_by("", 0.0),
+            seconds=self._record.used_by("", 0.0),
             error=failure.error,
             message=failure.message,
             member=failure.member,

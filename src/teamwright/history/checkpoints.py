@@ -37,20 +37,20 @@ class Checkpoint(Record, frozen=True):
     usd: float | None = None
 
 
-def checkpoints_in(events: Sequence[Event], past: RunRecord) -> list[Checkpoint]:
+def checkpoints_in(events: Sequence[Event], record: RunRecord) -> list[Checkpoint]:
     """All checkpoints of a run, in order."""
-    return fold(events, _CheckpointFold(past)).found
+    return fold(events, _CheckpointFold(record)).found
 
 
-def turns_in(past: RunRecord) -> dict[str, RecordedAsk]:
+def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
     """The asks that teams made of their members, by place, in the order of their beginnings.
 
     Neither the whole team is among them nor what agents ask each other, which is their affair.
     """
     found: dict[str, RecordedAsk] = {}
     teams: set[str] = set()
-    for key, ask in past.asks.items():
-        around = past.turn_of(parent_key(key))
+    for key, ask in record.asks.items():
+        around = record.turn_of(parent_key(key))
         if around in teams:
             found[key] = ask
         if ask.is_team and (not around or around in teams):
@@ -109,12 +109,12 @@ def check_checkpoint_name(name: str) -> str:
 class _CheckpointFold:
     """The checkpoints of a run so far, and what had been used."""
 
-    def __init__(self, past: RunRecord) -> None:
+    def __init__(self, record: RunRecord) -> None:
         self.found: list[Checkpoint] = []
-        self._past = past
+        self._record = record
         self._used: Usage = NOTHING
         self._pauses = 0
-        self._turns = turns_in(past)
+        self._turns = turns_in(record)
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
@@ -150,15 +150,15 @@ class _CheckpointFold:
         )
 
     def _after(self, event: Event, ending: AgentReplied | AgentFailed) -> str:
-        ask = self._past.asks[event.key]
+        ask = self._record.asks[event.key]
         if isinstance(ending, AgentFailed):
             return f"{ask.asked.member} failed ({ending.error})"
         return f"the team {ask.asked.member} ended" if ask.is_team else f"{ask.asked.member} replied"
 
     def _member(self, scope: str) -> str:
         """In whose turn something was recorded; a person has none."""
-        turn = self._past.turn_of(scope)
+        turn = self._record.turn_of(scope)
         if not turn:
             return "a person"
-        ask = self._past.asks[turn]
+        ask = self._record.asks[turn]
         return f"the team {ask.asked.member}" if ask.is_team else ask.asked.member

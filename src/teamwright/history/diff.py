@@ -161,18 +161,18 @@ def _side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
 
 def _turns(history: RunHistory) -> dict[str, RecordedAsk]:
     """The turns of members by their places; those that a fork asked anew count no more."""
-    past = history.past
-    turns = ((key, ask) for key, ask in turns_in(past).items() if not ask.is_team and not past.is_superseded(key))
-    return {_place(key, past): ask for key, ask in turns} if past.inherited else dict(turns)
+    record = history.record
+    turns = ((key, ask) for key, ask in turns_in(record).items() if not ask.is_team and not record.is_superseded(key))
+    return {_place(key, record): ask for key, ask in turns} if record.inherited else dict(turns)
 
 
-def _place(key: str, past: RunRecord) -> str:
+def _place(key: str, record: RunRecord) -> str:
     """The key of a turn as it would be if nothing around it had been asked anew by a fork."""
     place = around = ""
     for segment in key_segments(key):
         name, attempt = split_attempt(segment)
         before = [join_key(around, with_attempt(name, number)) for number in range(1, attempt)]
-        place = join_key(place, with_attempt(name, 1 + sum(not past.is_superseded(one) for one in before)))
+        place = join_key(place, with_attempt(name, 1 + sum(not record.is_superseded(one) for one in before)))
         around = join_key(around, segment)
     return place
 
@@ -203,7 +203,7 @@ def _pair(key: str, first: RecordedAsk | None, second: RecordedAsk | None, a: Ru
 
 
 def _turn(ask: RecordedAsk, history: RunHistory) -> TurnSide:
-    messages = history.past.bodies.messages(ask.ending.messages) if ask.ending else ()
+    messages = history.record.bodies.messages(ask.ending.messages) if ask.ending else ()
     said = "\n\n".join(message.content for message in messages)
     if isinstance(ask.ending, AgentFailed):
         said = "\n\n".join(filter(None, (said, f"{ask.ending.error}: {ask.ending.message}")))
@@ -274,7 +274,7 @@ def _share(turns: Sequence[TurnSide]) -> MemberSide:
 
 
 def _declared(history: RunHistory) -> JsonValue:
-    source = history.past.bodies.value(history.started.manifest)
+    source = history.manifest
     return source.get("manifest") if isinstance(source, dict) else None
 
 

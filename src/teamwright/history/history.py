@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Self
 
 from msgspec.structs import replace
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
@@ -63,14 +65,14 @@ class RunHistory:
     """All events of one run, and the bodies they refer to."""
 
     events: Sequence[Event]
-    past: RunRecord
+    record: RunRecord
 
     @classmethod
     async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
         """Read the bodies that the events refer to."""
         check_record(events)
-        past = RunRecord.of(events)
-        needed = past.needed_bodies()
+        record = RunRecord.of(events)
+        needed = record.needed_bodies()
         for event in events:
             match event.fact:
                 case AgentReplied() | AgentFailed():
@@ -83,8 +85,14 @@ class RunHistory:
                     pass
             if isinstance(event.fact, AgentReplied) and event.fact.data:
                 needed.add(event.fact.data)
-        past.bodies = RecordedBodies(await journal.bodies(needed))
-        return cls(events, past)
+        record.bodies = RecordedBodies(await journal.bodies(needed))
+        return cls(events, record)
+
+    @property
+    def past(self) -> RunRecord:
+        """The former name of `record`."""
+        warnings.warn("RunHistory.past is now RunHistory.record", DeprecationWarning, stacklevel=2)
+        return self.record
 
     @property
     def number(self) -> int:
@@ -94,12 +102,17 @@ class RunHistory:
     @property
     def started(self) -> RunStarted:
         """How the run began."""
-        return self.past.beginning
+        return self.record.beginning
 
     @property
     def task(self) -> str:
         """What the team was asked."""
-        return str(self.past.bodies.value(self.started.task))
+        return str(self.record.bodies.value(self.started.task))
+
+    @property
+    def manifest(self) -> JsonValue:
+        """The recorded declaration of the run's team, as data."""
+        return self.record.bodies.value(self.started.manifest)
 
     @property
     def asks_for_no_money(self) -> bool:
@@ -109,19 +122,19 @@ class RunHistory:
 
     def result(self, status: Status) -> RunResult:
         """How the run ended; for one that has not, how it stands."""
-        ended, paused = self.past.ended, self.past.paused
+        ended, paused = self.record.ended, self.record.paused
         ending = self.ending()
         return RunResult(
             run_id=self.events[0].run_id,
             status=ended.status if ended else status,
             stop_reason=ended.stop_reason if ended else paused.stop_reason if paused else None,
-            output=str(self.past.bodies.value(ended.output)) if ended and ended.output else None,
-            data=self.past.bodies.value(ended.data) if ended and ended.data else None,
-            messages=self.past.bodies.messages(ending.messages) if ending else self.said(),
+            output=str(self.record.bodies.value(ended.output)) if ended and ended.output else None,
+            data=self.record.bodies.value(ended.data) if ended and ended.data else None,
+            messages=self.record.bodies.messages(ending.messages) if ending else self.said(),
             usage=ended.usage if ended else self.usage(),
             warnings=ended.warnings if ended else (),
-            started_at=iso(self.past.started_at),
-            seconds=ended.seconds if ended else self.past.used_by("", 0.0),
+            started_at=iso(self.record.started_at),
+            seconds=ended.seconds if ended else self.record.used_by("", 0.0),
             failure=self._failure(ended),
         )
 
@@ -138,14 +151,14 @@ class RunHistory:
         for event in self.events:
             fact = event.fact
             if isinstance(fact, AgentReplied | AgentFailed) and self._is_heard_by_the_team(event):
-                found.extend(self.past.bodies.messages(fact.messages))
+                found.extend(self.record.bodies.messages(fact.messages))
         return tuple(found)
 
     def _is_heard_by_the_team(self, event: Event) -> bool:
-        turn = self.past.turn_of(event.scope)
-        if turn == "" or key_depth(turn) or self.past.is_superseded(event.key):
+        turn = self.record.turn_of(event.scope)
+        if turn == "" or key_depth(turn) or self.record.is_superseded(event.key):
             return False
-        return self.past.asks[event.key].asked.purpose == "work"
+        return self.record.asks[event.key].asked.purpose == "work"
 
     def usage(self) -> Usage:
         """What all calls have cost so far."""
@@ -156,14 +169,14 @@ class RunHistory:
         found = {
             event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
         }
-        return (call for call in found.values() if not self.past.is_superseded(call[0]))
+        return (call for call in found.values() if not self.record.is_superseded(call[0]))
 
     def conversation(self) -> tuple[Message, ...]:
         """What a follow-up is told: the history, the task and the replies."""
         task = Message(name="user", content=self.task, role="user")
         ending = self.ending()
-        said = self.past.bodies.messages(ending.messages) if ending else self.said()
-        return (*self.past.bodies.messages(self.started.history), task, *said)
+        said = self.record.bodies.messages(ending.messages) if ending else self.said()
+        return (*self.record.bodies.messages(self.started.history), task, *said)
 
     def questions(self) -> dict[str, Question]:
         """Questions that nobody has answered and somebody still waits for, with the drafts that they are about."""
@@ -178,13 +191,17 @@ class RunHistory:
                     open_ = {key: asked for key, asked in open_.items() if not is_inside(key, event.key)}
                 case _:
                     pass
-        paused = self.past.paused
+        paused = self.record.paused
         waited_for = open_ if paused is None else paused.waiting_for
-        waited_for = [key for key in waited_for if next_attempt(key) not in open_ and not self.past.is_superseded(key)]
+        waited_for = [
+            key for key in waited_for if next_attempt(key) not in open_ and not self.record.is_superseded(key)
+        ]
         return {key: self._with_draft(asked) for key, asked in open_.items() if key in waited_for}
 
     def _with_draft(self, asked: PersonAsked) -> Question:
-        return asked.question.changed(draft=str(self.past.bodies.value(asked.draft))) if asked.draft else asked.question
+        return (
+            asked.question.changed(draft=str(self.record.bodies.value(asked.draft))) if asked.draft else asked.question
+        )
 
     def require_question(self, key: str) -> Question:
         """The open question with this key."""
@@ -205,14 +222,14 @@ class RunHistory:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
         if (said_no := self._rejection(last)) is not None:
             return said_no - 1, frozenset()
-        calls = [e for e in self.events if e.kind in EFFECTS and self.past.turn_of(e.scope) == last.key]
+        calls = [e for e in self.events if e.kind in EFFECTS and self.record.turn_of(e.scope) == last.key]
         lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
         return last.number - 1, frozenset(lost or {e.key for e in calls})
 
     def _failed_over(self) -> Event | None:
         """The ending of a turn that is to be tried again: the last failure, or an answer that the team failed over."""
         ending = self.ending()
-        counts = [e for e in self.events if e.kind in ENDINGS and not self.past.is_superseded(e.key)]
+        counts = [e for e in self.events if e.kind in ENDINGS and not self.record.is_superseded(e.key)]
         failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
         last = failed[-1] if failed else None
         if not isinstance(ending, AgentFailed) or ending.error in STOPPED:
@@ -220,25 +237,25 @@ class RunHistory:
         if last is not None and isinstance(last.fact, AgentFailed) and last.fact.error == ending.error:
             return last
         answers = (e for e in reversed(counts) if isinstance(e.fact, AgentReplied))
-        return next((e for e in answers if not self.past.asks[e.key].is_team), last)
+        return next((e for e in answers if not self.record.asks[e.key].is_team), last)
 
     def _rejection(self, ended: Event) -> int | None:
         """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
         asked = join_key(ended.key, "approve-")
-        answers = [e.number for e in self.past.answers.values() if e.key.startswith(asked)]
+        answers = [e.number for e in self.record.answers.values() if e.key.startswith(asked)]
         rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
         return max(answers, default=None) if rejected else None
 
     def _is_a_failed_leaf(self, event: Event) -> bool:
         """Whether a member failed by itself, or a whole team because a person rejected what it said."""
-        ask = self.past.asks[event.key]
+        ask = self.record.asks[event.key]
         if ask.is_team:
             return isinstance(event.fact, AgentFailed) and self._rejection(event) is not None
         return not ask.stopped
 
     def before_stop(self) -> int | None:
         """The number of the last event before a run was stopped from outside, if that is how it ended."""
-        reason = self.past.ended.stop_reason if self.past.ended else None
+        reason = self.record.ended.stop_reason if self.record.ended else None
         stops = [event for event in self.events if _stops(event.fact, reason)]
         if not stops:
             return None
@@ -250,7 +267,7 @@ class RunHistory:
 
     def checkpoints(self) -> list[Checkpoint]:
         """The points at which a fork can begin, in order."""
-        return checkpoints_in(self.events, self.past)
+        return checkpoints_in(self.events, self.record)
 
     def point(self, at: int | str | Checkpoint) -> int:
         """The number of the event that is meant by a checkpoint, its name, a place or a number."""
@@ -317,12 +334,12 @@ class RunHistory:
     def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
         """Whether a fork leaves this out: who drove the run, how it ended, what a cancel stopped, and the limits."""
         if isinstance(event.fact, AgentReplied | AgentFailed):
-            ask = self.past.asks[event.key]
+            ask = self.record.asks[event.key]
             return not event.scope or (ask.stopped and (ask.is_team or event.number > cancelled_at))
         return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded, BudgetOpened))
 
     def _ends_a_team(self, event: Event) -> bool:
-        return isinstance(event.fact, AgentReplied | AgentFailed) and self.past.asks[event.key].is_team
+        return isinstance(event.fact, AgentReplied | AgentFailed) and self.record.asks[event.key].is_team
 
     def _failure(self, ended: RunEnded | None) -> Failure | None:
         if ended is None or ended.error is None:

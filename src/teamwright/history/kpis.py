@@ -221,14 +221,14 @@ class _KpiFold:
         self._questions: dict[str, float] = {}
         self._told: list[tuple[_Ask | None, int]] = []
         self._planned = False
-        self._past = RunRecord()
+        self._record = RunRecord()
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
         if event.kind in EFFECTS:  # of these only the time matters here, and they are most of a record
-            self._past.driver_time.apply(event)
+            self._record.driver_time.apply(event)
         else:
-            self._past.apply(event)
+            self._record.apply(event)
         if handle := self._handlers.get(type(event.fact)):
             handle(self, event, event.fact)
 
@@ -247,7 +247,7 @@ class _KpiFold:
     def passed_here(self) -> int:
         """How many steps passed in the run's own time, and not in that of the run it was forked from."""
         endings = (ask.ended for ask in self._steps() if ask.came == "passed")
-        return sum(1 for ended in endings if ended is not None and ended.number > self._past.inherited)
+        return sum(1 for ended in endings if ended is not None and ended.number > self._record.inherited)
 
     def used(self) -> dict[Purpose, Usage]:
         """What all effects have used, by what they were for."""
@@ -270,7 +270,7 @@ class _KpiFold:
     def p95(self) -> float | None:
         """The time within which 95 of 100 turns ended, by nearest rank; those that others cut short say nothing."""
         times = sorted(
-            self._past.driver_time.busy(ask.begun.time, ask.ended.time, ask.waits)
+            self._record.driver_time.busy(ask.begun.time, ask.ended.time, ask.waits)
             for ask in self.turns()
             if ask.ended is not None and ask.came != "stopped"
         )
@@ -282,7 +282,7 @@ class _KpiFold:
 
     def _counts(self, ask: _Ask | None) -> bool:
         """Whether neither this nor what it belongs to was asked anew by a fork."""
-        return ask is None or not self._past.is_superseded(ask.key)
+        return ask is None or not self._record.is_superseded(ask.key)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         around = self._around(event.scope)
@@ -316,7 +316,7 @@ class _KpiFold:
 
     def _around(self, scope: str) -> _Ask | None:
         """The ask that a scope belongs to."""
-        return self._asks.get(self._past.turn_of(scope))
+        return self._asks.get(self._record.turn_of(scope))
 
     _handlers: ClassVar[dict[type[object], Callable[[_KpiFold, Event, Any], None]]] = {
         AgentAsked: _asked,

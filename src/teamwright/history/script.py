@@ -30,15 +30,15 @@ OUTPUT_TOOL = "final_result"
 async def to_script(journal: Journal, history: RunHistory) -> Script:
     """Return the rules in the order in which the turns ended; a turn of a function or a team makes none."""
     bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
-    return Script(rules=tuple(fold(history.events, _ScriptFold(history.past, bodies)).rules))
+    return Script(rules=tuple(fold(history.events, _ScriptFold(history.record, bodies)).rules))
 
 
 class _ScriptFold:
     """The rules of the turns that have ended, and what models said in those that have not."""
 
-    def __init__(self, past: RunRecord, bodies: Mapping[Body, str]) -> None:
+    def __init__(self, record: RunRecord, bodies: Mapping[Body, str]) -> None:
         self.rules: list[Rule] = []
-        self._past = past
+        self._record = record
         self._bodies = bodies
         self._responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
         self._model_calls: set[str] = set()
@@ -49,10 +49,10 @@ class _ScriptFold:
             case AgentCalled(effect="model"):
                 self._model_calls.add(event.key)
             case AgentReturned(body=body) if event.key in self._model_calls:
-                self._responses[self._past.turn_of(event.scope)].append(decode_body(self._bodies[body]))
+                self._responses[self._record.turn_of(event.scope)].append(decode_body(self._bodies[body]))
             case AgentReplied() | AgentFailed() as ending if self._responses[event.key] or self._called(event.key):
-                member = self._past.asks[event.key].asked.member
-                self.rules.extend(_turn_rules(self._past, member, self._responses.pop(event.key, []), ending))
+                member = self._record.asks[event.key].asked.member
+                self.rules.extend(_turn_rules(self._record, member, self._responses.pop(event.key, []), ending))
             case _:
                 pass
 
@@ -61,7 +61,7 @@ class _ScriptFold:
 
 
 def _turn_rules(
-    past: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
+    record: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
     """The tools that were called on the way, then what the turn came to."""
     for response in responses:
@@ -73,7 +73,7 @@ def _turn_rules(
             # Without a bound, since whoever replays it may try again as often as the real run did.
             yield Rule.model_validate({"agent": member, "error": ending.error})
         return
-    messages = past.bodies.messages(ending.messages)
+    messages = record.bodies.messages(ending.messages)
     text = messages[-1].content if messages else ""
     handover = ending.handoff if ending.handoff and ending.handoff.own else None
     if handover is not None:
@@ -82,7 +82,7 @@ def _turn_rules(
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
-        data = past.bodies.value(ending.data)
+        data = record.bodies.value(ending.data)
         if handover is not None and isinstance(data, dict):
             data = {**data, KEY: fields_of(handover)}
         yield Rule.model_validate({"agent": member, "json": data, "times": 1})

@@ -242,7 +242,7 @@ class Engine:
             raise UsageError(f"There is already a run {new_id!r}; choose another id for the fork.")
         made = require_team(team) if team is not None else await self._team_of(await self._past(run_id), limits)
         told = None if task is None else Redactor(made.secrets).text(task)
-        batch = history.fork(identity, self._clock(history.past)(), cut, told, made, without, limits)
+        batch = history.fork(identity, self._clock(history.record)(), cut, told, made, without, limits)
         async with deleted_is_not_found(self.journal, run_id):
             await self._append(batch)
         run = self._run(identity, made, await self._past(identity))
@@ -258,7 +258,7 @@ class Engine:
         sent = False
         while True:
             history = await self.history(run_id)
-            if history.past.ended is not None:
+            if history.record.ended is not None:
                 raise NotResumable(
                     f"Run {run_id!r} has ended, so nothing can be named there any more; its points have names already:"
                     f"  teamwright runs checkpoints {run_id}"
@@ -273,7 +273,7 @@ class Engine:
             with suppress(RunIsLive):
                 async with driver_lock(self.journal, run_id):
                     fact = RunCheckpoint(name=name, by=by)
-                    now = self._clock(history.past)()
+                    now = self._clock(history.record)()
                     await self._append(Batch([Event(run_id, history.number + 1, now, "", "", fact)], {}))
                     return (await self.checkpoints(run_id))[-1]
 
@@ -443,9 +443,9 @@ class Engine:
         async with lock:
             inbox = await self.journal.inbox(run_id)
             history = await self.history(run_id)
-            if history.past.ended is not None:  # it ended, or somebody else cancelled it, while this one was on its way
+            if history.record.ended is not None:  # it ended, or somebody else cancelled it, in the meantime
                 return await self.result(run_id)
-            now = self._clock(history.past)()
+            now = self._clock(history.record)()
             await self._append(cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
         return await self.result(run_id)
 
@@ -478,7 +478,7 @@ class Engine:
         """What masks the secrets of a run that is driven elsewhere, or by nobody: even its inbox holds none."""
         from teamwright.manifests.secrets import secrets_of
 
-        return Redactor(secrets_of(history.past.bodies.value(history.started.manifest)))
+        return Redactor(secrets_of(history.manifest))
 
     async def _append(self, batch: Batch) -> None:
         done = anyio.Event()

@@ -130,7 +130,7 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
     replied = next(event.fact for event in events if isinstance(event.fact, AgentReplied))
     assert replied.handoff is not None
     assert (replied.handoff.summary, replied.handoff.own) == (SUMMARY, True)
-    assert contents(history.past.bodies.messages(replied.messages)) == [LONG]
+    assert contents(history.record.bodies.messages(replied.messages)) == [LONG]
 
 
 async def test_conditions_see_all_of_a_reply_and_templates_what_may_be_told() -> None:  # Z-03

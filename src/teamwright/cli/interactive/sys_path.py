@@ -27,7 +27,7 @@ def let_import(base: str | Path) -> None:
 
 def let_import_of(history: RunHistory) -> None:
     """The same for a run, whose record says where its manifest lay."""
-    source = history.past.bodies.value(history.started.manifest)
+    source = history.manifest
     if isinstance(source, dict) and isinstance(base := source.get("base"), str) and base:
         let_import(base)
 

@@ -30,7 +30,7 @@ async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
         "format": FORMAT,
         "result": ended.to_json(),
         "task": history.task,
-        "manifest": history.past.bodies.value(history.started.manifest),
+        "manifest": history.manifest,
         "events": [event.to_json() for event in history.events],
         "bodies": {body: decode_body(text) for body, text in sorted(texts.items())},
     }

@@ -64,7 +64,7 @@ class Fork:
         """The team with another model or further folders; without these, the engine makes it from the record."""
         if self.model is None and not self.allow_roots:
             return None
-        source = history.past.source()
+        source = history.record.source()
         source = source_allowing(source, self.allow_roots)
         if self.model is not None:
             source = source_with(source, model=self.model)
@@ -75,5 +75,5 @@ def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, model
     """The team of a run whose file tools may use further folders; without any, the engine makes it from the record."""
     if not allow_roots:
         return None
-    source = history.past.source()
+    source = history.record.source()
     return team_from(source_allowing(source, allow_roots), models, recorded=True)

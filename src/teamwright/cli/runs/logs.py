@@ -153,9 +153,9 @@ def check_level(level: str) -> None:
 
 def _check_member(member: str, history: RunHistory) -> None:
     """Refuse a name that nobody in the run has, also if not everybody has spoken yet."""
-    source = history.past.bodies.value(history.started.manifest)
+    source = history.manifest
     declared = source.get("manifest") if isinstance(source, dict) else None
-    known = {ask.asked.member for ask in history.past.asks.values()}
+    known = {ask.asked.member for ask in history.record.asks.values()}
     for kind in ("agents", "teams"):
         named = declared.get(kind) if isinstance(declared, dict) else None
         known.update(named if isinstance(named, dict) else ())

@@ -132,7 +132,7 @@ def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Ans
         result=result,
         team=history.started.team,
         task=history.task,
-        began=history.past.started_at,
+        began=history.record.started_at,
         last=history.events[-1],
         entries=tuple(fold(history.events, _Story(history)).entries),
         questions=questions,
@@ -165,7 +165,7 @@ class _Story:
 
 def _bundle_of(history: RunHistory) -> JsonValue:
     """How the shape of the team was chosen, and the schedule that followed, where it was."""
-    source = history.past.bodies.value(history.started.manifest)
+    source = history.manifest
     return source.get("bundle") if isinstance(source, dict) else None
 
 
@@ -174,7 +174,7 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
     found: list[Entry] = []
     match event.fact:
         case AgentReplied() as fact if turn and depth > 0 and not turn.row.is_team:
-            said = "\n\n".join(message.content for message in history.past.bodies.messages(fact.messages))
+            said = "\n\n".join(message.content for message in history.record.bodies.messages(fact.messages))
             seconds = max(0.0, event.time - turn.began)
             found.append(Entry(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
         case TeamStarted(strategy=strategy, members=members, share=share):

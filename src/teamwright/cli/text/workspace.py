@@ -62,7 +62,7 @@ class Holdings:
 
 def holdings_of(history: RunHistory) -> Holdings:
     """Read the workspace and the figures of a run."""
-    store = history.past.workspace()
+    store = history.record.workspace()
     values = {name: held for name in store.names() if (held := store.get(name)) is not None}
     kept = [event.fact for event in history.events if isinstance(event.fact, WorkspaceKept)]
     return Holdings(values, list({one.artifact.hash: one for one in kept}.values()), _figures(history.events))
