@@ -26,6 +26,7 @@ from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import RunState
+from teamwright.runtime.scope import Scope
 from teamwright.runtime.spending.rate_limiter import Limiters
 from teamwright.runtime.webhooks.attempt import Webhook
 from teamwright.runtime.webhooks.deliveries import Delivery
@@ -67,6 +68,14 @@ class Beginning:
     """Whether others may know the run's id already, and have sent it something."""
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run whose beginning is recorded: its outermost scope, and the turn of its team."""
+
+    scope: Scope
+    turn: Turn
+
+
 class Run:
     """Drives a team to its ending. `drive` may be called once, under the driver's lock, which may be held before."""
 
@@ -97,8 +106,6 @@ class Run:
         self.attended = False
         self.delivery: Delivery | None = None
         """What is to be sent to a webhook once this driver has released the run."""
-        self._context: RunContext
-        self._turn: Turn
         self.begun = asyncio.Event()
         """Set when the run can be found in the journal, or will not be."""
         self._state = state = RunState(
@@ -126,52 +133,61 @@ class Run:
         async with self._lock:
             known = beginning is None or beginning.named
             items = await self._journal.inbox(self.run_id) if known else []
-            root = self._start_task()
+            opening: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+            root = self._start_task(opening)
             try:
-                self._open(beginning, items)
+                opened = self._open(beginning)
+                opening.set_result(opened)
+                for item in items:
+                    self.receive(item)
             except BaseException:
                 root.stop()
                 raise
             with anyio.CancelScope(shield=True):  # the engine interrupts a run by `interrupt`
                 with suppress(asyncio.CancelledError):  # by which the root task has been stopped
                     await root.ended()
-            return await self._outcome(root)
+            return await self._outcome(root, opened.scope)
 
-    def _start_task(self) -> ContainedTask[RunResult | None]:
+    def _start_task(self, opening: asyncio.Future[Opened]) -> ContainedTask[RunResult | None]:
         """Start the root task of the run, which ends the run if nothing stops it before.
+
+        It runs after this go of the event loop, in which the run is opened: the first events become one batch.
 
         The run's members work in there. So a cancellation of the driver always arrives in `drive`, as an interruption.
         """
         state = self._state
         state.driver = asyncio.current_task()
         state.root = ContainedTask(
-            self._work(), name=self.run_id, grace=state.grace, abandoned=state.abandon, interrupted=self.interrupt
+            self._work(opening),
+            name=self.run_id,
+            grace=state.grace,
+            abandoned=state.abandon,
+            interrupted=self.interrupt,
         )
         return state.root
 
-    def _open(self, beginning: Beginning | None, items: Sequence[InboxItem]) -> None:
-        """Record that the run begins or is resumed, and take in what was sent to it; the root task has not run yet."""
+    def _open(self, beginning: Beginning | None) -> Opened:
+        """Record that the run begins or is resumed."""
         state = self._state
         task, history = self._begin(beginning) if beginning else self._resume()
         if state.limits is not None:
             state.bound("", state.limits)
         lane = state.turnstile.open_lane()
         lane.clocks = (self,)
-        self._context = RunContext(state, "", lane, account=state.account("", state.limits, None))
-        self._turn = Turn(task, history)
-        for item in items:
-            self.receive(item)
+        scope = Scope(state, "", lane, account=state.account("", state.limits, None))
+        return Opened(scope, Turn(task, history))
 
-    async def _work(self) -> RunResult | None:
+    async def _work(self, opening: asyncio.Future[Opened]) -> RunResult | None:
         """Let the team answer and end the run with that; nothing when the run is being stopped."""
         if self._state.stopped:
             return None
-        reply = await self._context.ask(self._team, self._turn, key=self._team.name)
+        opened = opening.result()
+        reply = await RunContext(opened.scope).ask(self._team, opened.turn, key=self._team.name)
         if self._state.closing or self._state.aborted is not None:
             return None
-        return await self._end(ending_of(reply, self._context.usage))
+        return await self._end(ending_of(reply, opened.scope.usage))
 
-    async def _outcome(self, root: ContainedTask[RunResult | None]) -> RunResult | None:
+    async def _outcome(self, root: ContainedTask[RunResult | None], scope: Scope) -> RunResult | None:
         """What comes of a run whose root task has ended or was abandoned."""
         state = self._state
         if state.error is not None:
@@ -186,13 +202,13 @@ class Run:
             return await self._set_down(self._paused)
         if state.closing or not state.cancelled:
             return await self._left()
-        said = tuple(self._context.said)
+        said = tuple(scope.said)
         if state.aborted is not None:
-            return await self._end(ending_of(aborted_over(state.aborted, said), self._context.usage))
+            return await self._end(ending_of(aborted_over(state.aborted, said), scope.usage))
         assert self._cancel_sent is not None
         why = self._cancel_sent.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
-        return await self._end(ending_of(cancelled, self._context.usage))
+        return await self._end(ending_of(cancelled, scope.usage))
 
     @property
     def has_begun(self) -> bool:

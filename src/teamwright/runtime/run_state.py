@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 from teamwright.budget.ledger import NO_COST, Account
 from teamwright.budget.money import dollars
@@ -15,7 +15,6 @@ from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import GRACE, ContainedTask
-from teamwright.runtime.context.workspace import Horizon
 from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.ordering.path_locks import Ownership
 from teamwright.runtime.recorder import Recorder
@@ -31,10 +30,6 @@ from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply
 from teamwright.values.usage import Amounts
 
-if TYPE_CHECKING:
-    from teamwright.runtime.context.ask import Ask
-    from teamwright.runtime.context.effect import Calls
-
 ABANDONED_PAUSE = 0.05
 """Seconds after which something that was abandoned and comes back to the run is ended."""
 
@@ -47,6 +42,23 @@ class Waiting(NamedTuple):
 
     question: Question
     answer: asyncio.Future[Answer]
+
+
+class Horizon:
+    """The number of the last event that a reader of the workspace sees."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+
+
+class OpenCall(Protocol):
+    """A call that has left and has not returned."""
+
+    def abandon(self) -> None:
+        """Charge the call in full and wait for it no longer; what its own code does later changes nothing."""
+        ...
 
 
 class Part(Protocol):
@@ -95,10 +107,10 @@ class RunState:
     """That a person aborted the run; then it is `cancelled` as well, for all that are in it."""
     pausing: bool = False
     agents_at_work: int = 0
-    calls_out: dict[str, Calls] = field(default_factory=dict[str, "Calls"])
+    calls_out: dict[str, OpenCall] = field(default_factory=dict[str, OpenCall])
     """The calls that have left, by key."""
-    turns: dict[str, Ask] = field(default_factory=dict[str, "Ask"])
-    """The turns that members are taking, by key, in the order in which they began."""
+    turns: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    """How to abandon each turn that a member is taking, by key, in the order in which they began."""
     parts: dict[Part, None] = field(default_factory=dict["Part", None])
     """What is open, in the order in which it was opened."""
     abandoned: list[str] = field(default_factory=list[str])
@@ -152,7 +164,7 @@ class RunState:
         for key in [key for key in self.calls_out if is_inside(key, scope)]:
             self.calls_out.pop(key).abandon()
         for key in reversed([key for key in self.turns if is_inside(key, scope)]):
-            self.turns.pop(key).abandon()
+            self.turns.pop(key)()
         for part in reversed([part for part in self.parts if is_inside(part.key, scope)]):
             del self.parts[part]
             part.abandon()

@@ -5,20 +5,17 @@ What is not approved reaches nobody: the ask begins only after the first, and ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED, Draft, decided, edited_text
 from teamwright.agents.protocol import Agent
+from teamwright.runtime.context.question import ask_person_at
+from teamwright.runtime.scope import Scope
 from teamwright.values.approvals import Approve, approval
 from teamwright.values.messages import Message, digest
 from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
-
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
 
 BEFORE, AFTER = "approve-before", "approve-after"
 NOWHERE = Approve()
@@ -27,23 +24,23 @@ NOWHERE = Approve()
 class Gate:
     """What a person has to let pass around one ask and its further attempts."""
 
-    __slots__ = ("_after", "_before", "_context", "_member", "_place", "_turn", "refusal")
+    __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
 
-    def __init__(self, context: RunContext, member: Agent, place: str, points: Approve, *, after: bool) -> None:
-        self._context, self._member, self._place = context, member, place
+    def __init__(self, scope: Scope, member: Agent, place: str, points: Approve, *, after: bool) -> None:
+        self._scope, self._member, self._place = scope, member, place
         self._before, self._after = points.before, after
         self._turn: Turn | None = None
         self.refusal: Failure | None = None
 
     @classmethod
-    def of(cls, context: RunContext, member: Agent, place: str, stands_in: Gate | None = None) -> Gate | None:
+    def of(cls, scope: Scope, member: Agent, place: str, stands_in: Gate | None = None) -> Gate | None:
         """The gate of an ask; whoever stands in for a member says nothing that the member might not have said."""
         points: Approve | None = getattr(member, "approve", None)
         if points is None and stands_in is None:
             return None
         points = points or NOWHERE
         after = points.after or (stands_in is not None and stands_in._after)
-        return cls(context, member, place, points, after=after) if points.before or after else None
+        return cls(scope, member, place, points, after=after) if points.before or after else None
 
     async def told(self, turn: Turn) -> Turn:
         """What the member is told once a person has agreed; they are asked once, however often it is tried."""
@@ -58,14 +55,14 @@ class Gate:
         self._turn = turn
         return turn
 
-    async def passed(self, reply: Reply, child: RunContext) -> Reply | Failure:
+    async def passed(self, reply: Reply, child: Scope) -> Reply | Failure:
         """The reply that counts, once a person has agreed."""
         if not self._after:
             return reply
         question = approval(f"May this reply of {self._member.name!r} stand?", reply.text, about=_digest(reply))
 
         async def ask(question: Question, place: str) -> Answer:
-            return await child.ask_person_at(child.claim(place), question)
+            return await ask_person_at(child, child.claim(place), question)
 
         draft = Draft(reply, self._member, self._turn.output_schema if self._turn else None)
         decision = await decided(ask, question, AFTER, draft.edited)
@@ -75,7 +72,7 @@ class Gate:
         return self._refused(f"Its reply was not to stand: {decision.reason}", reply.messages[:-1])
 
     async def _ask(self, question: Question, place: str) -> Answer:
-        return await self._context.ask_person_at(place, question)
+        return await ask_person_at(self._scope, place, question)
 
     def _refused(self, why: str, messages: tuple[Message, ...] = ()) -> Failure:
         return Failure(member=self._member.name, error=REJECTED, message=why, messages=messages)

@@ -7,15 +7,13 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
+from teamwright.agents.context import Context
 from teamwright.runtime.cancellation import Cancellation, abandon_task
 from teamwright.runtime.ordering.lane import look_again
-from teamwright.values.key import SEPARATOR
-
-if TYPE_CHECKING:
-    from teamwright.agents.context import Context
-    from teamwright.runtime.context.context import RunContext
+from teamwright.runtime.scope import Scope
+from teamwright.values.key import SEPARATOR, join_key
 
 T = TypeVar("T")
 
@@ -24,21 +22,12 @@ class RunBranch(Generic[T]):
     """One branch, and its result once it has finished."""
 
     __slots__ = (
-        "_error",
-        "_value",
-        "_work",
-        "abandoned",
-        "begun",
-        "cancelled",
-        "context",
-        "done",
-        "name",
-        "seen",
+        "_context", "_error", "_value", "_work", "abandoned", "begun", "cancelled", "done", "name", "scope", "seen",
         "task",
-    )
+    )  # fmt: skip
 
-    def __init__(self, name: str, context: RunContext, work: Callable[[Context], Awaitable[T]]) -> None:
-        self.name, self.context = name, context
+    def __init__(self, name: str, scope: Scope, context: Context, work: Callable[[Context], Awaitable[T]]) -> None:
+        self.name, self.scope, self._context = name, scope, context
         self.begun = self.done = self.cancelled = self.seen = self.abandoned = False
         self.task: asyncio.Task[None] | None = None
         self._work = work
@@ -59,10 +48,10 @@ class RunBranch(Generic[T]):
         self.begun = True
         try:
             if not self.cancelled:
-                self._value = await self._work(self.context)
+                self._value = await self._work(self._context)
                 self.done = True
         except asyncio.CancelledError as error:
-            if self.context.cancelled_from_outside():
+            if self.scope.cancelled_from_outside():
                 raise
             self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
         except (KeyboardInterrupt, GeneratorExit):
@@ -82,14 +71,14 @@ class RunBranch(Generic[T]):
         """Cancel the work, and wait for it no longer: the scope around it was abandoned."""
         if self.task is not None:
             if not self.cancelled:
-                Cancellation(self.task, self.context.run.grace)
+                Cancellation(self.task, self.scope.run.grace)
             abandon_task(self.task)
-        self.abandoned = self.cancelled = self.context.stopping = True
+        self.abandoned = self.cancelled = self.scope.stopping = True
 
     def stop(self, abandoned: Callable[[], None]) -> None:
         """Cancel the work until it ends or is abandoned; before it has begun, it sees that and does not begin."""
         if self.begun and self.task is not None:
-            Cancellation(self.task, self.context.run.grace, abandoned)
+            Cancellation(self.task, self.scope.run.grace, abandoned)
 
     @property
     def error(self) -> BaseException | None:
@@ -100,10 +89,16 @@ class RunBranch(Generic[T]):
 class RunBranches:
     """The branches of one scope. Leaving the block waits for all of them; leaving it by an error stops them."""
 
-    def __init__(self, context: RunContext, limit: int, until: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        limit: int,
+        until: Callable[[], bool] | None,
+        new_context: Callable[[Scope], Context],
+    ) -> None:
         if limit < 1:
             raise ValueError(f"a limit of {limit} branches would never run anything")
-        self._context, self._limit, self._until = context, limit, until
+        self._scope, self._limit, self._until, self._new_context = scope, limit, until, new_context
         self._queue: deque[RunBranch[object]] = deque()
         self._running: dict[RunBranch[object], None] = {}  # in the order of their start, which stopping them keeps
         self._finished: deque[RunBranch[object]] = deque()
@@ -114,23 +109,23 @@ class RunBranches:
     @property
     def key(self) -> str:
         """Inside the scope that started the branches."""
-        return self._context.path + SEPARATOR
+        return self._scope.path + SEPARATOR
 
     def abandon(self) -> None:
         """Whoever started the branches was abandoned: they end here, as far as the run is concerned."""
-        turnstile = self._context.run.turnstile
+        turnstile = self._scope.run.turnstile
         self._abandoned = True
         running, self._running = self._running, {}
         self._drop_queue()
         for branch in running:
             if branch.cancelled:
                 turnstile.unwound()
-            self._context.lane.inside -= 1
+            self._scope.lane.inside -= 1
             self._at_work(-1)
             branch.abandon()
-            turnstile.close_lane(branch.context.lane)
+            turnstile.close_lane(branch.scope.lane)
         if self._wake is not None:
-            self._context.lane.waits = False
+            self._scope.lane.waits = False
             self._at_work(1)
             if not self._wake.done():
                 self._wake.set_result(None)
@@ -140,13 +135,15 @@ class RunBranches:
         """Start a branch, or queue it until there is room."""
         if self._abandoned:
             raise asyncio.CancelledError("abandoned")
-        lane = self._context.run.turnstile.open_lane(self._context.lane)
-        branch = RunBranch(name, self._context.branch(name, lane), work)
+        around = self._scope
+        lane = around.run.turnstile.open_lane(around.lane)
+        scope = around.part(join_key(around.path, around.claim(name)), lane, around.account)
+        branch = RunBranch(name, scope, self._new_context(scope), work)
         self._all.append(cast("RunBranch[object]", branch))
         if self._has_room:
             self._launch(cast("RunBranch[object]", branch))
         else:
-            self._context.run.turnstile.park(lane)
+            around.run.turnstile.park(lane)
             self._queue.append(cast("RunBranch[object]", branch))
         return branch
 
@@ -162,32 +159,32 @@ class RunBranches:
     def cancel(self) -> None:
         """Stop every branch that has not finished; none of them is handed out any more."""
         self._stopped = self._stopped or bool(self._running)
-        turnstile = self._context.run.turnstile
+        turnstile = self._scope.run.turnstile
         self._drop_queue()
         for branch in self._running:
             if branch.cancelled:
                 continue
-            branch.cancelled = branch.context.stopping = True
-            turnstile.unwind(branch.context.lane)
+            branch.cancelled = branch.scope.stopping = True
+            turnstile.unwind(branch.scope.lane)
             branch.stop(partial(self._abandon, branch))
 
     def _drop_queue(self) -> None:
         while self._queue:
             branch = self._queue.popleft()
             branch.cancelled = True
-            self._context.run.turnstile.close_lane(branch.context.lane)
+            self._scope.run.turnstile.close_lane(branch.scope.lane)
 
     def _abandon(self, branch: RunBranch[object]) -> None:
         """Go on without a branch that does not end."""
         if branch.abandoned:  # with a scope around it
             return
         branch.abandoned = True
-        branch.context.run.abandon(branch.context.path)
+        branch.scope.run.abandon(branch.scope.path)
         self._end(branch)
 
     async def __aenter__(self) -> Self:
-        run = self._context.run
-        if run.abandoned and self._context.closed:
+        run = self._scope.run
+        if run.abandoned and self._scope.closed:
             await run.left()
         run.parts[self] = None
         return self
@@ -198,7 +195,7 @@ class RunBranches:
         if error is not None:
             self.cancel()
         interruption = await self._all_ended()
-        self._context.run.parts.pop(self, None)
+        self._scope.run.parts.pop(self, None)
         if interruption is not None:
             raise interruption
         if error is not None:
@@ -222,25 +219,25 @@ class RunBranches:
 
     @property
     def _has_room(self) -> bool:
-        ladder = self._context.degradation
+        ladder = self._scope.degradation
         return len(self._running) < (self._limit if ladder is None else ladder.posture.width(self._limit))
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
-        self._context.lane.inside += 1
+        self._scope.lane.inside += 1
         self._at_work(1)
-        self._context.run.turnstile.unpark(branch.context.lane)
-        branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.context.path)
+        self._scope.run.turnstile.unpark(branch.scope.lane)
+        branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
     def _end(self, branch: RunBranch[object]) -> None:
         """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
-        turnstile = self._context.run.turnstile
+        turnstile = self._scope.run.turnstile
         self._running.pop(branch, None)
-        self._context.lane.inside -= 1
+        self._scope.lane.inside -= 1
         self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
-        if branch.error is not None and branch.error is self._context.run.error:
+        if branch.error is not None and branch.error is self._scope.run.error:
             branch.seen = True
         if self._until is not None and self._until():
             self.cancel()
@@ -251,44 +248,44 @@ class RunBranches:
             self._wake_up()
         if branch.cancelled:
             turnstile.unwound()
-        turnstile.close_lane(branch.context.lane)
+        turnstile.close_lane(branch.scope.lane)
 
     def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
-            self._context.run.turnstile.unpark(self._context.lane)
+            self._scope.run.turnstile.unpark(self._scope.lane)
             self._wake.set_result(None)
 
     def _look_again(self) -> None:
         """Those that go on may all wait for people."""
-        if self._context.lane.still_inside:
-            look_again(self._context.lane)
+        if self._scope.lane.still_inside:
+            look_again(self._scope.lane)
 
     def _at_work(self, change: int) -> None:
-        if self._context.in_agent:
-            self._context.run.agents_at_work += change
+        if self._scope.in_agent:
+            self._scope.run.agents_at_work += change
 
     async def _rejoin(self) -> None:
         """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
         if self._abandoned:
-            await self._context.run.left()
+            await self._scope.run.left()
         if self._stopped:
             self._stopped = False
-            await self._context.run.turnstile.rejoin(self._context.lane)
+            await self._scope.run.turnstile.rejoin(self._scope.lane)
 
     async def _wait(self, *, for_all: bool = False) -> None:
         """Wait for the next branch to finish, or for all of them, which wakes this one only once."""
         self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
         self._at_work(-1)
-        self._context.lane.waits = True
+        self._scope.lane.waits = True
         self._look_again()
-        self._context.run.turnstile.park(self._context.lane)
+        self._scope.run.turnstile.park(self._scope.lane)
         try:
             await self._wake
         finally:
             self._wake = None
             if not self._abandoned:
-                self._context.lane.waits = False
+                self._scope.lane.waits = False
                 self._look_again()
                 self._at_work(1)
-                self._context.run.turnstile.unpark(self._context.lane)
+                self._scope.run.turnstile.unpark(self._scope.lane)

@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from teamwright.history.record.run_record import EXPIRED
 from teamwright.runtime.cancellation import Cancellation
+from teamwright.runtime.scope import Scope
 from teamwright.values.events.run import ScopeExpired
-
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
 
 
 class Deadline:
@@ -27,20 +25,20 @@ class Deadline:
     """
 
     __slots__ = (
-        "_abandoned", "_around", "_cancel", "_cancellation", "_context", "_key", "_left", "_requests", "_seconds",
+        "_abandoned", "_around", "_cancel", "_cancellation", "_key", "_left", "_requests", "_scope", "_seconds",
         "_since", "_stopped_at", "_timer", "_unwinding", "expired",
     )  # fmt: skip
 
     def __init__(
         self,
-        context: RunContext,
+        scope: Scope,
         seconds: float,
         since: float | None = None,
         stop: Callable[[], None] | None = None,
     ) -> None:
         self.expired = False
-        self._context, self._seconds, self._since = context, seconds, since
-        self._key = context.path + EXPIRED
+        self._scope, self._seconds, self._since = scope, seconds, since
+        self._key = scope.path + EXPIRED
         task = asyncio.current_task()
         assert task is not None
         self._cancel = stop or partial(self._cancel_task, task)
@@ -50,7 +48,7 @@ class Deadline:
         self._left = 0.0
         self._stopped_at: float | None = None
         self._unwinding = self._abandoned = False
-        self._around, context.deadline = context.deadline, self
+        self._around, scope.deadline = scope.deadline, self
 
     @property
     def remaining(self) -> float:
@@ -75,22 +73,22 @@ class Deadline:
         self._abandoned = True
 
     def __enter__(self) -> Self:
-        run = self._context.run
+        run = self._scope.run
         run.parts[self] = None
-        if self._context.path in run.past.expired:
+        if self._scope.path in run.past.expired:
             run.turnstile.expect(self._key, self._stop)
         else:
-            used = run.past.used_by(self._context.path, self._since) if self._since is not None else 0.0
+            used = run.past.used_by(self._scope.path, self._since) if self._since is not None else 0.0
             self._left = max(0.0, self._seconds - used)
             self._start()
-            self._context.lane.clocks = (*self._context.lane.clocks, self)
+            self._scope.lane.clocks = (*self._scope.lane.clocks, self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self._abandoned:
-            self._context.run.parts.pop(self, None)
+            self._scope.run.parts.pop(self, None)
             self._end()
         if self._cancellation is None:
             return False
@@ -101,29 +99,29 @@ class Deadline:
     def _end(self) -> None:
         self._let_go()
         if self._unwinding:
-            self._context.run.turnstile.unwound()
+            self._scope.run.turnstile.unwound()
         else:
-            self._context.run.turnstile.withdraw(self._key)
+            self._scope.run.turnstile.withdraw(self._key)
 
     @property
     def _stopped_otherwise(self) -> bool:
         """Whether the task is also being cancelled for another reason."""
-        task, around = asyncio.current_task(), self._context.parent
+        task, around = asyncio.current_task(), self._scope.parent
         assert task is not None
         assert around is not None
-        return self._context.run.interrupted or around.being_stopped or task.cancelling() > self._requests
+        return self._scope.run.interrupted or around.being_stopped or task.cancelling() > self._requests
 
     def stop(self) -> None:
         """Everything inside waits for people: the time stands still."""
         if self._timer is not None:
             self._timer.cancel()
             self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
-            self._timer, self._stopped_at = None, self._context.run.wall()
+            self._timer, self._stopped_at = None, self._scope.run.wall()
 
     def go_on(self) -> None:
         """Something inside can go on, and so does the time."""
         if self._stopped_at is not None:
-            self._context.run.waited(self._context.path, self._stopped_at)
+            self._scope.run.waited(self._scope.path, self._stopped_at)
             self._stopped_at = None
             self._start()
 
@@ -131,23 +129,23 @@ class Deadline:
         self._timer = asyncio.get_running_loop().call_later(self._left, self._ring)
 
     def _let_go(self) -> None:
-        lane = self._context.lane
+        lane = self._scope.lane
         lane.clocks = tuple(clock for clock in lane.clocks if clock is not self)
         if self._timer is not None:
             self._timer.cancel()
         if self._stopped_at is not None:
-            self._context.run.waited(self._context.path, self._stopped_at)
+            self._scope.run.waited(self._scope.path, self._stopped_at)
 
     def _ring(self) -> None:
         self._timer = None
-        run = self._context.run
-        run.recorder.add(self._context.path, "", ScopeExpired(seconds=self._seconds))
+        run = self._scope.run
+        run.recorder.add(self._scope.path, "", ScopeExpired(seconds=self._seconds))
         run.turnstile.announce(self._key)
         run.turnstile.expect(self._key, self._stop)
 
     def _stop(self) -> None:
-        self._unwinding = self._context.stopping = True
-        self._context.run.turnstile.unwind(self._context.lane)
+        self._unwinding = self._scope.stopping = True
+        self._scope.run.turnstile.unwind(self._scope.lane)
         self._cancel()
 
     def _cancel_task(self, task: asyncio.Task[Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import structs
@@ -18,7 +17,9 @@ from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
+from teamwright.runtime.context.workspace import include_writes
 from teamwright.runtime.redaction import RedactedStream
+from teamwright.runtime.scope import Scope
 from teamwright.runtime.spending.admission import FREE, Admission, Pass
 from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
@@ -30,30 +31,27 @@ from teamwright.values.messages import digest
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.usage import NOTHING
 
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
-
 
 class Calls:
     """All attempts at one effect."""
 
-    __slots__ = ("_context", "_effect", "_key", "_number", "_offset", "_passed", "_pieces", "_place")
+    __slots__ = ("_effect", "_key", "_number", "_offset", "_passed", "_pieces", "_place", "_scope")
 
-    def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
-        self._context, self._place, self._effect = context, place, effect
-        self._key = join_key(context.path, place)
+    def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
+        self._scope, self._place, self._effect = scope, place, effect
+        self._key = join_key(scope.path, place)
         self._number = self._offset = 0
         self._passed = FREE
         self._pieces: RedactedStream | None = None
 
     async def outcome(self) -> Returned:
         """The recorded outcome, or a new one."""
-        context, run = self._context, self._context.run
+        scope, run = self._scope, self._scope.run
         recorded = self._recorded() if run.past.number else None
         if recorded is not None and recorded.outcome is not None:
             return self._repeated(recorded)
         if run.turnstile.replaying:
-            await run.turnstile.caught_up(context.lane, context.agent_scope)
+            await run.turnstile.caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt = 0, False
         if recorded is not None:
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
@@ -61,8 +59,8 @@ class Calls:
                 await anyio.sleep(remaining_wait(recorded.retry_at, run.wall(), recorded.retry_in))
         while True:
             self._number, self._offset, self._pieces = self._number + 1, 0, None
-            bounded = self._effect.model or context.account or run.pausing
-            passed = await Admission(context, self._place, self._effect).granted() if bounded else FREE
+            bounded = self._effect.model or scope.account or run.pausing
+            passed = await Admission(scope, self._place, self._effect).granted() if bounded else FREE
             run.calls_out[self._key], self._passed = self, passed
             try:
                 return await self._attempt(passed, in_doubt=in_doubt)
@@ -90,9 +88,9 @@ class Calls:
 
     def _recorded(self) -> RecordedCall | None:
         """What the record says of this effect; on a fork, one that sends something else begins anew."""
-        context, run, request = self._context, self._context.run, self._effect.request
+        scope, run, request = self._scope, self._scope.run, self._effect.request
         recorded = run.past.calls.get(self._key)
-        if recorded is None and context.announced and run.past.inherited < context.began <= run.past.number:
+        if recorded is None and scope.announced and run.past.inherited < scope.began <= run.past.number:
             recorded = RecordedCall(request, attempts=1, in_doubt=True)
         if recorded is not None and recorded.request and recorded.request != request:
             run.disagree(
@@ -104,21 +102,21 @@ class Calls:
         return recorded
 
     def _repeated(self, recorded: RecordedCall) -> Returned:
-        past = self._context.run.past
+        past = self._scope.run.past
         if past.writes:
-            self._context.workspace.has_passed(self._key)
+            include_writes(self._scope, self._key)
         returned = recorded_result(recorded, past.bodies)
-        self._context.spend(returned.usage)
+        self._scope.spend(returned.usage)
         return returned
 
     async def _attempt(self, passed: Pass, *, in_doubt: bool) -> Returned:
         """Announce the call, make it, and record what came back, with what it cost, as one."""
-        context, run, effect = self._context, self._context.run, self._effect
+        scope, run, effect = self._scope, self._scope.run, self._effect
         max_output = passed.reservation.max_output if passed.reservation else effect.max_output
         if effect.kind == "model" and max_output is None:
             max_output = DEFAULT_OUTPUT
         if not self._announced:
-            run.recorder.add(context.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
+            run.recorder.add(scope.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
         try:
             if (wait := run.recorder.waiting(at_once=run.turnstile.lone)) is not None:
                 await wait
@@ -140,7 +138,7 @@ class Calls:
         if self._pieces is not None:
             self._tell(self._pieces.rest())
         eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
-        if (run.closing or run.abandoned) and context.closed:
+        if (run.closing or run.abandoned) and scope.closed:
             await run.left()
         recorded = self._returned(returned, passed.reservation)
         self._note(eased)
@@ -149,12 +147,12 @@ class Calls:
     @property
     def _is_out(self) -> bool:
         """Whether somebody still waits for this call: it was not abandoned."""
-        return self._context.run.calls_out.get(self._key) is self
+        return self._scope.run.calls_out.get(self._key) is self
 
     @property
     def _announced(self) -> bool:
         """Whether the ask itself was the intent of this attempt, and its ending will be the return."""
-        return self._context.announced and self._number == 1
+        return self._scope.announced and self._number == 1
 
     def _called(self, passed: Pass, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
@@ -174,7 +172,7 @@ class Calls:
 
     async def _leave(self, max_output: int | None, *, cut: bool) -> Returned:
         attempt = Attempt(
-            run_id=self._context.run.run_id,
+            run_id=self._scope.run.run_id,
             number=self._number,
             key=self._key,
             max_output=max_output,
@@ -190,30 +188,30 @@ class Calls:
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
-            if self._context.cancelled_from_outside():
+            if self._scope.cancelled_from_outside():
                 raise
             raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
             waited = "in time" if timeout is None else f"within {timeout:g} s"
             raise AgentTimeout(f"{self._effect.name!r} did not answer {waited}") from error
         except BaseException as error:  # whatever a call does wrong becomes a recorded failure
-            if error is self._context.run.error:
+            if error is self._scope.run.error:
                 raise
             raise AgentError(error_text(error)) from error
 
     async def _in_time(self, attempt: Attempt, seconds: float) -> Returned:
         """The outcome of the call, or `TimeoutError`; a call that does not end either is abandoned."""
-        context, effect = self._context, self._effect
+        scope, effect = self._scope, self._effect
 
         async def call() -> Returned:
             return await effect.call(attempt)
 
         def abandoned() -> None:
-            if not context.closed:
-                fact = AgentAbandoned(name=effect.name, grace=context.run.grace)
-                context.run.recorder.add(context.path, self._place, fact)
+            if not scope.closed:
+                fact = AgentAbandoned(name=effect.name, grace=scope.run.grace)
+                scope.run.recorder.add(scope.path, self._place, fact)
 
-        task = ContainedTask(call(), name=self._key, grace=context.run.grace, abandoned=abandoned)
+        task = ContainedTask(call(), name=self._key, grace=scope.run.grace, abandoned=abandoned)
         timer = asyncio.get_running_loop().call_later(seconds, task.stop)
         try:
             await task.ended()
@@ -224,7 +222,7 @@ class Calls:
         return task.result()
 
     def _returned(self, returned: Returned, reservation: Reservation | None) -> Returned:
-        context, run = self._context, self._context.run
+        scope, run = self._scope, self._scope.run
         value = run.redactor.value(returned.value)
         if value is not returned.value:
             returned = structs.replace(returned, value=value)
@@ -239,8 +237,8 @@ class Calls:
                 form=returned.form,
                 capped=returned.capped,
             )
-            run.recorder.add(context.path, self._place, fact)
-        context.spend(returned.usage)
+            run.recorder.add(scope.path, self._place, fact)
+        scope.spend(returned.usage)
         spent = charged(returned.usage, reservation.cost if reservation is not None else NO_COST)
         if reservation is not None:
             self._settle(reservation, spent)
@@ -258,16 +256,16 @@ class Calls:
             money = {"reserved": dollars(held.usd), "spent": dollars(spent.usd), "over": dollars(over.usd)}
             found.append(BudgetExceeded(level=level, what="usd", **money))
         for fact in found:
-            self._context.run.recorder.add(self._context.path, self._place, fact)
+            self._scope.run.recorder.add(self._scope.path, self._place, fact)
 
     def _note(self, change: BudgetThrottled | BudgetEased | None) -> None:
         """Record that the model is called slower or faster from now on."""
         if change is not None:
-            self._context.run.recorder.add(self._context.path, self._place, change)
+            self._scope.run.recorder.add(self._scope.path, self._place, change)
 
     def _failed(self, error: AgentError, passed: Pass, failures: int) -> float | None:
         """Record a failed attempt; returns how long to wait before the next, if there is one."""
-        run, reservation = self._context.run, passed.reservation
+        run, reservation = self._scope.run, passed.reservation
         if reservation is not None:
             reservation.forfeit() if error.unknown_cost else reservation.release()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
@@ -281,7 +279,7 @@ class Calls:
         if run.closing:
             return None
         run.recorder.add(
-            self._context.path,
+            self._scope.path,
             self._place,
             AgentCallFailed(
                 error=error.kind,
@@ -299,7 +297,7 @@ class Calls:
     @property
     def _retry(self) -> RetryPolicy | None:
         """The effect's own policy; where it has only the usual one, the team's."""
-        own, teams = self._effect.retry, self._context.recovery
+        own, teams = self._effect.retry, self._scope.recovery
         return teams.retry or own if own is USUAL and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:
@@ -307,46 +305,46 @@ class Calls:
         return error if text == str(error) else recorded_error(error.kind, text)
 
     def _text_of(self, error: AgentError) -> str:
-        return cut(self._context.run.redactor.text(str(error)), LONGEST_ERROR)
+        return cut(self._scope.run.redactor.text(str(error)), LONGEST_ERROR)
 
     @property
     def _timeout(self) -> float | None:
         """The effect's own; for a model request the limit on each message, where that is tighter."""
-        account, effect = self._context.account, self._effect
+        account, effect = self._scope.account, self._effect
         bounds = account.message if account is not None and effect.kind == "model" else None
         timeout = effect.timeout if bounds is None else tighter(effect.timeout, bounds.seconds)
         return effect.default_timeout if timeout is None else timeout
 
     def _tally(self, cost: Cost, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""
-        spending = self._context.spending
+        spending = self._scope.spending
         spending.add(cost.tokens, cost.usd, 1)
         if mark is not None:
             spending.marks += (mark,)
-            self._context.run.marks[self._context.member, mark] += 1
+            self._scope.run.marks[self._scope.member, mark] += 1
 
     def _used(self, mark: str) -> int:
-        member = self._context.member
-        return self._context.run.past.spending.marks[member, mark] + self._context.run.marks[member, mark]
+        member = self._scope.member
+        return self._scope.run.past.spending.marks[member, mark] + self._scope.run.marks[member, mark]
 
     def _show(self, attempt: int, piece: str) -> None:
         """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""
         if attempt != self._number or not self._is_out:  # of an attempt that was abandoned
             return
         if self._pieces is None:
-            self._pieces = RedactedStream(self._context.run.redactor)
+            self._pieces = RedactedStream(self._scope.run.redactor)
         text, length = self._pieces.take(piece)
         self._tell(text)
         self._offset += length
 
     def _tell(self, text: str) -> None:
-        context = self._context
-        if text and context.run.bus.watched:
-            context.run.bus.show(
+        scope = self._scope
+        if text and scope.run.bus.watched:
+            scope.run.bus.show(
                 Delta(
-                    run_id=context.run.run_id,
-                    key=context.path,
-                    member=context.member,
+                    run_id=scope.run.run_id,
+                    key=scope.path,
+                    member=scope.member,
                     attempt=self._number,
                     offset=self._offset,
                     text=text,

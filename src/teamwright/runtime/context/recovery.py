@@ -6,7 +6,7 @@ Retries of single calls come before all this, inside the turn. What is left afte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 from msgspec.structs import replace
 
@@ -14,16 +14,17 @@ from teamwright.agents.approval import REJECTED
 from teamwright.agents.protocol import Agent
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
+from teamwright.runtime.context.emit import emit_fact
+from teamwright.runtime.context.question import ask_person_at
+from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentRecovered
-from teamwright.values.key import with_attempt
+from teamwright.values.events.run import RunAborted
+from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
 from teamwright.values.limits import Recovery, TooLong
 from teamwright.values.messages import History, Message
 from teamwright.values.people import ABORT, Question
 from teamwright.values.text.transcript import transcript
 from teamwright.values.turns import Failure, Reply, Turn
-
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
 
 FINAL = frozenset(("budget", "cancelled", "deadline", REJECTED))
 """Failures by which a run is being stopped, or a person's no: nothing is tried after them."""
@@ -39,10 +40,10 @@ NOTHING_SET = Recovery()
 class Recovering:
     """One ask that failed, and its further attempts."""
 
-    def __init__(self, ask: Ask, context: RunContext, member: Agent, key: str) -> None:
-        self._context, self._member, self._key = context, member, key
-        self._turn, self._attempt, self._gate = ask.turn, ask.attempt, ask.gate
-        self._policy = context.recovery or NOTHING_SET
+    def __init__(self, ask: Ask, scope: Scope, member: Agent, key: str) -> None:
+        self._scope, self._member, self._key = scope, member, key
+        self._turn, self._attempt, self._gate, self._new_context = ask.turn, ask.attempt, ask.gate, ask.new_context
+        self._policy = scope.recovery or NOTHING_SET
         self._asked = 0
 
     @staticmethod
@@ -56,7 +57,7 @@ class Recovering:
         if failure.error == "context_length" and self._too_long == "summarise":
             ending = await self._with_less(failure)
         if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback(ending)):
-            await self._note(ending, "fell_back", other.name)
+            self._note(ending, "fell_back", other.name)
             ending = await self._again(other)
         while isinstance(ending, Failure) and self.may_help(ending) and getattr(self._member, "critical", False):
             match await self._ask_person(ending):
@@ -65,8 +66,8 @@ class Recovering:
                 case "skip":
                     return ending.changed(optional=True)
                 case _:
-                    if self._context.run.format > 1:
-                        await self._context.abort_over(ending)
+                    if self._scope.run.format > 1:
+                        await abort_run(self._scope, ending)
                     break  # in a run of before, whose record may go on from here
         return ending
 
@@ -82,18 +83,18 @@ class Recovering:
         so a replay follows the record where it says that the team did.
         """
         own: Agent | None = getattr(self._member, "fallback", None)
-        other, context = own or self._context.fallback, self._context
+        other, scope = own or self._scope.fallback, self._scope
         if other is None or other is self._member:
             return None
-        if other.kind != "team" or not context.is_within(other.name):
+        if other.kind != "team" or not scope.is_within(other.name):
             return other
-        return other if (context.path, failure.error, other.name) in context.run.past.recovered else None
+        return other if (scope.path, failure.error, other.name) in scope.run.past.recovered else None
 
     async def _again(self, member: Agent) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
-            gate = Gate.of(self._context, member, with_attempt(self._key, first), stands_in=gate)
-        ask = Ask(self._context, member, self._turn, self._key, first, gate)
+            gate = Gate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
+        ask = Ask(self._scope, member, self._turn, self._key, self._new_context, first, gate)
         ending = await ask.ending()
         self._attempt = ask.attempt
         return ending
@@ -105,36 +106,53 @@ class Recovering:
             return failure
         kept = [last] if last is not None and len(last.content) <= PIECE else []
         earlier = self._turn.history[: len(self._turn.history) - len(kept)]
-        parts = list(in_pieces(earlier, quote=self._context.run.format > 1))
+        parts = list(in_pieces(earlier, quote=self._scope.run.format > 1))
         summaries: list[str] = []
         for number, part in enumerate(parts, start=1):
             told = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
-            key = self._context.claim(f"{self._key}/summary-{number}")
-            said = await Ask(self._context, self._member, told, key).ending()
+            key = self._scope.claim(f"{self._key}/summary-{number}")
+            said = await Ask(self._scope, self._member, told, key, self._new_context).ending()
             if isinstance(said, Failure):
                 return failure
             summaries.append(said.text)
         summary = Message(name="summary", content="\n\n".join(summaries), role="user")
         self._turn = replace(self._turn, history=History.of([summary, *kept]))
-        await self._note(failure, "summarised", self._member.name)
+        self._note(failure, "summarised", self._member.name)
         return await self._again(self._member)
 
     async def _ask_person(self, failure: Failure) -> str:
         """A critical member has failed: set the run down until somebody says how to go on."""
         self._asked += 1
-        await self._note(failure, "asked_person")
+        self._note(failure, "asked_person")
         question = Question(
             text=f"{self._member.name!r} failed ({failure.error}: {failure.message}), and the team can't do without it."
             " Try it again, go on without it, or give up?",
             choices=("retry", "skip", ABORT),
             reason="failure",
         )
-        answer = await self._context.ask_person(question, key=f"{self._key}/failure-{self._asked}")
+        place = self._scope.claim(f"{self._key}/failure-{self._asked}")
+        answer = await ask_person_at(self._scope, place, question)
         return answer.text
 
-    async def _note(self, failure: Failure, how: str, to: str = "") -> None:
+    def _note(self, failure: Failure, how: str, to: str = "") -> None:
         fact = AgentRecovered(member=self._member.name, error=failure.error, how=how, to=to)  # pyright: ignore[reportArgumentType]
-        await self._context.emit(fact)
+        emit_fact(self._scope, fact)
+
+
+async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
+    """End the run over this failure, because a person chose to abort; policies on failures do not apply."""
+    run = scope.run
+    if run.aborted is None:
+        path = SEPARATOR.join((*scope.members_around(), failure.member))
+        text = f"{key_below_root(path)!r} failed: {failure.message} (a person chose to abort)"
+        run.aborted = RunAborted(member=path, error=failure.error, message=text)
+        run.recorder.add("", "", run.aborted)
+    run.cancel()
+    run.turnstile.park(scope.lane)
+    try:
+        await run.left()
+    finally:
+        run.turnstile.unpark(scope.lane)
 
 
 def in_pieces(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:

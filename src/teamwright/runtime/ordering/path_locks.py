@@ -7,8 +7,9 @@ for more. So whoever waits for keys holds none that somebody else could wait for
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from teamwright.errors import NotOwned
 from teamwright.planning.lock_table import Claim, Claims
@@ -16,9 +17,6 @@ from teamwright.runtime.ordering.delivery import Turnstile
 from teamwright.runtime.ordering.lane import Lane, look_again
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
-
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
 
 MOST_NAMED = 5
 
@@ -29,6 +27,16 @@ class Holding:
 
     owned: Owned = field(default_factory=Owned)
     claims: Claims = field(default_factory=Claims)
+
+
+class Owner(NamedTuple):
+    """A scope that is to own keys: where it is, and whether it lies in an agent's turn."""
+
+    path: str
+    lane: Lane
+    around: Holding
+    agent_scope: str
+    in_agent: bool
 
 
 class Waiter(NamedTuple):
@@ -44,24 +52,17 @@ class Held:
     """The keys of one scope while it lasts: where its claim stands, and what those inside may do."""
 
     ownership: Ownership
-    context: RunContext
-    around: Holding
+    owner: Owner
     claim: Claim
     inside: Holding
 
     @property
     def key(self) -> str:
         """The owning scope."""
-        return self.context.path
-
-    def give_back(self) -> None:
-        """The scope has ended; one that was abandoned has nothing left to give back."""
-        if self in self.context.run.parts:
-            del self.context.run.parts[self]
-            self.abandon()
+        return self.owner.path
 
     def abandon(self) -> None:
-        """The scope around was abandoned, so others may have the keys."""
+        """Release the keys: the scope has ended, or one around it was abandoned."""
         self.ownership.give_back(self)
 
 
@@ -82,42 +83,43 @@ class Ownership:
         self._behind = 0
         turnstile.when_unwound, turnstile.when_still = self._all_left, self._stand_still
 
-    async def take(self, context: RunContext, keys: tuple[str, ...], priority: int) -> Held:
-        """Wait until nobody else owns one of the keys, and own them; `context` is that of the owning scope."""
-        around, path = context.holding, context.path
-        claims = around.claims
-        self._check(context, keys)
-        claim = claims.add(path, keys, priority)
-        self._lanes[claim] = context.lane
+    async def take(
+        self, owner: Owner, keys: tuple[str, ...], priority: int, held_up: Callable[[StepHeldUp], None]
+    ) -> Held:
+        """Wait until nobody else owns one of the keys, and own them; calls `held_up` first where it has to wait."""
+        claims = owner.around.claims
+        self._check(owner, keys)
+        claim = claims.add(owner.path, keys, priority)
+        self._lanes[claim] = owner.lane
         self._let_go_on(claims)
         if claim.state == "waiting":
-            self._note(context, claims, claim)
-            await self._wait(context, claims, claim)
+            wanted, ahead = claims.ahead_of(claim)
+            held_up(StepHeldUp(keys=tuple(wanted), by=tuple(one.name for one in ahead[:MOST_NAMED])))
+            await self._wait(owner, claims, claim)
         if keys:
-            self._owners[claims, context.lane] = self._turnstile.opened
-        inside = Holding(around.owned.narrowed(keys), Claims() if keys else claims)
-        held = Held(self, context, around, claim, inside)
-        context.run.parts[held] = None
-        return held
+            self._owners[claims, owner.lane] = self._turnstile.opened
+        inside = Holding(owner.around.owned.narrowed(keys), Claims() if keys else claims)
+        return Held(self, owner, claim, inside)
 
     def give_back(self, held: Held) -> None:
         """Let others have the keys of a scope."""
-        self._owners.pop((held.around.claims, held.context.lane), None)
-        self._leave(held.around.claims, held.claim)
+        owner = held.owner
+        self._owners.pop((owner.around.claims, owner.lane), None)
+        self._leave(owner.around.claims, held.claim)
 
-    def _check(self, context: RunContext, keys: tuple[str, ...]) -> None:
+    def _check(self, owner: Owner, keys: tuple[str, ...]) -> None:
         """Refuse what could make two wait for each other."""
-        holding, path = context.holding, context.path
+        holding, path = owner.around, owner.path
         if not keys:
             return
-        if context.in_agent:
+        if owner.in_agent:
             raise NotOwned(f"The agent at {path!r} can't own {keys_text(keys)} itself; its step does, with  owns")
         if beyond := holding.owned.beyond(keys):
             raise NotOwned(
                 f"{path!r} would own {keys_text(beyond)}, and what is around it owns only"
                 f" {keys_text(holding.owned.keys or ())}: let the outer step own it too"
             )
-        if not context.agent_scope and self._is_inside_an_owner(holding.claims, context.lane):
+        if not owner.agent_scope and self._is_inside_an_owner(holding.claims, owner.lane):
             raise NotOwned(
                 f"{path!r} would own {keys_text(keys)} while the work around it owns something, of which its"
                 " context knows nothing: open it from the context of that owning scope"
@@ -133,25 +135,18 @@ class Ownership:
             inner, outer = outer, outer.around
         return False
 
-    def _note(self, context: RunContext, claims: Claims, claim: Claim) -> None:
-        """Record, once, that the scope has to wait."""
-        keys, ahead = claims.ahead_of(claim)
-        run, fact = context.run, StepHeldUp(keys=tuple(keys), by=tuple(one.name for one in ahead[:MOST_NAMED]))
-        if not run.closing and (fact.kind, context.path, "") not in run.past.noted:
-            run.recorder.add(context.path, "", fact)
-
-    async def _wait(self, context: RunContext, claims: Claims, claim: Claim) -> None:
-        waiter = Waiter(claims, context.lane, asyncio.get_running_loop().create_future())
+    async def _wait(self, owner: Owner, claims: Claims, claim: Claim) -> None:
+        waiter = Waiter(claims, owner.lane, asyncio.get_running_loop().create_future())
         self._waiting[claim] = waiter
         self._stand_still()
         try:
-            await self._turnstile.hold(context.lane, waiter.ready, context.agent_scope)
+            await self._turnstile.hold(owner.lane, waiter.ready, owner.agent_scope)
         except asyncio.CancelledError:
             self._waiting.pop(claim, None)
             self._leave(claims, claim)
             raise
         finally:
-            self._put(context.lane, behind=False)
+            self._put(owner.lane, behind=False)
 
     def _leave(self, claims: Claims, claim: Claim) -> None:
         if self._turnstile.unwinding:

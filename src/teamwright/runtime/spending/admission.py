@@ -7,16 +7,14 @@ keeps no part of a budget from others, and one that waits for its budget keeps n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from teamwright.agents.effect import Effect
 from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, Wanted, prompt_tokens
 from teamwright.budget.money import Rate
+from teamwright.runtime.scope import Scope
 from teamwright.runtime.spending.rate_limiter import Limiter, Slot
 from teamwright.values.events.budget import BudgetRefused, BudgetUnpriced
-
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
 
 
 class Pass(NamedTuple):
@@ -45,11 +43,11 @@ FREE = Pass(None, None)
 class Admission:
     """One attempt that is to leave."""
 
-    __slots__ = ("_account", "_context", "_effect", "_place", "_wanted")
+    __slots__ = ("_account", "_effect", "_place", "_scope", "_wanted")
 
-    def __init__(self, context: RunContext, place: str, effect: Effect) -> None:
-        self._context, self._place, self._effect = context, place, effect
-        self._account, self._wanted = context.account, Wanted()
+    def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
+        self._scope, self._place, self._effect = scope, place, effect
+        self._account, self._wanted = scope.account, Wanted()
         if self._account is not None and effect.kind == "model":
             self._account = self._account.for_message()
             prompt = prompt_tokens(effect.prompt_bytes, effect.messages)
@@ -61,10 +59,10 @@ class Admission:
 
         When it has to begin anew, another call was out that had what was missing, so the run always goes on.
         """
-        effect, run = self._effect, self._context.run
+        effect, run = self._effect, self._scope.run
         limiter = run.limiters.of(effect) if effect.model else None
         while True:
-            if run.pausing or self._context.closed:
+            if run.pausing or self._scope.closed:
                 await run.left()
             reservation = await self._reserve(self._account) if self._account else None
             if limiter is None:
@@ -78,17 +76,17 @@ class Admission:
 
     async def _in_turn(self, limiter: Limiter) -> Pass | None:
         """Wait for the model; nothing if the budget has no room when its turn has come, or the run is being left."""
-        context, effect, run = self._context, self._effect, self._context.run
+        scope, effect, run = self._scope, self._effect, self._scope.run
         if self._account is not None:
             self._account.wait(1)
         try:
-            slot = await limiter.wait(context.lanes, effect.prompt_bytes, effect.max_output)
+            slot = await limiter.wait(scope.lanes, effect.prompt_bytes, effect.max_output)
         finally:
             if self._account is not None:
                 self._account.wait(-1)
         passed: Pass | None = None
         try:
-            if not run.pausing and not context.closed:
+            if not run.pausing and not scope.closed:
                 passed = self._with(slot)
         finally:
             if passed is None:
@@ -115,7 +113,7 @@ class Admission:
 
     def _rate(self, prompt: int) -> Rate | None:
         """What the request costs at most. Where nobody knows, tokens are held and money is not, which is said once."""
-        effect, run = self._effect, self._context.run
+        effect, run = self._effect, self._scope.run
         rate = effect.rate(prompt) if effect.rate is not None else None
         model = effect.model or effect.name
         if rate is None and model not in run.unpriced:
@@ -125,8 +123,8 @@ class Admission:
         return rate
 
     def _note(self, refusal: Refusal) -> None:
-        self._context.run.recorder.add(
-            self._context.path,
+        self._scope.run.recorder.add(
+            self._scope.path,
             self._place,
             BudgetRefused(
                 level=refusal.level, what=refusal.what, needed=refusal.needed, left=refusal.left, limit=refusal.limit

@@ -7,12 +7,13 @@ ask and never weighs again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from teamwright.agents.protocol import Agent
 from teamwright.budget.money import dollars
+from teamwright.runtime.run_state import RunState
+from teamwright.runtime.scope import AskPerson, Scope
 from teamwright.runtime.spending.forecast import Forecast, Pressure
 from teamwright.runtime.spending.ladder import AGGRESSIVE, AUTO, LADDER, Crew, Rung
 from teamwright.strategies.estimate import outlook_of
@@ -26,10 +27,6 @@ from teamwright.values.messages import History, Message
 from teamwright.values.people import Question
 from teamwright.values.turns import Tier, Turn
 
-if TYPE_CHECKING:
-    from teamwright.runtime.context.context import RunContext
-    from teamwright.runtime.run_state import RunState
-
 ASKED = "!degrade"
 """Where a person is asked about a rung: beside the ask that is about to begin. No key can be spelt like this."""
 CUT, GO_ON = "cut back", "go on"
@@ -40,9 +37,9 @@ SHORT = 80
 class Degradation:
     """The ladder of one team, and how far down it stands."""
 
-    def __init__(self, team: Team, context: RunContext) -> None:
+    def __init__(self, team: Team, scope: Scope) -> None:
         members = Members(team.members, team.helpers)
-        self._team = context
+        self._team = scope
         self._asks = team.degradation == "ask"
         self._strength = AGGRESSIVE if team.degradation == "aggressive" else AUTO
         self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
@@ -55,41 +52,41 @@ class Degradation:
         self.posture = AT_EASE
 
     @classmethod
-    def of(cls, team: Agent, context: RunContext) -> Degradation | None:
+    def of(cls, team: Agent, scope: Scope) -> Degradation | None:
         """The ladder of a team that has one; a budget must bound it."""
-        if not isinstance(team, Team) or team.degradation == "none" or context.account is None:
+        if not isinstance(team, Team) or team.degradation == "none" or scope.account is None:
             return None
-        return cls(team, context)
+        return cls(team, scope)
 
     def tier(self, member: Agent) -> Tier:
         """Which of its models a member answers with now."""
         return "economy" if self.posture.economy and member.name in self._crew.thrifty else "primary"
 
-    def told(self, turn: Turn) -> Turn:
-        """What a member is told now of what it would be told at ease."""
+    def shorten(self, turn: Turn) -> Turn:
+        """The turn with as much of its history as members get now."""
         return turn if self.posture.recent is None else compacted(turn, self.posture.recent)
 
-    def ended(self, key: str) -> None:
-        """An ask of the team has ended."""
+    def ask_ended(self, key: str) -> None:
+        """Count an ask of the team as done."""
         self._at_work -= 1
         self._forecast.heard(relative_key(key, self._team.path))
 
-    async def consider(self, context: RunContext, place: str) -> None:
-        """See, before an ask begins, whether something is to be cut back or given free; at most one thing at a time."""
-        full, past = join_key(context.path, place), context.run.past
+    async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
+        """Decide, before an ask begins, whether to cut back or to restore something; at most one thing at a time."""
+        full, past = join_key(scope.path, place), scope.run.past
         recorded = past.rungs.get(full)
         if recorded is None and full not in past.asks:
-            await self._weigh(context, place)
+            await self._weigh(scope, place, ask_person)
         else:
-            if full + ASKED in past.answers and not await self._agreed(context, place, None):
+            if full + ASKED in past.answers and not await self._agreed(scope, place, None, ask_person):
                 self._declined = True
             if recorded is not None:
-                self._follow(recorded, context.run)
+                self._follow(recorded, scope.run)
         self._at_work += 1
         self._crew.busiest = max(self._crew.busiest, self._at_work)
 
-    async def _weigh(self, context: RunContext, place: str) -> None:
-        asked_before = join_key(context.path, place + ASKED) in context.run.past.questions
+    async def _weigh(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
+        asked_before = join_key(scope.path, place + ASKED) in scope.run.past.questions
         if self._asking or (self._forecast.done == self._weighed and not asked_before):
             return
         account = self._team.account
@@ -99,34 +96,35 @@ class Degradation:
         self._weighed = self._forecast.done
         if pressure.share < self._strength.below and not asked_before:
             self._declined = False
-            self._let_go(context, place, pressure)
+            self._let_go(scope, place, pressure)
         elif (pressure.share > self._strength.above and not self._declined) or asked_before:
-            await self._cut_back(context, place, pressure)
+            await self._cut_back(scope, place, pressure, ask_person)
 
-    async def _cut_back(self, context: RunContext, place: str, pressure: Pressure) -> None:
+    async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Take the next rung that changes anything here."""
         for rung in self._rungs_left():
             lower = rung.lower(self.posture, self._crew, self._strength)
             if lower == self.posture:
                 continue
             text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
-            if self._asks and not await self._agreed(context, place, Question(text=text, choices=(CUT, GO_ON))):
+            question = Question(text=text, choices=(CUT, GO_ON))
+            if self._asks and not await self._agreed(scope, place, question, ask_person):
                 self._declined = True
                 return
-            self._record(context, place, rung, lower, pressure, undone=False)
+            self._record(scope, place, rung, lower, pressure, undone=False)
             return
 
-    def _let_go(self, context: RunContext, place: str, pressure: Pressure) -> None:
+    def _let_go(self, scope: Scope, place: str, pressure: Pressure) -> None:
         """Undo the last rung."""
         if self._taken:
             rung, before = self._taken[-1]
-            self._record(context, place, rung, before, pressure, undone=True)
+            self._record(scope, place, rung, before, pressure, undone=True)
 
     def _rungs_left(self) -> Sequence[Rung]:
         return LADDER[LADDER.index(self._taken[-1][0]) + 1 :] if self._taken else LADDER
 
     def _record(
-        self, context: RunContext, place: str, rung: Rung, posture: Posture, pressure: Pressure, *, undone: bool
+        self, scope: Scope, place: str, rung: Rung, posture: Posture, pressure: Pressure, *, undone: bool
     ) -> None:
         fact = BudgetDegraded(
             rung=rung.name,
@@ -136,8 +134,8 @@ class Degradation:
             posture=posture,
             undone=undone,
         )
-        context.run.recorder.add(context.path, place, fact)
-        self._follow(fact, context.run)
+        scope.run.recorder.add(scope.path, place, fact)
+        self._follow(fact, scope.run)
 
     def _follow(self, fact: BudgetDegraded, run: RunState) -> None:
         rung = next((rung for rung in LADDER if rung.name == fact.rung), None)
@@ -150,15 +148,15 @@ class Degradation:
             self._taken.append((rung, self.posture))
         self.posture = fact.posture
 
-    async def _agreed(self, context: RunContext, place: str, question: Question | None) -> bool:
+    async def _agreed(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
         """Ask a person, as the record says if it does; meanwhile nobody else of the team is asked about it."""
-        recorded = context.run.past.questions.get(join_key(context.path, place + ASKED))
+        recorded = scope.run.past.questions.get(join_key(scope.path, place + ASKED))
         if recorded is not None and isinstance(recorded.fact, PersonAsked):
             question = recorded.fact.question
         assert question is not None
         self._asking = True
         try:
-            return (await context.ask_person_at(place + ASKED, question)).text == CUT
+            return (await ask_person(place + ASKED, question)).text == CUT
         finally:
             self._asking = False
 

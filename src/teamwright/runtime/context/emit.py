@@ -1,0 +1,47 @@
+"""Facts that agents and strategies emit: recorded once, with secrets masked; nothing flows back."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from teamwright.errors import UsageError
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.scope import Scope
+from teamwright.values.events.custom import Custom
+from teamwright.values.events.event import ENGINES_OWN, Fact
+
+
+def emit_fact(scope: Scope, fact: Fact) -> None:
+    """Record a fact of a scope unless the record holds it already; raises `UsageError` for kinds of the engine."""
+    if fact.__class__ in ENGINES_OWN:
+        raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
+    if scope.closed:
+        return
+    run = scope.run
+    scope.emitted += 1
+    place = f"event-{scope.emitted}"
+    if (fact.kind, scope.path, place) not in run.past.noted:
+        if isinstance(fact, Custom):
+            fact = fact.changed(data=_json(run.redactor.value(fact.data)))
+        else:
+            fact = _redacted(fact, run.redactor)
+        run.recorder.add(scope.path, place, fact)
+
+
+def _redacted(fact: Fact, redactor: Redactor) -> Fact:
+    """The fact without secrets in any of its texts."""
+    changed: dict[str, str] = {}
+    for name in fact.__struct_fields__:
+        text: object = getattr(fact, name)
+        if isinstance(text, str) and (clean := redactor.text(text)) is not text:
+            changed[name] = clean
+    return fact.changed(**changed) if changed else fact
+
+
+def _json(data: JsonValue) -> JsonValue:
+    """The data as it will be read back."""
+    try:
+        return from_json(to_json(data, inf_nan_mode="null"))
+    except ValueError as error:
+        raise UsageError(f"The data of an event must be JSON: {error}") from error

@@ -1,0 +1,117 @@
+"""How a member's turn ends: a reply without secrets and under the member's name, or a failure; and its fact.
+
+Whatever goes wrong in a turn becomes a failure here. `child` is the scope of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from teamwright.agents.handoff import handed_over, handover_from
+from teamwright.agents.protocol import Agent
+from teamwright.errors import AgentError, LimitReached, MemberFailed
+from teamwright.runtime.context.size_cap import reply_within_cap
+from teamwright.runtime.scope import Scope
+from teamwright.values.events.agent import AgentFailed, AgentReplied
+from teamwright.values.key import join_key
+from teamwright.values.messages import Message
+from teamwright.values.models import JsonValue
+from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
+from teamwright.values.turns import Failure, Reply, Turn
+
+
+def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
+    """The reply with what its turn has used, without secrets, and under the name of who was asked."""
+    changes: dict[str, object] = {}
+    if reply.usage is not child.usage:
+        changes["usage"] = child.usage
+    redactor = child.run.redactor
+    known = child.run.recorder.knows(reply.messages)
+    if child.in_agent and (not known or reply.data is not None):
+        reply = reply_within_cap(reply, member)
+    if reply.data is not None:
+        changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
+    if reply.warnings:
+        changes["warnings"] = tuple(map(redactor.text, reply.warnings))
+    if reply.handoff is not None:
+        changes["handoff"] = handover_from(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
+    if not known:  # what came from an effect is known, and clean
+        changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
+    reply = reply.changed(**changes) if changes else reply
+    if turn.handoff is not None:
+        reply = handed_over(reply, turn)
+    return _signed(reply, member.name, child)
+
+
+def _signed(reply: Reply, name: str, child: Scope) -> Reply:
+    """The reply under the name of who was asked, whatever it claims; the whole run's messages keep their own."""
+    if not child.in_agent and child.is_outermost:
+        return reply
+    for one in reply.messages:
+        if one.name != name or one.role != "assistant":
+            return reply.changed(messages=_signed_by(name, reply.messages))
+    return reply
+
+
+def failure_from(error: BaseException | None, member: Agent, child: Scope) -> Failure:
+    """The failure that an error counts as; no error means that others stopped the turn."""
+    run, name = child.run, member.name
+    partial = error.messages if isinstance(error, MemberFailed) else None
+    said = _as_said_by_member(child.said if partial is None else cast("tuple[Message, ...]", partial), name, child)
+    match error:
+        case None:
+            kind, message = "cancelled", "stopped by others"
+        case LimitReached():
+            kind, message = "budget", str(error)
+        case AgentError():
+            kind, message = error.kind, str(error)
+        case _:
+            kind, message = "crash", error_text(error)
+    message = cut(run.redactor.text(message), LONGEST_ERROR)
+    data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
+    data = None if data is None else run.redactor.value(data, run.recorder.texts)
+    if isinstance(error, MemberFailed) and error.member and run.format > 1:
+        name = join_key(name, error.member)
+    warnings = tuple(map(run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
+    return Failure(member=name, error=kind, message=message, messages=said, data=data, warnings=warnings)
+
+
+def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> tuple[Message, ...]:
+    """What a nested team says appears under the team's name; the whole run's messages keep their own."""
+    if child.in_agent or child.is_outermost:
+        return tuple(messages)
+    return _signed_by(name, messages)
+
+
+def ending_fact(ending: Reply | Failure, member: Agent, child: Scope) -> AgentReplied | AgentFailed:
+    """The fact that records how a turn ended."""
+    recorder = child.run.recorder
+    if isinstance(ending, Failure):
+        return AgentFailed(
+            member=member.name,
+            error=ending.error,
+            message=ending.message,
+            usage=child.usage,
+            messages=recorder.keep_messages(ending.messages),
+            data=None if ending.data is None else recorder.keep(ending.data),
+            tally=child.tally(),
+            path="" if ending.member == member.name else ending.member,
+            warnings=ending.warnings,
+        )
+    return AgentReplied(
+        messages=recorder.keep_messages(ending.messages),
+        data=None if ending.data is None else recorder.keep(ending.data),
+        usage=ending.usage,
+        signal=ending.signal,
+        stop_reason=ending.stop_reason,
+        truncated=ending.truncated,
+        warnings=ending.warnings,
+        artifacts=ending.artifacts,
+        tally=child.tally(),
+        handoff=ending.handoff,
+    )
+
+
+def _signed_by(name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+    return tuple(message.changed(name=name, role="assistant") for message in messages)

@@ -1,0 +1,230 @@
+"""The data of one scope of a run: a team's turn, an agent's turn, a named part of the work, or a branch.
+
+Whatever asks, calls, waits or spends takes a scope. A scope itself records nothing and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from teamwright.agents.protocol import Agent
+from teamwright.budget.ledger import Account
+from teamwright.budget.money import dollars, picodollars
+from teamwright.errors import DuplicateKey
+from teamwright.history.record.spending import Spending
+from teamwright.runtime.ordering.lane import Lane
+from teamwright.runtime.ordering.path_locks import Holding
+from teamwright.runtime.run_state import Horizon, RunState
+from teamwright.values.degradation import Posture
+from teamwright.values.events.agent import Tally
+from teamwright.values.key import escape_place, join_key
+from teamwright.values.limits import Limits, Recovery
+from teamwright.values.messages import Message
+from teamwright.values.people import Answer, Question
+from teamwright.values.turns import Tier, Turn
+from teamwright.values.usage import NOTHING, Usage
+
+ONE_CALL = Tally(calls=1)
+
+AskPerson = Callable[[str, Question], Awaitable[Answer]]
+"""Asks a person a question at a place of a scope."""
+
+
+class TimeLimit(Protocol):
+    """The deadline that holds in a scope."""
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left here and in every scope around that has a deadline."""
+        ...
+
+
+class DegradationLadder(Protocol):
+    """What is cut back in a team while its budget is under pressure."""
+
+    @property
+    def posture(self) -> Posture:
+        """What is cut back now."""
+        ...
+
+    def tier(self, member: Agent) -> Tier:
+        """Which of its models a member answers with now."""
+        ...
+
+    def shorten(self, turn: Turn) -> Turn:
+        """The turn with as much of its history as members get now."""
+        ...
+
+    async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
+        """Decide, before an ask begins, whether to cut back or to restore something."""
+        ...
+
+    def ask_ended(self, key: str) -> None:
+        """Count an ask of the team as done."""
+        ...
+
+
+class Scope:
+    """Where in the run something happens, and what holds there: account, limits, deadline, lane, keys, messages."""
+
+    __slots__ = (
+        "_claimed", "_horizon", "account", "agent_scope", "announced", "began", "deadline", "degradation", "emitted",
+        "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "parent", "path", "recovery", "run",
+        "said", "spending", "stopping", "usage", "weighs",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        run: RunState,
+        path: str,
+        lane: Lane,
+        parent: Scope | None = None,
+        *,
+        member: str = "",
+        agent_scope: str = "",
+        account: Account | None = None,
+        said: list[Message] | None = None,
+    ) -> None:
+        self.run, self.path, self.lane, self.parent = run, path, lane, parent
+        self.member, self.agent_scope, self.account = member, agent_scope, account
+        self.limits: Limits | None = None
+        self.usage: Usage = NOTHING
+        self.said: list[Message] = [] if said is None else said
+        self.stopping = self.announced = False
+        self.heard_at = 0.0
+        self.began = self.emitted = 0
+        self._claimed: set[str] = set()
+        self._horizon: Horizon | None = None
+        if parent is not None:  # what holds around a scope holds in it
+            self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
+            self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
+            self.in_agent, self.spending = parent.in_agent, parent.spending
+            return
+        self.deadline: TimeLimit | None = None
+        self.recovery: Recovery | None = None
+        self.fallback: Agent | None = None
+        self.holding: Holding = run.ownership.everything
+        self.degradation: DegradationLadder | None = None
+        self.in_agent = self.weighs = False
+        self.spending = Spending()
+
+    def part(self, path: str, lane: Lane, account: Account | None) -> Scope:
+        """A named part or a branch of this scope; its messages count as messages of this scope."""
+        return Scope(
+            self.run,
+            path,
+            lane,
+            self,
+            member=self.member,
+            agent_scope=self.agent_scope,
+            account=account,
+            said=self.said,
+        )
+
+    def claim(self, key: str) -> str:
+        """Reserve a key of this scope and return its recorded form; raises `DuplicateKey` the second time."""
+        place = escape_place(key)
+        if place in self._claimed:
+            raise DuplicateKey(join_key(self.path, place))
+        self._claimed.add(place)
+        return place
+
+    @property
+    def horizon(self) -> Horizon:
+        """The point of the record up to which this scope reads the workspace."""
+        if self._horizon is None:
+            self._horizon = self._find_horizon()
+        return self._horizon
+
+    def _find_horizon(self) -> Horizon:
+        if not self.agent_scope:
+            return self.run.horizon
+        if self.parent is not None and self.path != self.agent_scope:
+            return self.parent.horizon
+        return Horizon(self.began)
+
+    def spend(self, usage: Usage) -> None:
+        """Add to the usage of this scope and of every scope around it."""
+        if usage is NOTHING:
+            return
+        scope: Scope | None = self
+        while scope is not None:
+            scope.usage = scope.usage + usage
+            scope = scope.parent
+
+    def tally(self) -> Tally | None:
+        """The sum of the effects of this agent's turn; a team has none of its own."""
+        spending = self.spending
+        if self.path != self.agent_scope or not spending.calls:
+            return None
+        if spending.calls == 1 and self.usage is NOTHING and not (spending.tokens or spending.usd or spending.marks):
+            return ONE_CALL
+        charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
+        money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
+        if charged is None and money is None and spending.calls == 1 and not spending.marks:
+            return ONE_CALL
+        return Tally(calls=spending.calls, charged=charged, charged_usd=money, marks=spending.marks)
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The branches that this scope is in, outermost first."""
+        found: list[Lane] = []
+        scope: Scope | None = self
+        while scope is not None:
+            if not found or found[-1] is not scope.lane:
+                found.append(scope.lane)
+            scope = scope.parent
+        return tuple(reversed(found))
+
+    def members_around(self) -> list[str]:
+        """The members whose turns enclose this scope, the run's own team first."""
+        found: list[str] = []
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.path in self.run.asked:
+                found.append(scope.member)
+            scope = scope.parent
+        return found[::-1]
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether this is the turn of the run's own team."""
+        return self.parent is not None and not self.parent.path
+
+    def is_within(self, team: str) -> bool:
+        """Whether this scope lies inside a turn of the team of this name."""
+        scope: Scope | None = self
+        while scope is not None and scope.member != team:
+            scope = scope.parent
+        return scope is not None
+
+    @property
+    def being_stopped(self) -> bool:
+        """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
+        scope: Scope | None = self
+        while scope is not None and not scope.stopping:
+            scope = scope.parent
+        return scope is not None or self.run.cancelled
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing may reach the run from here: its driver is leaving, or this scope was abandoned."""
+        run = self.run
+        return run.closing or (bool(run.abandoned) and run.is_abandoned(self.path))
+
+    def cancelled_from_outside(self) -> bool:
+        """Whether a cancellation that was raised here stops this scope, or is a mistake of something inside it.
+
+        The state of the run decides, since libraries may reset the count of the task. Only the code of an agent may
+        cancel what it has started itself; there the count is all that can be looked at.
+        """
+        if self.run.interrupted or self.being_stopped:
+            return True
+        task = asyncio.current_task()
+        if task is None or self.in_agent:
+            return task is not None and task.cancelling() > 0
+        while task.cancelling():  # a member that cancelled its own task
+            task.uncancel()
+        return False
