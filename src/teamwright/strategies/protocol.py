@@ -19,6 +19,7 @@ from teamwright.values.manifest import Share
 from teamwright.values.messages import EMPTY, History
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
+from teamwright.values.turns import Turn
 
 V = TypeVar("V", bound=Value)
 
@@ -101,7 +102,8 @@ class Strategy(Protocol):
     A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any. Where it
     lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing. One that has a
     `sketch` says how its team is drawn, and `lead(settings, members)` is the name of the member or helper who leads it,
-    if any. `share` is how its members share where a team does not say.
+    if any. `share` is how its members share where a team does not say. A strategy that reads replies of a form of its
+    own has `example_reply(turn)`, which returns data of that form, so that the lab can simulate it.
     """
 
     @property
@@ -138,3 +140,9 @@ def lead_of(strategy: Strategy, settings: Settings, members: Members) -> str | N
     """The member or helper who leads a team, by name, if anybody does."""
     lead: Callable[[Settings, Members], str | None] | None = getattr(strategy, "lead", None)
     return lead(settings, members) if lead else None
+
+
+def example_of(strategy: Strategy, turn: Turn) -> JsonValue:
+    """Data that a member could reply with, if `turn.output_schema` is a form of the strategy's own; otherwise None."""
+    example: Callable[[Turn], JsonValue] | None = getattr(strategy, "example_reply", None)
+    return example(turn) if example else None

@@ -29,11 +29,14 @@ from teamwright.lab.simulation.virtual_loop import run_virtually, virtual_now
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.delegation.decisions import Delegate, Synthesize, decision_schema, read_decision
+from teamwright.strategies.delegation.hierarchical import Hierarchical
 from teamwright.strategies.parallel.fan_out import WANTED as CHUNKS
 from teamwright.strategies.protocol import Members
+from teamwright.strategies.reactive.events import WANTED as REACTION
+from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
-from teamwright.values.manifest import AgentSpec
+from teamwright.values.manifest import AgentSpec, JsonSchema
 from teamwright.values.simulation import Simulation
 from teamwright.values.turns import Tier
 from tests.lab.troupes import constant, team_of
@@ -186,11 +189,21 @@ def test_a_text_is_as_long_as_its_tokens_and_keeps_its_beginning(tokens: int, be
 
 def test_an_orchestrator_lets_everybody_work_and_then_answers() -> None:
     schema = decision_schema(["a", "b"])
-    made = [MadeUp(USUAL_MEMBER, True, number, Random(1)).fitting(schema) for number in (1, 2)]
+    turns = [Turn("Go.", number=number, output_schema=schema) for number in (1, 2)]
+    made = [Hierarchical().example_reply(turn) for turn in turns]
     first, second = (read_decision(Reply.of("x", "", data=data), ["a", "b"], 20) for data in made)
     assert isinstance(first, Delegate)
     assert [one.specialist for one in first.delegations] == ["a", "b"]
     assert isinstance(second, Synthesize)
+
+
+def test_a_strategy_makes_up_no_reply_in_a_form_that_is_not_its_own() -> None:
+    forms: list[JsonSchema | None] = [None, {"type": "object"}, selection_schema(["a"]), {"properties": {"items": []}}]
+    for schema in forms:
+        turn = Turn("Go.", output_schema=schema)
+        assert Hierarchical().example_reply(turn) is None
+        assert Reactive().example_reply(turn) is None
+    assert Reactive().example_reply(Turn("Go.", output_schema=REACTION)) == {"events": []}
 
 
 VERDICT = {
@@ -212,13 +225,13 @@ VERDICT = {
 )
 @pytest.mark.parametrize("right", [True, False])
 def test_made_up_data_fits_its_schema(schema: dict[str, object], right: bool) -> None:
-    made = MadeUp(USUAL_MEMBER, right, 1, Random(3)).fitting(schema)  # pyright: ignore[reportArgumentType]
+    made = MadeUp(USUAL_MEMBER, right, Random(3)).fitting(schema)  # pyright: ignore[reportArgumentType]
     check(schema, made, "it")
 
 
 def test_a_verdict_is_what_being_right_or_wrong_means() -> None:
-    good = MadeUp(USUAL_MEMBER, True, 1, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
-    bad = MadeUp(USUAL_MEMBER, False, 1, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
+    good = MadeUp(USUAL_MEMBER, True, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
+    bad = MadeUp(USUAL_MEMBER, False, Random(1)).fitting(VERDICT)  # pyright: ignore[reportArgumentType]
     assert isinstance(good, dict)
     assert isinstance(bad, dict)
     assert (good["verdict"], good["score"], good["good"]) == ("PASS", 10, True)

@@ -6,7 +6,7 @@ the order. Nobody is called, and time passes on the event loop's clock alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import CHARACTERS_PER_TOKEN, MadeUp, filled
 from teamwright.lab.simulation.run_bound import count_turn
+from teamwright.strategies.protocol import example_of
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
 from teamwright.values.limits import Limits, Pace, TooLong
@@ -72,6 +73,8 @@ class SimulatedAgent:
     kind: str = "model"
     can_terminate: bool = False
     fallback: Agent | None = None
+    example: Callable[[Turn], JsonValue] | None = None
+    """Data of a form of the strategy's own, from the strategy of the team around."""
 
     @property
     def description(self) -> str:
@@ -150,7 +153,11 @@ class SimulatedAgent:
         if said is not None and turn.purpose == "work":
             return said
         schema = self.spec.output_schema or turn.output_schema
-        made = MadeUp(simulation, right, turn.number, chance).fitting(schema) if schema is not None else None
+        if schema is None:
+            made = None
+        else:
+            made = self.example(structs.replace(turn, output_schema=schema)) if self.example else None
+            made = MadeUp(simulation, right, chance).fitting(schema) if made is None else made
         return f"{self.name} is done with its part." if made is None else made
 
     def _effect(self, taken: Taken) -> Effect:
@@ -266,8 +273,13 @@ class Cast:
             return teams[part]
         teams[part] = played = copy(team)
         known: dict[str, Agent] = {}
+        example = partial(example_of, team.strategy)
         played.members = tuple(self._played(one, usual, known, teams) for one in team.members)
         played.helpers = tuple(self._played(one, usual, known, teams) for one in team.helpers)
+        for one in known.values():
+            for stand_in in (one, one.fallback) if isinstance(one, SimulatedAgent) else ():
+                if isinstance(stand_in, SimulatedAgent):
+                    stand_in.example = example
         played.approve = played.notify = None
         return played
 

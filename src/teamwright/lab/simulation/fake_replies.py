@@ -32,28 +32,15 @@ def filled(beginning: str, tokens: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """Makes data of a form up. `number` is the turn's: an orchestrator delegates first and then sums up."""
+    """Makes up data that fits a JSON schema. Forms with a meaning of their own come from the strategy."""
 
     simulation: Simulation
     right: bool
-    number: int
     chance: Random
 
     def fitting(self, schema: Mapping[str, JsonValue]) -> JsonValue:
         """Data that fits the schema, as far as its usual words go."""
-        return self._decision(schema) or _reaction(schema) or self._value(schema, DEEPEST)
-
-    def _decision(self, schema: Mapping[str, JsonValue]) -> JsonValue:
-        """An orchestrator's decision, where the form is one: everybody works once, and then comes the answer."""
-        fields = _fields(schema)
-        actions = _choices(fields.get("action", {}))
-        if "delegate" not in actions or "synthesize" not in actions:
-            return None
-        if self.number > 1:
-            return {"action": "synthesize", "synthesis": "All of it, put together."}
-        one = cast("JsonSchema", fields["delegations"].get("items", {}))
-        names = _choices(_fields(one)["specialist"])
-        return {"action": "delegate", "delegations": [{"specialist": name, "task": "Your part."} for name in names]}
+        return self._value(schema, DEEPEST)
 
     def _value(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
         if "const" in schema:
@@ -102,11 +89,6 @@ class MadeUp:
     def _number(self, schema: Mapping[str, JsonValue]) -> JsonValue:
         low, high = cast("float", schema.get("minimum", 0)), cast("float", schema.get("maximum", 1))
         return high if self.right else low
-
-
-def _reaction(schema: Mapping[str, JsonValue]) -> JsonValue:
-    """What follows from an event, where the form asks for that: nothing, since nobody knows who would react to it."""
-    return {"events": []} if _fields(schema).keys() == {"events", "state"} else None
 
 
 def _fields(schema: Mapping[str, JsonValue]) -> dict[str, JsonSchema]:

@@ -111,6 +111,23 @@ def decision_schema(specialists: Sequence[str]) -> JsonSchema:
     }
 
 
+def example_decision(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
+    """A decision that fits `decision_schema`: delegate to every specialist first, then synthesize; else None."""
+    specialists = _specialists(dict(schema))
+    if schema != decision_schema(specialists):
+        return None
+    if number > 1:
+        return {"action": "synthesize", "synthesis": "All of it, put together."}
+    return {"action": "delegate", "delegations": [{"specialist": one, "task": "Your part."} for one in specialists]}
+
+
+def _specialists(schema: JsonValue) -> list[str]:
+    """The names that a schema of a decision allows, in order."""
+    for field in ("properties", "delegations", "items", "properties", "specialist", "enum"):
+        schema = schema.get(field) if isinstance(schema, dict) else None
+    return [name for name in schema if isinstance(name, str)] if isinstance(schema, list) else []
+
+
 @cache
 def _decision() -> TypeAdapter[Decision]:
     one_of = Annotated[Decision, Field(discriminator="action"), BeforeValidator(_usual_form)]

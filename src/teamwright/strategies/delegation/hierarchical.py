@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import assert_never
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.context import Context
@@ -21,6 +21,7 @@ from teamwright.strategies.delegation.decisions import (
     Delegate,
     Synthesize,
     decision_schema,
+    example_decision,
     read_decision,
 )
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
@@ -71,6 +72,10 @@ class Hierarchical:
     def lead(self, settings: Settings, members: Members) -> str:
         """The orchestrator."""
         return settings.read(HierarchicalOptions).orchestrator
+
+    def example_reply(self, turn: Turn) -> JsonValue:
+        """A decision: the first delegates to every specialist, any other one synthesizes."""
+        return None if turn.output_schema is None else example_decision(turn.output_schema, turn.number)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The orchestrator over the specialists, who answer to it."""

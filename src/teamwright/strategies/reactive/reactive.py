@@ -52,6 +52,10 @@ class Reactive:
             found.append(Flaw("'reactive' counts events: set max_events and max_depth in its options, not max_turns"))
         return found
 
+    def example_reply(self, turn: Turn) -> JsonValue:
+        """A reaction without events, so that a simulated team comes to rest."""
+        return {"events": []} if turn.output_schema == WANTED else None
+
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """Events, those who react to them, and what follows from that."""
         return subscription_sketch(settings.read(ReactiveOptions), STARTED)

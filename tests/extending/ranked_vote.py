@@ -1,0 +1,77 @@
+"""A strategy with a form of answer of its own: members propose, rank all proposals, and the best one wins."""
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue, TypeAdapter
+
+from teamwright import Context, Failure, Reply, Turn
+from teamwright.strategies import Flaw, Members, Outcome, Settings, Talk, Task, Unreadable, Value, read_answer
+
+
+class Ballot(Value):
+    """All members in the order in which somebody prefers their proposals."""
+
+    ranking: tuple[str, ...]
+
+
+BALLOT = TypeAdapter(Ballot)
+
+
+def ballot_schema(names: Sequence[str]) -> dict[str, JsonValue]:
+    """The form of a ballot, for models. A schema cannot say that every name stands there exactly once."""
+    name: JsonValue = {"type": "string", "enum": list[JsonValue](names)}
+    return {
+        "type": "object",
+        "properties": {"ranking": {"type": "array", "items": name, "minItems": len(names), "maxItems": len(names)}},
+        "required": ["ranking"],
+    }
+
+
+def read_ranking(reply: Reply | Failure) -> tuple[str, ...]:
+    """The names on a ballot; none if it cannot be read."""
+    ballot = Unreadable("no reply") if isinstance(reply, Failure) else read_answer(reply, BALLOT)
+    return () if isinstance(ballot, Unreadable) else ballot.ranking
+
+
+class RankedVote:
+    """Everybody proposes, then everybody ranks the proposals; the first place counts most."""
+
+    name = "ranked_vote"
+    version = 1
+
+    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+        """Ballots name members, so names must differ."""
+        return [] if len({one.name for one in members}) == len(members) else ["'ranked_vote' takes each member once"]
+
+    def example_reply(self, turn: Turn) -> JsonValue:
+        """A valid ballot, for simulations: the members in order, rotated so that ballots differ."""
+        match turn.output_schema:
+            case {"properties": {"ranking": {"items": {"enum": [*names]}}}}:
+                first = turn.number % len(names)
+                return {"ranking": [*names[first:], *names[:first]]}
+            case _:
+                return None
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Collect proposals, then ballots; the winner's proposal is the answer."""
+        talk = Talk(task)
+        points: dict[str, int] = {}
+        proposals: dict[str, Reply] = {}
+        for number, member in enumerate(members, 1):
+            reply = await ctx.ask(member, talk.turn(number), key=f"propose/{member.name}")
+            if outcome := talk.take(reply):
+                return outcome
+            if isinstance(reply, Reply):
+                proposals[member.name], points[member.name] = reply, 0
+        for number, member in enumerate(members, 1):
+            text = f"Rank all proposals for this task: {task.text}"
+            turn = Turn(text, talk.history, number, purpose="judge", output_schema=ballot_schema(list(points)))
+            ranking = read_ranking(await ctx.ask(member, turn, key=f"vote/{member.name}"))
+            if sorted(ranking) == sorted(points):
+                for place, name in enumerate(reversed(ranking)):
+                    points[name] += place
+            else:
+                talk.warnings.append(f"the vote of {member.name!r} does not count: it must name everybody once")
+        if points:
+            talk.add(proposals[max(points, key=lambda name: points[name])])
+        return talk.ended("done")
