@@ -7,8 +7,8 @@ again whenever a turn is replayed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -67,7 +67,7 @@ class ToolSource(Protocol):
 
     def open(self, ctx: Context) -> AbstractAsyncContextManager[ToolSource]:
         """Open the source for one turn and close it afterwards: by default there is nothing to open."""
-        return _opened(self)
+        return nullcontext(self)
 
     @abstractmethod
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
@@ -81,8 +81,3 @@ class ToolSource(Protocol):
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Call a tool and return JSON. Whatever it raises fails the call and is told to the model."""
         ...
-
-
-@asynccontextmanager
-async def _opened(source: ToolSource) -> AsyncGenerator[ToolSource]:
-    yield source

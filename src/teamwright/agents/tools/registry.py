@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from types import FunctionType
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -113,14 +114,16 @@ def _load(point: EntryPoint) -> AnyKind:
     return made
 
 
-def built_in_names() -> list[str]:
+@cache
+def built_in_names() -> tuple[str, ...]:
     """Return the kinds of ours that need no settings: their names alone are tools."""
-    return [name for name, kind in own_kinds().items() if kind.built_in]
+    return tuple(name for name, kind in own_kinds().items() if kind.built_in)
 
 
-def reserved_names() -> list[str]:
+@cache
+def reserved_names() -> tuple[str, ...]:
     """Return the names that no other tool may have."""
-    return [name for name, kind in own_kinds().items() if kind.reserved]
+    return tuple(name for name, kind in own_kinds().items() if kind.reserved)
 
 
 def kinds_in(fields: Iterable[str]) -> list[str]:
@@ -155,6 +158,8 @@ def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:
 
 def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -> ToolSource:
     """Make the source of a tool, however it is written."""
+    if isinstance(tool, str | ToolSpec | FunctionType):  # asking a protocol takes long, so it is asked last
+        return _build(tool, None, earlier, max_bytes)
     match tool:
         case ToolSource():
             return tool
@@ -167,8 +172,6 @@ def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -
 def _build(
     tool: str | ToolSpec | Function, name: str | None, earlier: Sequence[ToolSource], max_bytes: int
 ) -> ToolSource:
-    if isinstance(tool, ToolSource):
-        raise UsageError(f"The source of tools {tool.name!r} has a name of its own; pass it without {name!r}.")
     if isinstance(tool, str) and tool in built_in_names():
         kind = own_kinds()[tool]
         return kind.build(kind.model(), BuildOptions(tool, name, earlier, max_bytes))
@@ -176,6 +179,8 @@ def _build(
         declared = FunctionTool(function=tool) if isinstance(tool, str) else tool
         kind = kind_of(declared)
         return kind.build(settings_of(declared, kind), BuildOptions(tool, name, earlier, max_bytes))
+    if not isinstance(tool, FunctionType) and isinstance(tool, ToolSource):
+        raise UsageError(f"The source of tools {tool.name!r} has a name of its own; pass it without {name!r}.")
     return PythonTool(tool, name=name, max_bytes=max_bytes)
 
 
