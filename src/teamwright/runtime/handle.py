@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 
+from teamwright.agents.model.agent import Models
 from teamwright.errors import FencedOut, RunIsLive
 from teamwright.runtime.run import Beginning, Run
+from teamwright.runtime.webhooks.deliveries import Delivery
+from teamwright.values.events.run import RunAborted
+from teamwright.values.people import Cancel
 from teamwright.values.results import RunResult
 
-if TYPE_CHECKING:
-    from teamwright.runtime.engine import Engine
+
+class Driver(Protocol):
+    """What a handle needs of the engine that drives its run."""
+
+    models: Models
+
+    def deliver(self, delivery: Delivery) -> None:
+        """Send a notice to a webhook in the background."""
+        ...
+
+    async def close(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
+        """End a run that nobody drives."""
+        ...
+
+    async def result(self, run_id: str) -> RunResult:
+        """The result of a run as it is recorded."""
+        ...
+
+    async def until_nobody_drives(self, run_id: str) -> RunResult:
+        """Wait until no driver has the run, and return its result."""
+        ...
+
+    def forget(self, run_id: str) -> None:
+        """Drop a run that is no longer driven here."""
+        ...
 
 
 @dataclass(slots=True)
 class Handle:
     """A run that was started: its id, and its result when it is there."""
 
-    engine: Engine
+    engine: Driver
     run_id: str
     _run: Run | None = None
     _beginning: Beginning | None = None
