@@ -86,7 +86,7 @@ def layers() -> dict[str, int]:
     """The rank of each layer, as the contract of import-linter states it; a higher rank may import a lower one."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    listed = next(one["layers"] for one in contracts if one["containers"] == [PACKAGE])
+    listed = next(one["layers"] for one in contracts if one.get("containers") == [PACKAGE])
     names = ((rank, name.strip(" ()")) for rank, layer in enumerate(reversed(listed)) for name in layer.split("|"))
     return {name: rank for rank, name in names}
 
