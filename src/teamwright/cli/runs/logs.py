@@ -127,7 +127,6 @@ class Wanted:
         book = LogBook(engine.journal)
         least = LEVELS.index(self.level)
         async for event in _events(engine, self.run_id, follow=self.follow):
-            book.apply(event)
             line = await book.line(event)
             if line is None or LEVELS.index(line.level) < least:
                 continue
@@ -179,7 +178,8 @@ class LogBook:
             self._began[event.key] = event.time
 
     async def line(self, event: Event) -> LogLine | None:
-        """The line of the event that was applied last, if it has one."""
+        """Apply the next event, and return its line if it has one."""
+        self.apply(event)
         text = await self._text(event)
         if not text:
             return None
