@@ -32,11 +32,12 @@ test-long: $(VENV)/.dev ## run the long campaigns: ten minutes each of fuzzing a
 	@$(BIN)/python -m tests.soak --minutes 10
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 
-check: $(VENV)/.dev ## check format, lint, types, layers and sizes
+check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
 	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` mends them'; exit 1; }
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/tree.py
+	@$(BIN)/python tools/words.py
 	@$(BIN)/basedpyright
 
 format: $(VENV)/.dev ## format the code and mend what ruff can mend
