@@ -68,7 +68,7 @@ async def test_a_plan_is_worked_through_and_its_steps_write_only_what_they_own(
     folder = EXAMPLES / "plan"
     async with Engine("memory") as engine:
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="plan")
-        events = (await engine.history("plan")).events
+        events = (await engine.runs.history("plan")).events
     assert (result.status, result.stop_reason) == ("completed", "done")
     written = sorted(one.name for one in (tmp_path / "planner").iterdir())
     assert written == ["batches.py", "budgets.py", "graph.py", "handoffs.py", "order.py", "reports.py"]
@@ -212,9 +212,9 @@ async def test_a_release_waits_for_a_yes_before_it_touches_a_machine_and_before_
     for ending, answer in answers.items():
         assert (result.status, result.stop_reason) == ("paused", "approval")
         async with Engine(tmp_path / "journal.db") as engine:  # the next day, in another process
-            (key,) = (await engine.history("release")).questions()
+            (key,) = (await engine.runs.history("release")).questions()
             assert key.endswith(ending)
-            await engine.answer("release", key, answer)
+            await engine.runs.answer("release", key, answer)
             result = await engine.resume("release")
     assert (result.status, [message.name for message in result.messages]) == (
         "completed",

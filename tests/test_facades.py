@@ -19,6 +19,7 @@ FACADES = (
     "teamwright",
     "teamwright.agents",
     "teamwright.cli",
+    "teamwright.engine",
     "teamwright.events",
     "teamwright.history",
     "teamwright.journal",

@@ -1,8 +1,8 @@
 """Teamwright runs teams of AI agents as dependable software.
 
 These names are what a first program needs. The rest is in `teamwright.agents`, `.strategies`, `.plans`, `.events`,
-`.people`, `.history`, `.journal`, `.testing`, `.lab` and `.errors`. Every other module is private and may move. Names
-load on first use, so that importing the package costs next to nothing.
+`.people`, `.engine`, `.history`, `.journal`, `.testing`, `.lab` and `.errors`. Every other module is private and may
+move. Names load on first use, so that importing the package costs next to nothing.
 """
 
 from typing import TYPE_CHECKING

@@ -67,8 +67,8 @@ async def through(
         result = await engine.run(agent, "Deploy it.", run_id="r")
     while result.status == "paused":
         async with Engine(kept) as engine:
-            key = next(iter((await engine.history("r")).questions()))
-            await engine.answer("r", key, left.pop(0))
+            key = next(iter((await engine.runs.history("r")).questions()))
+            await engine.runs.answer("r", key, left.pop(0))
             result = await engine.resume("r", team=agent)
     assert not left
     return result, await kept.read("r")
@@ -80,11 +80,11 @@ async def test_a_tool_waits_until_a_person_agrees() -> None:  # P-12
         paused = await engine.run(deployer(harbour), "Deploy it.", run_id="r")
         assert (paused.status, paused.stop_reason) == ("paused", "approval")
         assert harbour.called == []
-        ((key, question),) = (await engine.history("r")).questions().items()
+        ((key, question),) = (await engine.runs.history("r")).questions().items()
         assert key == "deployer/step-1/tool-1/approve"
         assert question.text == "May 'deployer' call the tool 'deploy' with these arguments?"
         assert json.loads(question.draft or "") == {"version": "1.2"}
-        await engine.answer("r", key, "approve")
+        await engine.runs.answer("r", key, "approve")
         result = await engine.resume("r", team=deployer(harbour))
     assert (result.output, harbour.called) == ("Done.", ["deploy 1.2"])
 
@@ -116,7 +116,7 @@ async def test_arguments_that_are_no_json_object_are_refused_at_once() -> None:
         await engine.run(deployer(Harbour()), "Deploy it.", run_id="r")
         for edit in ("version 1.3", "[1]", None):
             with pytest.raises(UsageError, match="must be a JSON object"):
-                await engine.answer("r", "deployer/step-1/tool-1/approve", Answer.edit(edit))
+                await engine.runs.answer("r", "deployer/step-1/tool-1/approve", Answer.edit(edit))
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
 
         async with Engine(journal) as engine:
             result = await engine.run(agent(), "Go.", run_id="r")
-            assert len((await engine.history("r")).questions()) == 3
+            assert len((await engine.runs.history("r")).questions()) == 3
         for name in order:
             async with Engine(journal) as engine:
                 assert (result.status, result.stop_reason) == ("paused", "approval")
-                await engine.answer("r", f"a/step-1/tool-{digest(name)[:12]}/approve", answers[name])
+                await engine.runs.answer("r", f"a/step-1/tool-{digest(name)[:12]}/approve", answers[name])
                 result = await engine.resume("r", team=agent())
         assert server.count == 2
     assert result.output is not None
@@ -221,7 +221,7 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_set_down() 
             handle = await engine.start(agent, "Go.", run_id="r")
             await until_asked(engine)
             await anyio.sleep(0.05)
-            assert (await engine.result("r")).status == "running"
+            assert (await engine.runs.result("r")).status == "running"
             released.set()
             with anyio.fail_after(10):
                 result = await handle.result()
@@ -234,9 +234,9 @@ async def test_the_seconds_of_an_agent_stand_still_while_it_waits_for_a_person()
     agent = ScriptedAgent("a", rules, tools=harbour.tools(), approve=ALL, limits=Limits(seconds=0.3))
     async with Engine("memory") as engine:
         handle = await engine.start(agent, "Deploy it.", run_id="r")
-        handle.attend()
+        handle.set_interactive(True)
         await anyio.sleep(0.6)
-        await engine.answer("r", "a/step-1/tool-1/approve", "approve")
+        await engine.runs.answer("r", "a/step-1/tool-1/approve", "approve")
         with anyio.fail_after(10):
             result = await handle.result()
     assert (result.status, result.output) == ("completed", "Done.")
@@ -261,7 +261,7 @@ async def test_an_agent_of_ones_own_asks_several_people_at_once() -> None:
             result = await engine.run(team, "go", run_id="r")
             for name in order:
                 assert result.status == "paused"
-                await engine.answer("r", f"t/step-1/{name}", name.upper())
+                await engine.runs.answer("r", f"t/step-1/{name}", name.upper())
                 result = await engine.resume("r", team=team)
         assert result.output == "X Y"
 

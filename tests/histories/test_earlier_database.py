@@ -45,7 +45,7 @@ def test_every_example_is_recorded_twice() -> None:
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_run_that_was_cut_resumes_to_the_same_result(journal: Path, name: str) -> None:
     async with Engine(journal) as engine:
-        ended = await engine.result(f"{name}-ended")
+        ended = await engine.runs.result(f"{name}-ended")
         resumed = await engine.resume(f"{name}-cut", team=load_team(EXAMPLES / name))
     assert comparable(resumed) == comparable(ended)
 
@@ -70,7 +70,7 @@ async def test_what_was_recorded_is_not_recorded_again_on_resume(journal: Path, 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_run_that_ended_is_forked(journal: Path, name: str) -> None:
     async with Engine(journal) as engine:
-        ended = await engine.result(f"{name}-ended")
+        ended = await engine.runs.result(f"{name}-ended")
         forked = await engine.fork(f"{name}-ended", team=load_team(EXAMPLES / name), new_id="forked")
     assert (forked.status, forked.output) == (ended.status, ended.output)
 

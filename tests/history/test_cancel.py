@@ -26,10 +26,10 @@ async def cancelled() -> MemoryJournal:
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         handle = await engine.start(splitting(), "go", run_id="r")
-        async for event in engine.follow("r"):
+        async for event in engine.runs.follow("r"):
             if getattr(event, "key", "") == "t/split/step-2":
                 break
-        await engine.cancel("r")
+        await engine.runs.cancel("r")
         assert (await handle.result()).messages == ()
     return journal
 
@@ -45,5 +45,5 @@ async def test_what_was_said_to_coordinate_is_no_result_of_a_cancelled_team(how:
         else:
             copy = await cut(journal, at)
             async with Engine(copy) as engine:
-                result = await engine.cancel("r")
+                result = await engine.runs.cancel("r")
         assert (result.status, result.messages, result.output) == ("cancelled", (), None)

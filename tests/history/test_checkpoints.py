@@ -34,7 +34,7 @@ async def naming(task: Task, members: Members, ctx: Context) -> Outcome:
 
 
 async def points(engine: Engine, run_id: str = "r") -> list[tuple[str, str, str, int]]:
-    return [(one.name, one.how, one.after, one.total_tokens) for one in await engine.checkpoints(run_id)]
+    return [(one.name, one.how, one.after, one.total_tokens) for one in await engine.runs.checkpoints(run_id)]
 
 
 async def test_every_turn_of_a_team_is_a_checkpoint_and_costs_no_event() -> None:  # P-09
@@ -49,8 +49,8 @@ async def test_every_turn_of_a_team_is_a_checkpoint_and_costs_no_event() -> None
             ("step-2/step-2", "turn", "c replied", 9),
             ("step-2", "turn", "the team inner ended", 9),
         ]
-        kinds = {event.kind for event in (await engine.history("r")).events}
-        found = await engine.checkpoints("r")
+        kinds = {event.kind for event in (await engine.runs.history("r")).events}
+        found = await engine.runs.checkpoints("r")
     assert "run.checkpoint" not in kinds
     assert found[0].number == 1
     assert found[1].usd == 0.5
@@ -86,16 +86,16 @@ async def test_a_fork_restores_any_checkpoint_as_a_new_run_and_pays_only_for_wha
     team = Team("t", members=[members.agent(name) for name in "abc"], strategy=Written(naming))
     async with Engine("memory") as engine:
         first = await engine.run(team, "go", run_id="r")
-        known = await engine.checkpoints("r")
+        known = await engine.runs.checkpoints("r")
         for point in known:
             members.calls.clear()
             forked = await engine.fork("r", at=point, team=team, new_id=f"f{point.number}")
             had = len([one for one in known if one.how == "turn" and one.number <= point.number])
             assert (forked.messages, len(members.calls)) == (first.messages, 3 - had)
-            origin = (await engine.history(f"f{point.number}")).started.origin
+            origin = (await engine.runs.history(f"f{point.number}")).started.origin
             assert origin is not None
             assert (origin.run_id, origin.number, origin.checkpoint) == ("r", point.number, point.name)
-        unchanged = await engine.result("r")
+        unchanged = await engine.runs.result("r")
     assert unchanged.messages == first.messages
 
 
@@ -136,7 +136,7 @@ async def test_a_checkpoint_that_is_not_there_is_told_with_the_nearest_names(at:
         with pytest.raises(UsageError, match="has events 1 to"):
             await engine.fork("r", at="99", team=team)
         with pytest.raises(RunNotFound):
-            await engine.checkpoints("nobody")
+            await engine.runs.checkpoints("nobody")
 
 
 async def test_an_agent_names_a_point_within_its_turn_once() -> None:  # P-09
@@ -157,7 +157,7 @@ async def test_an_agent_names_a_point_within_its_turn_once() -> None:  # P-09
         handle.interrupt()
         assert (await handle.result()).status == "interrupted"
         await engine.resume("r", team=team)
-        found = [one for one in await engine.checkpoints("r") if one.how == "named"]
+        found = [one for one in await engine.runs.checkpoints("r") if one.how == "named"]
         assert [(one.name, one.after) for one in found] == [("drafted", "a set it")]
         assert (await engine.fork("r", at="drafted", team=team)).output == "done"
     assert len(calls) == 3
@@ -180,21 +180,22 @@ async def test_a_pause_is_a_checkpoint() -> None:  # P-09
         assert (await points(engine))[-1] == ("pause-1", "pause", "the run was set down (person)", 0)
         forked = await engine.fork("r", at="pause-1", team=team, new_id="f")
         assert forked.status == "paused"
-        await engine.answer("f", "t/q", "yes")
+        await engine.runs.answer("f", "t/q", "yes")
         assert (await engine.resume("f", team=team)).output == "yes"
-        assert (await engine.result("r")).status == "paused"
+        assert (await engine.runs.result("r")).status == "paused"
 
 
 async def test_a_person_names_the_point_of_a_run_that_nobody_drives() -> None:  # P-09
     async with Engine("memory") as engine:
         team = await paused(engine)
-        made = await engine.checkpoint("r", "before-answer", by="Ada")
+        made = await engine.runs.checkpoint("r", "before-answer", by="Ada")
         assert (made.name, made.how, made.after) == ("before-answer", "named", "Ada set it")
-        assert (await engine.result("r")).status == "paused"
-        assert await engine.checkpoints("r") == [*(await engine.checkpoints("r"))[:-1], made]
-        await engine.answer("r", "t/q", "yes")
+        assert (await engine.runs.result("r")).status == "paused"
+        assert await engine.runs.checkpoints("r") == [*(await engine.runs.checkpoints("r"))[:-1], made]
+        await engine.runs.answer("r", "t/q", "yes")
         assert (await engine.resume("r", team=team)).output == "yes"
-        await engine.answer((await engine.fork("r", at="before-answer", team=team, new_id="f")).run_id, "t/q", "no")
+        fork = await engine.fork("r", at="before-answer", team=team, new_id="f")
+        await engine.runs.answer(fork.run_id, "t/q", "no")
         assert (await engine.resume("f", team=team)).output == "no"
 
 
@@ -209,13 +210,13 @@ async def test_a_person_names_the_point_of_a_run_under_way_and_it_stays_named_on
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await anyio.sleep(0.01)
-        made = await engine.checkpoint("r", "here")
+        made = await engine.runs.checkpoint("r", "here")
         assert (made.name, made.after) == ("here", "a person set it")
         handle.interrupt()
         await handle.result()
         gate.set()
         await engine.resume("r", team=team)
-        found = await engine.checkpoints("r")
+        found = await engine.runs.checkpoints("r")
         assert [one.name for one in found] == ["start", "step-1", "here", "step-2"]
         assert (await engine.fork("r", at="here", team=team)).output == "done"
 
@@ -224,7 +225,7 @@ async def test_a_run_that_has_ended_takes_no_further_name() -> None:
     async with Engine("memory") as engine:
         await engine.run(Counting().chain(1), "go", run_id="r")
         with pytest.raises(NotResumable, match="runs checkpoints r"):
-            await engine.checkpoint("r", "late")
+            await engine.runs.checkpoint("r", "late")
 
 
 @pytest.mark.parametrize(("name", "error"), [("", InvalidName), ("a b", InvalidName), ("12", UsageError)])
@@ -232,7 +233,7 @@ async def test_a_name_that_can_not_be_told_from_others_is_refused(name: str, err
     async with Engine("memory") as engine:
         await paused(engine)
         with pytest.raises(error):
-            await engine.checkpoint("r", name)
+            await engine.runs.checkpoint("r", name)
 
 
 class Late(MemoryJournal):
@@ -250,12 +251,12 @@ class Late(MemoryJournal):
 async def test_nothing_follows_the_end_of_a_run_however_late_somebody_sends_something(sent: Intervention) -> None:
     journal = Late()
     async with Engine(journal) as engine:
-        journal.come = lambda: [run.receive(InboxItem(1, name, sent)) for name, run in engine._live.items()]
+        journal.come = lambda: [run.receive(InboxItem(1, run.run_id, sent)) for run in engine._live]
         await engine.run(Counting().chain(1), "go", run_id="r")
-        events = (await engine.history("r")).events
+        events = (await engine.runs.history("r")).events
         assert events[-1].kind == "run.ended"
         team = await paused(engine, "p")
-        assert (await engine.history("p")).events[-1].kind == "run.paused"
+        assert (await engine.runs.history("p")).events[-1].kind == "run.paused"
         assert (await engine.resume("p", team=team)).status == "paused"
 
 
@@ -268,7 +269,7 @@ async def test_a_secret_is_no_name_of_a_point() -> None:
     team.secrets = frozenset({"hunter2hunter2"})
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        assert "hunter2" not in str(await engine.checkpoints("r"))
+        assert "hunter2" not in str(await engine.runs.checkpoints("r"))
 
 
 async def test_a_call_under_way_at_a_checkpoint_is_none_of_the_fork_and_not_in_doubt() -> None:  # P-09
@@ -276,10 +277,10 @@ async def test_a_call_under_way_at_a_checkpoint_is_none_of_the_fork_and_not_in_d
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await anyio.sleep(0.05)
-        await engine.checkpoint("r", "midway")
+        await engine.runs.checkpoint("r", "midway")
         assert (await handle.result()).status == "completed"
         forked = await engine.fork("r", at="midway", team=team, new_id="f")
-        events = (await engine.history("f")).events
+        events = (await engine.runs.history("f")).events
     assert (forked.status, forked.usage.requests) == ("completed", 1)
     assert not [event for event in events if isinstance(event.fact, AgentCalled) and event.fact.in_doubt]
 
@@ -292,5 +293,5 @@ async def test_a_call_that_never_came_back_stays_in_doubt_in_a_fork() -> None:
         handle.interrupt()
         await handle.result()
         await engine.fork("r", team=team, new_id="f")
-        events = (await engine.history("f")).events
+        events = (await engine.runs.history("f")).events
     assert [event.fact.in_doubt for event in events if isinstance(event.fact, AgentCalled)] == [False, True]

@@ -28,7 +28,12 @@ def agent(name: str, *answers: str, fails: bool = False) -> FunctionAgent:
 
 
 async def compared(engine: Engine, a: str = "a", b: str = "b") -> Comparison:
-    return compare(await engine.history(a), await engine.history(b), await engine.result(a), await engine.result(b))
+    return compare(
+        await engine.runs.history(a),
+        await engine.runs.history(b),
+        await engine.runs.result(a),
+        await engine.runs.result(b),
+    )
 
 
 def hows(found: Comparison) -> list[tuple[str, str, str]]:
@@ -155,7 +160,7 @@ async def test_a_turn_under_way_and_one_that_was_stopped_are_told_from_a_reply(h
         handle = await engine.start(Team("t", members=[agent("x", "one"), inner]), "go", run_id="a")
         await anyio.sleep(0.05)
         if how == "stopped":
-            await engine.cancel("a")
+            await engine.runs.cancel("a")
         else:
             handle.interrupt()
         await handle.result()

@@ -66,11 +66,11 @@ async def test_what_the_journal_says_equals_what_the_driver_returned(how: str) -
         if how in {"cancelled", "interrupted"}:
             await anyio.sleep(0.05)
             if how == "cancelled":
-                await engine.cancel("r")
+                await engine.runs.cancel("r")
             else:
                 handle.interrupt()
         returned = await handle.result()
-        read = await engine.result("r")
+        read = await engine.runs.result("r")
     assert returned.status == how
     assert comparable(read) == comparable(returned)
     assert returned.usage == Usage(requests=1, input_tokens=3)
@@ -80,23 +80,23 @@ async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
     team = Team("t", members=[Counting().agent("a")], strategy=Written(asking))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        history = await engine.history("r")
+        history = await engine.runs.history("r")
         assert list(history.questions()) == ["t/q"]
         assert history.require_question("t/q").text == "?"
         with pytest.raises(UsageError, match="Nothing is asked at 't/p'; did you mean 't/q'"):
             history.require_question("t/p")
         with pytest.raises(UsageError, match="Nothing is asked at 'elsewhere'; known are t/q"):
             history.require_question("elsewhere")
-        await engine.answer("r", "t/q", "yes")
+        await engine.runs.answer("r", "t/q", "yes")
         await engine.resume("r", team=team)
-        assert (await engine.history("r")).questions() == {}
+        assert (await engine.runs.history("r")).questions() == {}
 
 
 async def test_a_follow_up_is_told_the_history_the_task_and_the_replies() -> None:
     async with Engine("memory") as engine:
         before = [Message(name="user", content="earlier", role="user")]
         await engine.run(Counting().chain(1), "first", run_id="r", history=before)
-        history = await engine.history("r")
+        history = await engine.runs.history("r")
     assert [(m.name, m.content) for m in history.conversation()] == [
         ("user", "earlier"), ("user", "first"), ("a1", "a1 heard 1 and 'first'")
     ]  # fmt: skip
@@ -151,8 +151,8 @@ async def test_a_fork_says_where_it_came_from_and_has_a_time_of_its_own() -> Non
         assert first.seconds == 14
         now += 5000
         forked = await engine.fork("r", team=team, task="another", new_id="f")
-        started = (await engine.history("f")).started
-        read = await engine.result("f")
+        started = (await engine.runs.history("f")).started
+        read = await engine.runs.result("f")
     assert started.origin is not None
     assert (started.origin.run_id, started.origin.how) == ("r", "fork")
     assert forked.seconds == read.seconds == 14
@@ -205,7 +205,7 @@ async def test_a_run_that_did_not_fail_can_not_be_retried() -> None:
 async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        history = await engine.history("r")
+        history = await engine.runs.history("r")
     return history, history.before_stop()
 
 
@@ -271,7 +271,7 @@ async def test_a_fork_of_a_cancelled_run_goes_on_from_any_of_its_events() -> Non
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
-        await engine.cancel("r")
+        await engine.runs.cancel("r")
         assert (await handle.result()).status == "cancelled"
         last = len(await engine.journal.read("r"))
         for at in range(1, last + 1):
@@ -381,12 +381,12 @@ async def test_what_a_fork_asked_anew_counts_no_more_while_it_is_not_done(how: s
         await engine.run(team, "one", run_id="r")
         await engine.fork("r", task="two", team=team, new_id="f")
         if how == "cancelled":
-            await engine.cancel("f")
+            await engine.runs.cancel("f")
     events = await journal.read("f")
     if how == "interrupted":
         events = events[: [event.kind for event in events].index("run.paused")]
     async with Engine(await cut(journal, len(events), "f")) as engine:
-        result, asked = await engine.result("f"), (await engine.history("f")).questions()
+        result, asked = await engine.runs.result("f"), (await engine.runs.history("f")).questions()
     assert (result.status, result.usage.requests) == (how, 1)
     assert [message.content for message in result.messages] == ["heard two"]
     assert list(asked) == ([] if how == "cancelled" else ["t#2/q"])
@@ -409,7 +409,7 @@ def paying(name: str, tokens: int, error: AgentError | None = None, **more: Any)
 
 async def counted(engine: Engine, result: RunResult) -> tuple[int, int, int]:
     """What a run used as its result, its figures and its history have it."""
-    history = await engine.history(result.run_id)
+    history = await engine.runs.history(result.run_id)
     measured = await read_kpis(engine.journal, result.run_id)
     return result.usage.total_tokens, measured.total_tokens, history.usage().total_tokens
 
@@ -434,7 +434,7 @@ async def test_all_readers_count_a_fork_the_same_where_a_failure_was_recovered_f
 
     async with Engine("memory") as engine:
         await engine.run(made("transcript"), "go", run_id="r")
-        last, shares = (await engine.history("r")).number, list[Share](("transcript", "output"))
+        last, shares = (await engine.runs.history("r")).number, list[Share](("transcript", "output"))
         for at in range(2, last + 1):
             for share in shares:
                 fork = await engine.fork("r", at=at, team=made(share))

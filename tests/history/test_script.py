@@ -54,7 +54,7 @@ async def test_a_run_with_a_real_client_replays_as_a_script(tmp_path: Path) -> N
         )
         async with Engine("memory") as engine:
             first = await engine.run(real, "Double two and three.")
-            script = await to_script(engine.journal, await engine.history(first.run_id))
+            script = await to_script(engine.journal, await engine.runs.history(first.run_id))
             assert first.status == "completed", first.failure
             (tmp_path / "script.yaml").write_text(script.to_yaml())
             again = Script.load(tmp_path / "script.yaml")
@@ -83,7 +83,7 @@ async def test_any_text_survives_the_way_through_a_file(tmp_path: Path, text: st
     async with Engine("memory") as engine:
         team = Team("t", members=[ScriptedAgent("a", [Rule(reply=text)])])
         result = await engine.run(team, "Go")
-        script = await to_script(engine.journal, await engine.history(result.run_id))
+        script = await to_script(engine.journal, await engine.runs.history(result.run_id))
     (tmp_path / "script.yaml").write_text(script.to_yaml(), encoding="utf-8")
     assert told(Script.load(tmp_path / "script.yaml").rules) == [("a", text)]
 
@@ -92,7 +92,7 @@ async def test_a_turn_that_failed_fails_again() -> None:
     async with Engine("memory") as engine:
         team = Team("t", members=[ScriptedAgent("a", [Rule(error="refused")])])
         result = await engine.run(team, "Go")
-        script = await to_script(engine.journal, await engine.history(result.run_id))
+        script = await to_script(engine.journal, await engine.runs.history(result.run_id))
     assert told(script.rules) == [("a", "refused")]
 
 
@@ -110,11 +110,15 @@ async def test_what_was_handed_over_is_part_of_the_script(tmp_path: Path) -> Non
 
     async with Engine("memory") as engine:
         first = await engine.run(team(Script(rules=tuple(rules))), "Go.", run_id="first")
-        script = await to_script(engine.journal, await engine.history("first"))
+        script = await to_script(engine.journal, await engine.runs.history("first"))
         (tmp_path / "script.yaml").write_text(script.to_yaml())
         again = await engine.run(team(Script.load(tmp_path / "script.yaml")), "Go.", run_id="again")
         told = [
-            [event.fact.handoff for event in (await engine.history(run)).events if isinstance(event.fact, AgentReplied)]
+            [
+                event.fact.handoff
+                for event in (await engine.runs.history(run)).events
+                if isinstance(event.fact, AgentReplied)
+            ]
             for run in ("first", "again")
         ]
     assert [message.content for message in again.messages] == [message.content for message in first.messages]

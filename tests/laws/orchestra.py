@@ -212,8 +212,8 @@ async def _play(team: Team, journal: Journal, *, resume: bool) -> RunResult:
     async with Engine(journal) as engine:
         result = await (engine.resume(RUN_ID, team=team) if resume else engine.run(team, TASK, run_id=RUN_ID))
         while result.status == "paused":
-            for key in (await engine.history(RUN_ID)).questions():
-                await engine.answer(RUN_ID, key, f"yes to {key}")
+            for key in (await engine.runs.history(RUN_ID)).questions():
+                await engine.runs.answer(RUN_ID, key, f"yes to {key}")
             result = await engine.resume(RUN_ID, team=team)
         return result
 

@@ -101,7 +101,7 @@ class Production:
         self.loop.settle()
 
     async def _follow(self, seen: list[Event]) -> None:
-        async for item in self.engine.follow(self.run_id):
+        async for item in self.engine.runs.follow(self.run_id):
             assert isinstance(item, Event)
             seen.append(item)
 
@@ -136,7 +136,7 @@ class Production:
     @property
     def retriable(self) -> bool:
         """Whether there is a failed member that a fork can try again."""
-        history = self.do(self.engine.history(self.run_id))
+        history = self.do(self.engine.runs.history(self.run_id))
         try:
             history.before_failure()
         except UsageError:
@@ -194,7 +194,7 @@ class Production:
         if self.driven:
             self.tell(cancel)
         else:
-            self.do(self.engine.cancel(self.run_id, cancel.reason))
+            self.do(self.engine.runs.cancel(self.run_id, cancel.reason))
 
     def close(self) -> None:
         """Leave the run; nothing of it may be left behind."""

@@ -110,6 +110,6 @@ async def test_a_failure_reads_the_same_after_a_resume() -> None:
         assert result.failure == expected.failure
         assert result.messages == expected.messages
     async with Engine(whole) as engine:
-        recorded = await engine.result(RUN_ID)
+        recorded = await engine.runs.result(RUN_ID)
     assert recorded.failure is not None
     assert recorded.failure.message == expected.failure.message

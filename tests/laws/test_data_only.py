@@ -79,7 +79,7 @@ async def test_a_newer_record_is_refused_in_words(change: str, tmp_path: Path) -
         database.execute(change)
     async with Engine(path) as engine:
         with pytest.raises(JournalTooNew, match=r"newer version of Teamwright"):
-            await engine.history(RUN_ID)
+            await engine.runs.history(RUN_ID)
 
 
 def test_a_database_gets_every_step_that_it_has_not_had() -> None:
@@ -106,4 +106,4 @@ async def test_a_database_has_had_every_step_once_it_was_opened(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
     async with Engine(path) as engine:
-        assert (await engine.result(RUN_ID)).status == "completed"
+        assert (await engine.runs.result(RUN_ID)).status == "completed"

@@ -150,7 +150,7 @@ async def stop_a_run(
             if how == "interrupt":
                 handle.interrupt()
             elif how == "cancel":
-                await engine.cancel(RUN_ID)
+                await engine.runs.cancel(RUN_ID)
             status = "interrupted" if how == "leave_engine" else (await handle.result()).status
     stage.release()
     await let_abandoned_tasks_end()

@@ -145,7 +145,7 @@ async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> Non
             if how != "deadline":  # which comes when it comes, on a busy machine also before the calls have left
                 await anyio.to_thread.run_sync(server.wait_for, at_once)
             if how == "cancel":
-                await engine.cancel(RUN_ID)
+                await engine.runs.cancel(RUN_ID)
             if how != "interrupt":
                 assert (await handle.result()).status == {"cancel": "cancelled", "deadline": "timeout"}[how]
                 check_endings(log_of(journal))
@@ -192,7 +192,7 @@ async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
         team = Team("t", members=[player("a", Score()), FunctionAgent("h", hang)])
         handle = await engine.start(team, TASK, run_id=RUN_ID)
         await until(partial(has_begun, engine, "step-2"))
-        result = await engine.cancel(RUN_ID)
+        result = await engine.runs.cancel(RUN_ID)
         assert result.status == "cancelled"
         assert [message.name for message in result.messages] == ["a"]
         assert (await handle.result()).messages == result.messages
@@ -253,7 +253,7 @@ def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> N
         async with Engine("memory") as engine:
             handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
             await until(partial(_written, place))
-            assert (await engine.cancel(RUN_ID)).status == "cancelled"
+            assert (await engine.runs.cancel(RUN_ID)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
         await until(partial(_is_gone, int(place.read_text())))
 

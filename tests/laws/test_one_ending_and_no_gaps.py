@@ -73,9 +73,9 @@ async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str
         handle = await engine.start(make(), TASK, run_id=RUN_ID)
         if how == "cancel":
             await until(partial(has_begun, engine, "step-2"))
-            await engine.cancel(RUN_ID)
+            await engine.runs.cancel(RUN_ID)
         result = await handle.result()
-        recorded = await engine.result(RUN_ID)
+        recorded = await engine.runs.result(RUN_ID)
     ended = check_ending(log_of(journal))
     assert (result.status, result.stop_reason) == (status, reason) == (ended.status, ended.stop_reason)
     assert [message.name for message in result.messages][:1] == ["first"]
@@ -91,7 +91,7 @@ async def test_every_log_has_one_ending_and_no_gap(piece: Piece, delays: list[in
         events = log_of(journal)
         check_ending(events)
         for after in range(len(events) + 1):
-            assert [event async for event in engine.follow(RUN_ID, after)] == events[after:]
+            assert [event async for event in engine.runs.follow(RUN_ID, after)] == events[after:]
 
 
 @given(piece=pieces(), starts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
@@ -100,7 +100,7 @@ async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(pie
     seen: dict[int, list[Event | Delta]] = {}
 
     async def watch(index: int, after: int) -> None:
-        seen[index] = [event async for event in engine.follow(RUN_ID, after)]
+        seen[index] = [event async for event in engine.runs.follow(RUN_ID, after)]
 
     async with Engine(journal) as engine:
         handle = await engine.start(piece.team(Score([5, 40])), TASK, run_id=RUN_ID)
@@ -134,7 +134,7 @@ async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list
         while not patched or not isinstance(patched[-1], Event) or patched[-1].kind != "run.ended":
             # Three events, then the connection is lost.
             after = len(patched)
-            async for event in other.follow(RUN_ID, after):
+            async for event in other.runs.follow(RUN_ID, after):
                 patched.append(event)
                 if len(patched) == after + 3:
                     break
@@ -155,7 +155,7 @@ def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_
     async def follow(after: int) -> list[Event | Delta]:
         async with Engine(path) as engine:
             await until(partial(_exists, engine))
-            return [event async for event in engine.follow("crashed", after)]
+            return [event async for event in engine.runs.follow("crashed", after)]
 
     async def main(url: str) -> None:
         followed: dict[int, list[Event | Delta]] = {}

@@ -83,35 +83,35 @@ async def drive(
         with anyio.fail_after(PATIENCE):
             if not life.attended:
                 return await handle.result(), minutes
-            handle.attend()
+            handle.set_interactive(True)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(attend, committee, engine, handle, life.patience)
                 await handle.result()
                 tasks.cancel_scope.cancel()
-        return await engine.result(run_id), minutes
+        return await engine.runs.result(run_id), minutes
 
 
 async def attend(committee: Committee, engine: Engine, handle: Handle, patience: int) -> None:
     """Answer what is asked while the run goes on, as long as the patience lasts."""
-    async for item in engine.follow(handle.run_id):
+    async for item in engine.runs.follow(handle.run_id):
         if not isinstance(item, Event) or not isinstance(item.fact, PersonAsked):
             continue
         if patience <= 0:
             break
-        open_ = (await engine.history(handle.run_id)).questions()
+        open_ = (await engine.runs.history(handle.run_id)).questions()
         if item.key in open_:
             patience -= 1
-            await engine.answer(handle.run_id, item.key, committee.answer(item.key, open_[item.key]))
-    handle.leave()
+            await engine.runs.answer(handle.run_id, item.key, committee.answer(item.key, open_[item.key]))
+    handle.set_interactive(False)
 
 
 async def give(committee: Committee, engine: Engine, run_id: str, life: Life) -> None:
     """Answer some of the open questions."""
-    open_ = (await engine.history(run_id)).questions()
+    open_ = (await engine.runs.history(run_id)).questions()
     keys = sorted(open_)
     Random(life.order).shuffle(keys)
     for key in keys[: life.given]:
-        await engine.answer(run_id, key, committee.answer(key, open_[key]))
+        await engine.runs.answer(run_id, key, committee.answer(key, open_[key]))
 
 
 def cut(journal: MemoryJournal, share: float, *, with_letters: bool) -> MemoryJournal:

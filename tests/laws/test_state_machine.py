@@ -197,12 +197,12 @@ class Runs(RuleBasedStateMachine):
             self.shape, events, disturbed=self.disturbed or border
         ):
             return
-        expected = now.do(now.engine.result(now.run_id))
+        expected = now.do(now.engine.runs.result(now.run_id))
         image = journal.image(now.run_id, border, letters=False)
         again = retell(self.shape, image, now.run_id, events, {**self.given, **now.desk.given})
         try:
             assert again.ended, f"from {border}, it waits for {sorted(again.desk.calls)} and {again.questions()}"
-            assert said(again.do(again.engine.result(now.run_id))) == said(expected), f"from {border}"
+            assert said(again.do(again.engine.runs.result(now.run_id))) == said(expected), f"from {border}"
             assert workspace_of(again.events()) == workspace_of(events)
         finally:
             again.close()
@@ -276,7 +276,7 @@ class Runs(RuleBasedStateMachine):
         now, events = self.now, self.now.events()
         assert now.ended
         check_endings(without_what_gave_way(events) if self.changed else events)
-        recorded = now.do(now.engine.result(now.run_id))
+        recorded = now.do(now.engine.runs.result(now.run_id))
         assert recorded.status in FINAL
         assert TROUBLE not in (recorded.output or "")
         assert not [one for one in recorded.messages if TROUBLE in one.content]
@@ -294,7 +294,7 @@ class Runs(RuleBasedStateMachine):
 
 
 async def _follow(now: Production, after: int) -> list[Any]:
-    return [item async for item in now.engine.follow(now.run_id, after)]
+    return [item async for item in now.engine.runs.follow(now.run_id, after)]
 
 
 def _pick(items: list[Any], which: int) -> Any:

@@ -144,7 +144,7 @@ async def cut_and_resume(
 
 async def until_asked(engine: Engine, run_id: str = "r") -> str:
     """Wait until a live run asks a person, and return the key of the question."""
-    async for item in engine.follow(run_id):
+    async for item in engine.runs.follow(run_id):
         if isinstance(item, Event) and item.kind == "person.asked":
             return item.key
     raise AssertionError("nobody was asked")

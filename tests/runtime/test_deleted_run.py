@@ -95,7 +95,7 @@ async def test_a_fork_beside_a_prune_is_whole_or_its_run_is_not_found(tmp_path: 
             assert [one.content for one in forked.messages] == SAID
             if await journal.find("source"):
                 await journal.delete(["source"])
-            assert [one.content for one in (await engine.result("fork")).messages] == SAID
+            assert [one.content for one in (await engine.runs.result("fork")).messages] == SAID
             again = await engine.fork("fork", team=team())
             assert [one.content for one in again.messages] == SAID
     assert not_found >= 3
@@ -107,7 +107,7 @@ async def test_a_run_that_is_deleted_while_it_is_read_is_not_found(tmp_path: Pat
     await record(path)
     async with Engine(Pruned(path, 2)) as engine:
         with pytest.raises(RunNotFound):
-            await engine.history("source")
+            await engine.runs.history("source")
 
 
 async def test_a_fork_in_memory_whose_run_was_deleted_is_not_found() -> None:  # D-06

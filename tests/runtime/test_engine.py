@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from teamwright import Engine, FunctionAgent, Limits, Message, Team, Turn
+from teamwright.engine import resume_sync, run_sync
 from teamwright.errors import NonDeterminism, NotResumable, RunNotFound, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem
@@ -172,14 +173,14 @@ async def test_cancelling_a_live_run_keeps_what_was_said() -> None:
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
-        await engine.cancel("r")
+        await engine.runs.cancel("r")
         result = await handle.result()
         assert (result.status, result.stop_reason, result.exit_code) == ("cancelled", "cancelled", 6)
         assert [message.name for message in result.messages] == ["a1"]
         events = await engine.journal.read("r")
         assert events[-1].kind == "run.ended"
         with pytest.raises(NotResumable):
-            await engine.cancel("r")
+            await engine.runs.cancel("r")
     assert members.calls == ["a1", "a2"]
 
 
@@ -209,7 +210,7 @@ async def test_an_interrupted_run_has_no_ending_and_resumes(tmp_path: Path) -> N
         with anyio.move_on_after(0.2):
             await engine.run(team, "go", run_id="r")
     async with Engine(tmp_path / "j.db") as engine:
-        assert (await engine.result("r")).status == "interrupted"
+        assert (await engine.runs.result("r")).status == "interrupted"
         hanging = False
         result = await engine.resume("r", team=team)
         kinds = [event.kind for event in await engine.journal.read("r")]
@@ -297,7 +298,7 @@ async def test_the_reason_of_a_cancel_outlives_its_driver() -> None:
     async with Engine(journal) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
-        await engine.cancel("r", reason="enough")
+        await engine.runs.cancel("r", reason="enough")
         await handle.result()
     events = await journal.read("r")
     at = next(event.number for event in events if event.kind == "run.intervened")
@@ -335,7 +336,7 @@ async def test_a_run_can_be_found_once_start_has_returned(tmp_path: Path, journa
             handle = await engine.start(
                 Team("t", members=[FunctionAgent("a", hang)]), "go", run_id=f"r{number}" if named else None
             )
-            assert (await engine.cancel(handle.run_id)).status == "cancelled"
+            assert (await engine.runs.cancel(handle.run_id)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
             assert (await engine.journal.read(handle.run_id))[0].kind == "run.started"
 
@@ -364,7 +365,8 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
 
         handle = await engine.start(Team("t", members=[FunctionAgent("a", hang)]), "go", run_id="r")
         await started.wait()
-        run = engine._live["r"]
+        run = engine._live.get("r")
+        assert run is not None
         if first == "interrupt":
             handle.interrupt()
         else:
@@ -373,7 +375,7 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
         run.receive(InboxItem(2, "r", Cancel(reason="enough")))
         result = await handle.result()
         assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
-        assert (await engine.result("r")).status == "cancelled"
+        assert (await engine.runs.result("r")).status == "cancelled"
     kinds = [event.kind for event in await journal.read("r")]
     assert kinds[-1] == "run.ended"
     assert kinds.count("agent.failed") == kinds.count("agent.asked")
@@ -387,3 +389,29 @@ async def test_a_pause_and_a_cancel_that_wait_together_cancel_the_run() -> None:
         result = await engine.run(Team("t", members=[members.agent("a")]), "go", run_id="r")
         assert (result.status, members.calls) == ("cancelled", [])
         assert [event.kind for event in await journal.read("r")][-1] == "run.ended"
+
+
+def test_a_run_is_run_and_resumed_without_async(tmp_path: Path) -> None:
+    members = Counting()
+
+    async def paused() -> None:
+        async with Engine(tmp_path / "j.db") as engine:
+            handle = await engine.start(members.chain(1), "go", run_id="r")
+            handle.interrupt()
+            assert (await handle.result()).status == "interrupted"
+
+    anyio.run(paused)
+    resumed = resume_sync("r", team=members.chain(1), journal=tmp_path / "j.db")
+    assert resumed.status == "completed"
+    assert run_sync(members.chain(1), "go", journal=tmp_path / "j.db", run_id="r") == resumed
+
+
+async def test_runs_are_found_and_deleted() -> None:
+    async with Engine("memory") as engine:
+        await engine.run(Counting().chain(1), "go", run_id="r")
+        found = await engine.runs.find("r")
+        assert found is not None
+        assert found.run_id == found.id == "r"
+        assert await engine.runs.delete("r") > 0
+        assert await engine.runs.find("r") is None
+        assert await engine.runs.list() == []

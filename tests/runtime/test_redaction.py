@@ -256,7 +256,7 @@ async def test_a_secret_is_nowhere_in_the_journal_nor_on_the_bus(secret: str, tm
             history = [Message(name="user", content=secret, role="user")]
             paused = await engine.run(team, f"use {secret}", run_id="r", history=history)
             assert paused.status == "paused"
-            await engine.answer("r", "t/q", Answer(text=f"yes {secret}", data=[secret]))
+            await engine.runs.answer("r", "t/q", Answer(text=f"yes {secret}", data=[secret]))
             result = await engine.resume("r", team=team)
             await (await engine.start_fork("r", team=team, task=f"now {secret}", new_id="f")).result()
     assert secret not in str(result)
@@ -283,7 +283,7 @@ async def test_a_secret_of_a_manifest_is_taken_out(tmp_path: Path, monkeypatch: 
     team = load_team(tmp_path / "team.yaml")
     async with Engine(tmp_path / "j.db") as engine:
         seen = [item async for item in engine.stream(team, f"where is {SECRET}?", run_id="r")]
-        result = await engine.result("r")
+        result = await engine.runs.result("r")
     assert result.output == f"the host is {HIDDEN}"
     assert SECRET not in "".join(item.text if isinstance(item, Delta) else str(item) for item in seen)
     assert all(SECRET.encode() not in file.read_bytes() for file in tmp_path.glob("j.db*"))
@@ -304,7 +304,7 @@ async def test_a_lone_surrogate_does_not_break_the_journal(tmp_path: Path) -> No
     async with Engine(tmp_path / "j.db") as engine:
         result = await engine.run(Team("t", members=members), "go \udcff", run_id="r")
         assert result.status == "failed"
-        assert (await engine.result("r")).messages == result.messages
+        assert (await engine.runs.result("r")).messages == result.messages
     assert [message.content for message in result.messages] == [
         '{"half":"of\ufffd a pair","task":"go \ufffd"}',
         "\ufffd",
@@ -319,4 +319,4 @@ async def test_any_text_survives_the_journal(tmp_path: Path, text: str) -> None:
     async with Engine(tmp_path / "j.db") as engine:
         result = await engine.run(FunctionAgent("a", echo), text, run_id="r")
         with anyio.fail_after(5):
-            assert (await engine.result("r")).output == result.output == text
+            assert (await engine.runs.result("r")).output == result.output == text

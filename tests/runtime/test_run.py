@@ -46,7 +46,7 @@ async def test_a_question_pauses_the_run_and_its_answer_resumes_it() -> None:
     async with Engine("memory") as engine:
         paused = await engine.run(team, "go", run_id="r")
         assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "person", 7)
-        await engine.answer("r", "t/one/q", Answer(text="yes", by="me"))
+        await engine.runs.answer("r", "t/one/q", Answer(text="yes", by="me"))
         assert (await engine.resume("r", team=team)).output == "yes"
 
 
@@ -57,7 +57,7 @@ async def test_two_questions_may_be_answered_in_any_order(order: Sequence[str]) 
     async with Engine(journal) as engine:
         result = await engine.run(team, "go", run_id="r")
         for key in order:
-            await engine.answer("r", f"t/{key}/q", f"answer {key}")
+            await engine.runs.answer("r", f"t/{key}/q", f"answer {key}")
             result = await engine.resume("r", team=team)
         assert result.output == "answer one answer two"
     for at in range(2, len(await journal.read("r"))):
@@ -70,7 +70,7 @@ async def test_both_answers_at_once_are_taken_in_one_go() -> None:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         for key in ("two", "one"):
-            await engine.answer("r", f"t/{key}/q", key)
+            await engine.runs.answer("r", f"t/{key}/q", key)
         assert (await engine.resume("r", team=team)).output == "one two"
 
 
@@ -104,7 +104,7 @@ async def test_an_early_answer_survives_a_pause() -> None:
         await reached.wait()
         await engine.journal.send("r", Answered(key="t/one/q", answer=Answer(text="early")))
         async with anyio.create_task_group() as group:
-            group.start_soon(engine.pause, "r")
+            group.start_soon(engine.runs.pause, "r")
             await anyio.sleep(0.15)
             release.set()
         assert (await handle.result()).stop_reason == "pause"
@@ -118,7 +118,7 @@ async def test_an_agent_may_ask_a_person_too() -> None:
     team = Team("t", members=[FunctionAgent("a", unsure)])
     async with Engine("memory") as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "paused"
-        await engine.answer("r", "t/step-1/q", "quite")
+        await engine.runs.answer("r", "t/step-1/q", "quite")
         assert (await engine.resume("r", team=team)).output == "quite"
 
 
@@ -130,8 +130,8 @@ async def test_a_choice_bounds_the_answer() -> None:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UsageError, match="choose one of yes, no"):
-            await engine.answer("r", "t/q", "maybe")
-        await engine.answer("r", "t/q", "no")
+            await engine.runs.answer("r", "t/q", "maybe")
+        await engine.runs.answer("r", "t/q", "no")
         assert (await engine.resume("r", team=team)).output == "no"
 
 
@@ -140,9 +140,9 @@ async def test_a_fork_of_a_waiting_run_waits_by_itself() -> None:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         assert (await engine.fork("r", team=team, new_id="f")).status == "paused"
-        await engine.answer("f", "t/one/q", "forked")
+        await engine.runs.answer("f", "t/one/q", "forked")
         assert (await engine.resume("f", team=team)).output == "forked"
-        assert (await engine.result("r")).status == "paused"
+        assert (await engine.runs.result("r")).status == "paused"
 
 
 async def test_other_branches_go_on_while_a_person_is_asked() -> None:
@@ -206,7 +206,7 @@ async def test_a_cancel_survives_a_crash(after: str) -> None:
     async with Engine(journal) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
-        await engine.cancel("r")
+        await engine.runs.cancel("r")
         whole = await handle.result()
     members.calls.clear()
     at = next(event.number for event in await journal.read("r") if event.kind == after)
@@ -226,7 +226,7 @@ async def test_a_run_that_nobody_drives_can_be_cancelled_without_its_team() -> N
         team = Team("t", members=[members.agent("a", "said"), members.agent("b", hang)])
         with anyio.move_on_after(0.1):
             await engine.run(team, "go", run_id="r")
-        result = await engine.cancel("r", "no longer needed")
+        result = await engine.runs.cancel("r", "no longer needed")
         assert (result.status, [message.content for message in result.messages]) == ("cancelled", ["said"])
         with pytest.raises(NotResumable):
             await engine.resume("r", team=team)
@@ -254,8 +254,8 @@ async def test_two_engines_share_one_file_and_a_run_has_one_driver(tmp_path: Pat
         assert not again.drives
         release.set()
         assert (await mine.result()).status == (await theirs.result()).status == "completed"
-        assert {run.id: run.status for run in await one.runs()} == {"mine": "completed", "theirs": "completed"}
-        assert len((await other.result("mine")).messages) == 2
+        assert {run.id: run.status for run in await one.runs.list()} == {"mine": "completed", "theirs": "completed"}
+        assert len((await other.runs.result("mine")).messages) == 2
 
 
 async def test_one_engine_is_told_of_what_another_sends(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ async def test_one_engine_is_told_of_what_another_sends(tmp_path: Path) -> None:
         handle = await one.start(Team("t", members=[Counting().agent("a", hang)]), "go", run_id="r")
         await reached.wait()
         with anyio.fail_after(10):
-            assert (await other.cancel("r")).status == "cancelled"
+            assert (await other.runs.cancel("r")).status == "cancelled"
         assert (await handle.result()).status == "cancelled"
 
 
@@ -290,7 +290,7 @@ async def test_a_huge_reply_is_kept_once(tmp_path: Path) -> None:
     async with Engine(tmp_path / "j.db") as engine:
         team = Team("t", members=[FunctionAgent("a", huge), FunctionAgent("b", huge)])
         result = await engine.run(team, "go", run_id="r")
-        assert len((await engine.result("r")).output or "") == len(result.output or "") == 3_000_000
+        assert len((await engine.runs.result("r")).output or "") == len(result.output or "") == 3_000_000
     assert (
         sum(file.stat().st_size for file in tmp_path.rglob("j.db*") if not file.name.endswith("-reserve")) < 5_000_000
     )

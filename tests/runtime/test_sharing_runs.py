@@ -106,7 +106,7 @@ async def test_a_run_that_nobody_drives_can_not_be_set_down() -> None:
         handle.interrupt()
         await handle.result()
         with pytest.raises(NotResumable, match="nobody drives it"):
-            await engine.pause("r")
+            await engine.runs.pause("r")
         gated.go.set()
         assert (await engine.resume("r", team=gated.team())).status == "completed"
 
@@ -120,10 +120,10 @@ async def test_an_interrupted_driver_counts_up_to_when_it_left() -> None:  # law
         handle.interrupt()
         assert (await handle.result()).seconds == pytest.approx(3)
         now += 1000
-        (summary,) = await engine.runs()
+        (summary,) = await engine.runs.list()
         assert (summary.status, summary.seconds) == ("interrupted", pytest.approx(3))
-        await engine.checkpoint("r", "later")
-        (summary,) = await engine.runs()
+        await engine.runs.checkpoint("r", "later")
+        (summary,) = await engine.runs.list()
         assert summary.seconds == pytest.approx(3)
         gated.reached = anyio.Event()
         handle = await engine.start_resume("r", team=gated.team())

@@ -101,7 +101,7 @@ async def test_a_wait_lasts_as_long_as_recorded_when_the_clock_is_set_meanwhile(
         wall.set_by = jump
         with anyio.fail_after(10):
             result = await handle.result()
-        (summary,) = await engine.runs()
+        (summary,) = await engine.runs.list()
     events = await journal.read("r")
     assert result.output == "awake"
     assert_sound(events, result)
@@ -128,7 +128,7 @@ async def test_a_wait_is_never_longer_than_recorded_when_the_clock_is_set_betwee
     async with Engine(journal, wall=wall) as engine:
         with anyio.fail_after(10):
             result = await engine.resume("r", team=team)
-        (summary,) = await engine.runs()
+        (summary,) = await engine.runs.list()
     assert result.output == "awake"
     assert_sound(await journal.read("r"), result)
     assert 0 <= summary.seconds < 30
@@ -202,16 +202,16 @@ async def test_waiting_for_a_person_costs_no_time_whatever_the_clock_says(jump: 
     journal = MemoryJournal()
     async with Engine(journal, wall=wall) as engine:
         handle = await engine.start(team, "go", run_id="r")
-        handle.attend()
+        handle.set_interactive(True)
         with anyio.fail_after(10):
-            async for item in engine.follow("r"):
+            async for item in engine.runs.follow("r"):
                 if isinstance(item, Event) and item.kind == "person.asked":
                     break
             wall.set_by = jump
             await anyio.sleep(0.05)
-            await engine.answer("r", "t/q", "yes")
+            await engine.runs.answer("r", "t/q", "yes")
             result = await handle.result()
-        (summary,) = await engine.runs()
+        (summary,) = await engine.runs.list()
     assert result.output == "yes"
     assert_sound(await journal.read("r"), result)
     assert 0 <= summary.seconds < 30
@@ -230,11 +230,11 @@ async def test_what_is_recorded_without_a_driver_is_no_earlier_than_what_was_rec
     async with Engine(journal, wall=wall) as engine:
         await engine.run(team(), "go", run_id="r")
         wall.set_by = -HOUR
-        await engine.checkpoint("r", "later")
+        await engine.runs.checkpoint("r", "later")
         await engine.fork("r", team=team(), new_id="f")
-        await engine.answer("f", "t/q", "yes")
+        await engine.runs.answer("f", "t/q", "yes")
         forked = await engine.resume("f", team=team())
-        ended = await engine.cancel("r")
+        ended = await engine.runs.cancel("r")
     assert_sound(await journal.read("r"), ended)
     assert 0 <= forked.seconds < 30
     assert kpis_of(await journal.read("f")).seconds < 30

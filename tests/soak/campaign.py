@@ -80,8 +80,8 @@ async def _undisturbed(folder: Path) -> Any:
         team = load_team(folder, team=folder.name, models=engine.models)
         result = await engine.run(team, TASK, run_id="reference")
         while result.status == "paused":
-            for key in (await engine.history("reference")).questions():
-                await engine.answer("reference", key, Answer.approve())
+            for key in (await engine.runs.history("reference")).questions():
+                await engine.runs.answer("reference", key, Answer.approve())
             result = await engine.resume("reference", team=team)
         return result
 

@@ -42,9 +42,9 @@ async def look(journal: SqliteJournal, run_id: str) -> Seen | None:
     async with Engine(journal) as engine:
         if await journal.find(run_id) is None:
             return None
-        history = await engine.history(run_id)
-        result = await engine.result(run_id)
-        waiting = await engine.answers(run_id)
+        history = await engine.runs.history(run_id)
+        result = await engine.runs.result(run_id)
+        waiting = await engine.runs.answers(run_id)
         asked = tuple(key for key in history.questions() if key not in waiting)
         return Seen(result, tuple(history.events), await journal.is_driven(run_id), asked)
 

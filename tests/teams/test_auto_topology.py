@@ -116,7 +116,7 @@ async def test_a_run_of_a_chosen_team_is_made_again_from_its_record() -> None:
         from teamwright.teams.load import team_from
 
         result = await engine.run(team_from(source), TASK, run_id="auto")
-        history = await engine.history("auto")
+        history = await engine.runs.history("auto")
         again = await engine.fork("auto", at=3, new_id="again")
     assert result.status == again.status == "completed"
     assert result.output == again.output

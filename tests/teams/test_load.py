@@ -94,7 +94,7 @@ async def test_a_run_is_resumed_from_its_record_alone(folder: Path) -> None:
     team = load_team(folder / "team.yaml", model=f"scripted:{folder / 'slow.yaml'}")
     async with Engine(folder / "j.db") as engine:
         handle = await engine.start(team, "go", run_id="r")
-        async for item in engine.follow("r"):
+        async for item in engine.runs.follow("r"):
             if getattr(item, "kind", "") == "agent.replied":
                 break
         handle.interrupt()

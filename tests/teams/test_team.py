@@ -261,7 +261,7 @@ async def test_a_run_that_fails_keeps_the_warnings_of_its_teams_also_on_a_replay
         result = await engine.run(Team("outer", members=[inner]), "go", run_id="r")
         assert result.status == "failed"
         assert [text for text in result.warnings if text == "outer: inner: 'w' failed and was skipped (refused: no)"]
-        assert (await engine.result("r")).warnings == result.warnings
+        assert (await engine.runs.result("r")).warnings == result.warnings
 
 
 @pytest.mark.parametrize("strategy", ["round_robin", "reactive"])
@@ -284,7 +284,7 @@ async def test_a_failure_names_who_failed_with_the_path() -> None:  # M-01
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(Team("outer", members=[inner]), "go", run_id="r")
-        read = await engine.result("r")
+        read = await engine.runs.result("r")
     assert result.failure is not None
     assert result.failure.member == "outer/inner/writer"
     assert result.failure.message == "'inner' failed: 'writer' failed: no"

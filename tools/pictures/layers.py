@@ -12,6 +12,7 @@ PURPOSE = {
     "lab": "evaluate, sweep, simulate, calibrate",
     "testing": "conformance suites, model server",
     "plans": "plans and schedules, for users",
+    "engine": "engine and runs, for users",
     "runtime": "engine, run, context, replay, budget enforcement",
     "history": "read recorded runs: replay index, KPIs, diff, checkpoints",
     "teams": "a team, which is itself an agent; built in Python or from a manifest",
@@ -29,7 +30,7 @@ PURPOSE = {
     "_lazy": "names that load on first use",
 }
 WIDTH, BAND, GAP = 900.0, 34.0, 9.0
-FACADES = {"plans", "events", "people"}
+FACADES = {"engine", "plans", "events", "people"}
 DURABLE = {"runtime", "history", "journal", "budget"}
 
 

@@ -92,13 +92,13 @@ async def record() -> Recording:
 
     async with Engine(journal) as engine:
         handle = await engine.start(_team(first, {"tides": slow_tides, "wind": stuck_wind}), "Sail?", run_id="replay")
-        async for event in engine.follow("replay"):
+        async for event in engine.runs.follow("replay"):
             if isinstance(event, Event) and event.key.endswith("tides/check") and event.kind == "agent.replied":
                 break
         handle.interrupt()
     async with Engine(journal) as engine:
         await engine.resume("replay", team=_team(second, {}))
-        return Recording(list((await engine.history("replay")).events), first, second)
+        return Recording(list((await engine.runs.history("replay")).events), first, second)
 
 
 def _team(drive: Drive, pauses: dict[str, Callable[[str], Awaitable[None]]]) -> Team:

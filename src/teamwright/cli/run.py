@@ -212,7 +212,7 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
         team = request.team or (query.target if query else None) or None
         source = source_of(loaded, team=team, model=request.model, allow_roots=request.allow_roots)
     elif continues is not None:
-        history = await engine.history(continues)
+        history = await engine.runs.history(continues)
         source, task = history.record.source(), request.task
         source = source_allowing(source, request.allow_roots)
         if request.model is not None:
@@ -254,7 +254,7 @@ async def _finished(engine: Engine, run: str) -> str:
 async def _record(engine: Engine, run_id: str, file: Path) -> None:
     from teamwright.history.script import to_script
 
-    script = (await to_script(engine.journal, await engine.history(run_id))).masked()
+    script = (await to_script(engine.journal, await engine.runs.history(run_id))).masked()
     write_file(script.to_yaml(), file)
     count = len(script.rules)
     what = "1 reply; replay it" if count == 1 else f"{count} replies; replay them"

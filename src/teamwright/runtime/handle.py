@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,7 +54,7 @@ class Handle:
     _done: anyio.Event | None = None
     _result: RunResult | None = None
     _error: Exception | None = None
-    _attended: bool = False
+    _interactive: bool | None = None
 
     def __post_init__(self) -> None:
         self._done = anyio.Event()
@@ -69,8 +70,8 @@ class Handle:
             if run.delivery is not None:
                 self.engine.deliver(run.delivery)
             if result is None and (cancel := run.pending_cancel):
-                result = await self.engine.close(self.run_id, cancel)
-            self._result = result or await self.engine.result(self.run_id)
+                result = await self.engine.runs.end(self.run_id, cancel)
+            self._result = result or await self.engine.runs.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
             if self._beginning is None or run.has_begun:
                 self._error = error
@@ -79,7 +80,7 @@ class Handle:
         except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
             self._error = error
         finally:
-            self.engine.forget(self.run_id)
+            self.engine.release(self.run_id)
             run.begun.set()
             self._done.set()
 
@@ -88,21 +89,30 @@ class Handle:
         """Whether the run is driven through this handle; not so where its id existed before."""
         return self._run is not None
 
-    def attend(self) -> None:
-        """Somebody answers questions at once: the run waits for them and is not set down."""
-        self._attended = True
+    def set_interactive(self, interactive: bool) -> None:
+        """Say whether somebody answers questions while the run is driven, as a person at a terminal does.
+
+        An interactive run waits for its answers. Otherwise, which is the default, the run pauses once nothing but an
+        answer can continue it.
+        """
+        self._interactive = interactive
         if self._run is not None:
-            self._run.attended = True
+            self._run.set_interactive(interactive)
+
+    def apply_default_mode(self) -> None:
+        """Make the run non-interactive unless `set_interactive` was called before; the engine calls this."""
+        if self._interactive is None:
+            self.set_interactive(False)
+
+    def attend(self) -> None:
+        """Call `set_interactive(True)`; the former name."""
+        warnings.warn("handle.attend() is now handle.set_interactive(True)", DeprecationWarning, stacklevel=2)
+        self.set_interactive(True)
 
     def leave(self) -> None:
-        """Nobody does so any more: the run is set down once it can only go on by an answer."""
-        if self._run is not None:
-            self._run.leave()
-
-    def leave_unless_attended(self) -> None:
-        """Whoever started the run has had the time to say that somebody attends it; the engine calls this."""
-        if not self._attended:
-            self.leave()
+        """Call `set_interactive(False)`; the former name."""
+        warnings.warn("handle.leave() is now handle.set_interactive(False)", DeprecationWarning, stacklevel=2)
+        self.set_interactive(False)
 
     def is_past_deadline(self, seconds: float) -> bool:
         """Whether a time limit was over so long ago and nothing has come of it; may be called from any thread."""
@@ -132,5 +142,5 @@ class Handle:
         if self._error is not None:
             raise self._error
         if self._run is None:
-            return await self.engine.until_nobody_drives(self.run_id)
-        return self._result or await self.engine.result(self.run_id)
+            return await self.engine.runs.wait(self.run_id)
+        return self._result or await self.engine.runs.result(self.run_id)

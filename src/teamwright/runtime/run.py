@@ -103,7 +103,7 @@ class Run:
         self._driving_since = wall()
         self._stopped_at: float | None = None
         self._waited = 0.0
-        self.attended = False
+        self.interactive = False
         self.delivery: Delivery | None = None
         """What is to be sent to a webhook once this driver has released the run."""
         self.begun = asyncio.Event()
@@ -382,10 +382,11 @@ class Run:
                 state.recorder.add("", "", RunIntervened(intervention=mark, letter=item.id))
                 state.recorder.add("", "", RunCheckpoint(name=name, by=by))
 
-    def leave(self) -> None:
-        """Nobody answers questions at once any more: the run is set down when it can only go on by an answer."""
-        self.attended = False
-        self._state.turnstile.look_again()
+    def set_interactive(self, interactive: bool) -> None:
+        """Wait for answers in place, or pause once nothing but an answer can continue the run."""
+        self.interactive = interactive
+        if not interactive:
+            self._state.turnstile.look_again()
 
     def stop(self) -> None:
         """Nothing in the whole run can go on but by a person's answer."""
@@ -410,7 +411,7 @@ class Run:
 
     def _idle(self) -> None:
         """Every branch waits: set the run down when only people can move it on, and nobody is there."""
-        if self._state.waits_for_people and not self.attended:
+        if self._state.waits_for_people and not self.interactive:
             reasons = {waiting.question.reason for waiting in self._state.questions.values()}
             self._pause(next(stop for reason, stop in WHY.items() if reason in reasons))
 

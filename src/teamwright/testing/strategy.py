@@ -212,7 +212,7 @@ async def _check_cancelled_at(trial: Rehearsal, number: int) -> None:
         async with Engine("memory") as engine:
             handle = await engine.start(trial.team(plot), TASK, run_id=RUN_ID)
             await plot.hanging.wait()
-            await engine.cancel(RUN_ID)
+            await engine.runs.cancel(RUN_ID)
             return await handle.result()
 
     result = await trial.in_time(work())

@@ -427,7 +427,7 @@ async def test_cancelling_a_run_leaves_a_stubborn_thread_behind(monkeypatch: pyt
         handle = await engine.start(FunctionAgent("a", stubborn), "go", run_id="r")
         while not started.is_set():  # noqa: ASYNC110 - a thread sets it
             await anyio.sleep(0.01)
-        await engine.cancel("r")
+        await engine.runs.cancel("r")
         result = await handle.result()
         kinds = [event.kind for event in await engine.journal.read("r")]
     stop.set()
@@ -504,7 +504,7 @@ def test_a_process_is_really_ended_when_its_run_is_cancelled(tmp_path: Path) -> 
             handle = await engine.start(agent, str(trace), run_id="r")
             while not (trace.exists() and trace.read_text()):  # noqa: ASYNC110 - another process writes it
                 await anyio.sleep(0.02)
-            await engine.cancel("r")
+            await engine.runs.cancel("r")
             assert (await handle.result()).status == "cancelled"
             return gone(int(trace.read_text()))
 

@@ -302,7 +302,7 @@ async def test_a_reply_that_broke_off_is_charged_in_full_and_asked_for_again() -
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             result = await engine.run(Team("t", members=[agent], limits=Limits(tokens=5000)), "go", run_id="r")
-            history = await engine.history("r")
+            history = await engine.runs.history("r")
     assert (result.output, result.status) == ("All of it.", "completed")
     facts = [event.fact for event in history.events]
     (failed,) = [fact for fact in facts if isinstance(fact, AgentCallFailed)]

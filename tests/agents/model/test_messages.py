@@ -136,7 +136,7 @@ async def test_no_figure_that_a_server_reports_keeps_a_run_from_being_resumed(
         async with Engine(await cut(journal, len(await journal.read("r")) - 1)) as engine:
             assert (await engine.resume("r", team=team)).status == result.status
         async with Engine(await cut(journal, len(await journal.read("r")) - 2)) as engine:
-            await engine.cancel("r")
+            await engine.runs.cancel("r")
 
 
 HOSTILE: dict[str, bytes] = {
@@ -167,7 +167,7 @@ async def test_whatever_a_server_sends_ends_in_a_reply_or_a_failure_and_the_run_
         async with Engine(journal) as engine:
             result = await engine.run(team, "go", run_id="r")
             assert result.status in ("completed", "failed")
-            assert await engine.history("r") is not None
+            assert await engine.runs.history("r") is not None
 
 
 def test_the_key_is_a_hash_of_the_id() -> None:  # S-03

@@ -270,7 +270,7 @@ async def test_a_crash_does_not_change_the_verdict_on_a_strict_script(enough: bo
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         whole = await engine.run(round_robin(script, "a", rounds=2), "go", run_id="r")
-        read = await engine.result("r")
+        read = await engine.runs.result("r")
     assert whole.status == ("completed" if enough else "failed")
     assert (read.status, read.failure, read.messages) == (
         whole.status,

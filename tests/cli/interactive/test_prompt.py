@@ -206,17 +206,17 @@ async def attended(
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         asker = Asker(engine, handle, view, made.prompt)
-        handle.attend()
+        handle.set_interactive(True)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(asker.run)
             if meanwhile is not None:
                 tasks.start_soon(meanwhile, engine)  # pyright: ignore[reportArgumentType]
             with anyio.fail_after(20):
-                async for item in engine.follow("r"):
+                async for item in engine.runs.follow("r"):
                     await asker.take(item)
             tasks.cancel_scope.cancel()
         await asker.show()
-        result = await engine.result("r")
+        result = await engine.runs.result("r")
         kinds = [event.kind for event in await engine.journal.read("r")]
     assert view.shown == kinds
     return f"{result.status} {result.output}", view
@@ -240,8 +240,8 @@ async def test_a_question_that_somebody_else_answers_is_taken_off_the_screen() -
     async def elsewhere(engine: Engine) -> None:
         key = await until_asked(engine)
         await anyio.sleep(0.2)
-        await engine.answer("r", key, "better")
-        async for item in engine.follow("r"):
+        await engine.runs.answer("r", key, "better")
+        async for item in engine.runs.follow("r"):
             if isinstance(item, Event) and item.kind == "person.asked" and item.key != key:
                 made.types("fine\n")
 
@@ -349,8 +349,8 @@ async def test_a_live_run_takes_an_answer_within_a_tenth_of_a_second(tmp_path: P
     team = Team("t", members=[counting("a")])
     async with Engine(tmp_path / "j.db") as engine, Engine(tmp_path / "j.db") as other:
         handle = await engine.start(team, "go", run_id="r")
-        handle.attend()
-        await other.answer("r", await until_asked(engine), "well")
+        handle.set_interactive(True)
+        await other.runs.answer("r", await until_asked(engine), "well")
         begun = time.time()
         await handle.result()
         answered = next(e for e in await other.journal.read("r") if e.kind == "person.answered")

@@ -121,12 +121,12 @@ async def test_a_run_that_is_under_way_need_not_be_resumed() -> None:
 
     async with Engine("memory") as engine:
         handle = await engine.start(FunctionAgent("a", ask), "go", run_id="r")
-        handle.attend()
-        async for item in engine.follow("r"):
+        handle.set_interactive(True)
+        async for item in engine.runs.follow("r"):
             if isinstance(item, Event) and item.kind == "person.asked":
                 break
         assert "resume" not in (await Open.of(engine, "r")).words()
-        handle.leave()
+        handle.set_interactive(False)
         await handle.result()
         assert "then: teamwright runs resume r" in (await Open.of(engine, "r")).words()
 

@@ -16,7 +16,7 @@ async def test_a_note_that_comes_again_is_told_once_and_anew_after_a_reply() -> 
     async with Engine("memory") as engine:
         members = [FunctionAgent("a", noisy), FunctionAgent("b", noisy)]
         await engine.run(Team("t", members=members), "go", run_id="r")
-        account = account_of(await engine.history("r"), await engine.result("r"))
+        account = account_of(await engine.runs.history("r"), await engine.runs.result("r"))
     lines = [line.partition("  ")[2].strip() for line in explained(account).splitlines()]
     told = [line.partition(" s ")[2].strip() or line for line in lines if "logged" in line or "more like" in line]
     assert told == ["a logged · still at it", "… 2 more like this", "b logged · still at it", "… 2 more like this"]

@@ -159,7 +159,7 @@ async def _ask(file: Path, url: str, shape: str, patience: float) -> tuple[RunRe
     async with Engine(SqliteJournal(file)) as engine:
         result = await engine.run(Team("t", members=[agent]), "Say something.", run_id=RUN)
     async with Engine(SqliteJournal(file)) as engine:
-        again, recorded = await engine.result(RUN), await engine.journal.read(RUN)
+        again, recorded = await engine.runs.result(RUN), await engine.journal.read(RUN)
     if again.to_json() != result.to_json():
         raise Violation("record", "the record tells another result", f"{result!r} and then {again!r}")
     return result, recorded

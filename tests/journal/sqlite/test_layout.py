@@ -55,10 +55,10 @@ async def test_runs_of_every_layout_are_read_resumed_forked_and_deleted(layout: 
     shutil.copyfile(layouts()[layout], path)
     asked: list[str] = []
     async with Engine(path) as engine:
-        assert [(run.id, run.status) for run in await engine.runs()] == [
+        assert [(run.id, run.status) for run in await engine.runs.list()] == [
             ("stopped", "interrupted"), ("ended", "completed"),
         ]  # fmt: skip
-        assert [one.content for one in (await engine.result("ended")).messages] == SAID
+        assert [one.content for one in (await engine.runs.result("ended")).messages] == SAID
         resumed = await engine.resume("stopped", team=yard(asked))
         assert [one.content for one in resumed.messages] == SAID
         assert asked == ["c"]
@@ -66,7 +66,7 @@ async def test_runs_of_every_layout_are_read_resumed_forked_and_deleted(layout: 
         assert [one.content for one in forked.messages] == SAID
         assert asked == ["c"]
         await engine.journal.delete(["ended", "stopped"])
-        assert [one.content for one in (await engine.result(forked.run_id)).messages] == SAID
+        assert [one.content for one in (await engine.runs.result(forked.run_id)).messages] == SAID
     assert version(path) == len(MIGRATIONS)
 
 

@@ -90,13 +90,13 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
     async with Engine(journal, seed=lambda: SEED) as engine:
         if not resume:
             result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
-        elif (recorded := await engine.result(RUN_ID)).status in FINAL:
+        elif (recorded := await engine.runs.result(RUN_ID)).status in FINAL:
             result = recorded
         else:
             result = await engine.resume(RUN_ID, team=team)
         while result.status == "paused":
-            for key, question in (await engine.history(RUN_ID)).questions().items():
-                await engine.answer(RUN_ID, key, answer_to(key, question))
+            for key, question in (await engine.runs.history(RUN_ID)).questions().items():
+                await engine.runs.answer(RUN_ID, key, answer_to(key, question))
             result = await engine.resume(RUN_ID, team=team)
     return comparable(result) | {"writes": journal.writes}
 

@@ -99,7 +99,7 @@ async def test_a_run_survives_what_happens_to_its_journal(
 
     again = Chain()
     async with Engine(path) as engine:
-        assert (await engine.result("r")).status == "interrupted"
+        assert (await engine.runs.result("r")).status == "interrupted"
         before = await engine.journal.read("r")
         assert [event.fact.member for event in before if isinstance(event.fact, AgentAsked)][1:] == ["a", "b", "c"]
         result = await engine.resume("r", team=again.team())
@@ -158,7 +158,7 @@ async def test_a_damaged_page_is_told_and_a_backup_resumes(tmp_path: Path) -> No
     path.write_bytes(backup[:page] + b"\xff" * (len(backup) - page))
     with pytest.raises(JournalCorrupt, match=r"\.recover|restore a backup"):
         async with Engine(path) as engine:
-            await engine.history("r")
+            await engine.runs.history("r")
     path.write_bytes(backup)
     async with Engine(path) as engine:
-        assert (await engine.result("whole")).status == "completed"
+        assert (await engine.runs.result("whole")).status == "completed"

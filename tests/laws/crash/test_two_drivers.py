@@ -65,7 +65,7 @@ async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(nu
         async with Engine(journal) as engine:
             with pytest.raises(RunIsLive, match=r"teamwright runs tail"):
                 await engine.resume(RUN_ID, team=team)
-            assert (await engine.result(RUN_ID)).status == "running"
+            assert (await engine.runs.result(RUN_ID)).status == "running"
         slow.released.set()
         report = first.result()
         assert report.error is None
@@ -78,7 +78,7 @@ async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_
         slow.server.wait_for(2)
         async with Engine(journal) as engine:
             handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), "again", run_id=RUN_ID)
-            assert (await engine.result(RUN_ID)).status == "running"
+            assert (await engine.runs.result(RUN_ID)).status == "running"
             slow.released.set()
             assert (await handle.result()).status == "completed"
         assert first.result().value["status"] == "completed"

@@ -130,7 +130,7 @@ async def aborted(team: Team, journal: MemoryJournal) -> RunResult:
         with anyio.fail_after(20):
             handle = await engine.start(team, "go", run_id="r")
             key = await until_asked(engine)
-            await engine.answer("r", key, "abort")
+            await engine.runs.answer("r", key, "abort")
             result = await handle.result()
             return result if result.status != "paused" else await engine.resume("r", team=team)
 
@@ -156,7 +156,7 @@ async def test_an_abort_ends_the_run_whatever_the_policy(name: str) -> None:  # 
     assert [event.kind for event in events].count("person.asked") == 1
     assert events[-1].kind == "run.ended"
     async with Engine(journal) as engine:
-        assert told(await engine.result("r")) == told(result)
+        assert told(await engine.runs.result("r")) == told(result)
     answered = next(event.number for event in events if event.kind == "person.answered")
     for at in range(answered, len(events)):
         async with Engine(await cut(journal, at)) as engine:
@@ -172,8 +172,8 @@ async def test_a_run_that_was_aborted_can_be_tried_again_from_the_failure(name: 
         with anyio.fail_after(20):
             paused = await engine.fork("r", retry=True, team=TEAMS[name][0]())
             assert paused.status == "paused"
-            (key,) = (await engine.history(paused.run_id)).questions()
-            await engine.answer(paused.run_id, key, "skip")
+            (key,) = (await engine.runs.history(paused.run_id)).questions()
+            await engine.runs.answer(paused.run_id, key, "skip")
             result = await engine.resume(paused.run_id, team=TEAMS[name][0]())
     assert result.status == "degraded"
     assert result.output == "z spoke"
@@ -203,7 +203,7 @@ async def test_a_run_of_an_earlier_version_keeps_what_an_abort_meant_there() -> 
         await engine.run(team, "go", run_id="r")
     older = await begun_as(journal, 1)
     async with Engine(older) as engine:
-        (key,) = (await engine.history("r")).questions()
-        await engine.answer("r", key, "abort")
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, "abort")
         result = await engine.resume("r", team=team)
     assert (result.status, result.output) == ("degraded", "z spoke")

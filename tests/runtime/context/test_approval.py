@@ -52,9 +52,9 @@ async def through(
         result = await engine.run(team, "go", run_id="r")
     while result.status == "paused":
         async with Engine(kept) as engine:
-            for key in (await engine.history("r")).questions():
+            for key in (await engine.runs.history("r")).questions():
                 ending = next(one for one in answers if key.endswith(one))
-                await engine.answer("r", key, answers[ending])
+                await engine.runs.answer("r", key, answers[ending])
             result = await engine.resume("r", team=team)
     async with Engine(kept) as engine:
         return result, await engine.journal.read("r")
@@ -71,13 +71,13 @@ async def test_nobody_is_called_before_a_person_agrees() -> None:  # P-12
         paused = await engine.run(team, "go", run_id="r")
         assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "approval", 7)
         assert [name for name, _ in heard.calls] == ["a"]
-        ((key, question),) = (await engine.history("r")).questions().items()
+        ((key, question),) = (await engine.runs.history("r")).questions().items()
         assert (key, question.draft, question.choices) == (
             "t/step-2/approve-before",
             "go",
             ("approve", "edit", "reject"),
         )
-        await engine.answer("r", key, "approve")
+        await engine.runs.answer("r", key, "approve")
         result = await engine.resume("r", team=team)
     assert [message.content for message in result.messages] == ["a: go", "b: go"]
 
@@ -247,7 +247,7 @@ async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() ->
         for at, task, key in ((begun, None, "t/step-2/approve-before"), (None, "else", "t#2/step-2/approve-before")):
             other = await engine.fork("r", at=at, task=task, team=team("two"))
             assert (other.status, other.stop_reason) == ("paused", "approval")
-            ((asked_at, question),) = (await engine.history(other.run_id)).questions().items()
+            ((asked_at, question),) = (await engine.runs.history(other.run_id)).questions().items()
             assert (asked_at, question.draft) == (key, task or "go")
         same = await engine.fork("r", team=team("one"))
         assert same.output == "b: go"
@@ -262,13 +262,13 @@ async def test_on_a_fork_a_question_about_something_else_is_asked_anew() -> None
     team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
-        await engine.answer("r", "t/step-1/approve-after", YES)
+        await engine.runs.answer("r", "t/step-1/approve-after", YES)
         words.pop(0)
         forked = await engine.fork("r", team=team, new_id="f")
         assert forked.status == "paused"
-        ((key, question),) = (await engine.history("f")).questions().items()
+        ((key, question),) = (await engine.runs.history("f")).questions().items()
         assert (key, question.draft) == ("t/step-1/approve-after#2", "two")
-        await engine.answer("f", key, YES)
+        await engine.runs.answer("f", key, YES)
         assert (await engine.resume("f", team=team)).output == "two"
 
 
@@ -281,7 +281,7 @@ async def test_a_reply_that_a_resumed_agent_gives_otherwise_is_not_the_one_that_
     team = Team("t", members=[FunctionAgent("a", fickle, approve=AFTER)])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        await engine.answer("r", "t/step-1/approve-after", YES)
+        await engine.runs.answer("r", "t/step-1/approve-after", YES)
         with pytest.raises(NonDeterminism, match="a person was asked something else"):
             await engine.resume("r", team=team)
 
@@ -294,8 +294,8 @@ async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: App
     async with Engine(journal) as engine:
         again = await engine.fork("r", retry=True, team=team, new_id="f")
         assert (again.status, again.stop_reason) == ("paused", "approval")
-        (key,) = (await engine.history("f")).questions()
-        await engine.answer("f", key, YES)
+        (key,) = (await engine.runs.history("f")).questions()
+        await engine.runs.answer("f", key, YES)
         assert (await engine.resume("f", team=team)).output == "a: go"
     assert len(heard.calls) == calls
 
@@ -314,7 +314,7 @@ async def test_an_answer_that_is_no_decision_is_refused(answer: Answer | str, wo
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UsageError, match=words):
-            await engine.answer("r", "t/step-1/approve-before", answer)
+            await engine.runs.answer("r", "t/step-1/approve-before", answer)
 
 
 async def test_the_last_answer_before_the_resume_counts() -> None:
@@ -322,11 +322,11 @@ async def test_the_last_answer_before_the_resume_counts() -> None:
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         for answer in (Answer.reject("no"), Answer.edit("on second thoughts")):
-            await engine.answer("r", "t/step-1/approve-before", answer)
-        assert (await engine.answers("r"))["t/step-1/approve-before"].data == "on second thoughts"
+            await engine.runs.answer("r", "t/step-1/approve-before", answer)
+        assert (await engine.runs.answers("r"))["t/step-1/approve-before"].data == "on second thoughts"
         result = await engine.resume("r", team=team)
         events = await engine.journal.read("r")
-        assert await engine.answers("r") == {}
+        assert await engine.runs.answers("r") == {}
     assert result.output == "a: on second thoughts"
     assert len([event for event in events if isinstance(event.fact, PersonAnswered)]) == 1
 

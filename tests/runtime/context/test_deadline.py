@@ -129,7 +129,7 @@ async def test_time_without_a_driver_does_not_count() -> None:
     async with Engine("memory", wall=lambda: now) as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "paused"
         now = 90_000.0
-        await engine.answer("r", "t/q", "yes")
+        await engine.runs.answer("r", "t/q", "yes")
         result = await engine.resume("r", team=team)
     assert result.output == "in time"
     assert result.seconds < 5

@@ -289,7 +289,7 @@ async def test_a_pause_lets_the_call_under_way_finish_and_keeps_its_result() -> 
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
-        await engine.pause("r")
+        await engine.runs.pause("r")
         paused = await handle.result()
         kinds = [event.kind for event in await engine.journal.read("r")]
         assert (paused.status, paused.stop_reason) == ("paused", "pause")

@@ -145,8 +145,8 @@ async def test_a_critical_member_sets_the_run_down_until_somebody_decides(
         paused = await engine.run(team, "go", run_id="r")
         assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "retries_exhausted", 7)
     async with Engine(path) as engine:
-        (key,) = (await engine.history("r")).questions()
-        await engine.answer("r", key, answer)
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, answer)
         result = await engine.resume("r", team=team)
         events = await engine.journal.read("r")
     assert (result.status, [message.name for message in result.messages]) == (status, speakers)

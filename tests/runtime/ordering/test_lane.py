@@ -83,10 +83,10 @@ async def answered(team: Team, keys: list[str], journal: MemoryJournal | None = 
     """Run with somebody who answers these keys once the slow member is done or they have waited long enough."""
     async with Engine(journal or MemoryJournal()) as engine:
         handle = await engine.start(team, "go", run_id="r")
-        handle.attend()
+        handle.set_interactive(True)
         await anyio.sleep(LONGER + 0.1)
         for key in keys:
-            await engine.answer("r", key, answer)
+            await engine.runs.answer("r", key, answer)
         with anyio.fail_after(20):
             return await handle.result()
 
@@ -127,7 +127,7 @@ async def test_waiting_for_an_approval_is_no_time_of_the_team_or_the_run(points:
     assert result.output == "done"
     assert result.seconds < LONGER
     async with Engine(journal) as engine:
-        (summary,) = await engine.runs()
+        (summary,) = await engine.runs.list()
         assert summary.seconds == pytest.approx(result.seconds)
         waited = [e for e in await engine.journal.read("r") if isinstance(e.fact, ScopeWaited)]
     assert {"", "t"} <= {event.scope for event in waited}
@@ -143,7 +143,7 @@ async def test_a_resumed_scope_has_the_time_that_it_has_not_used() -> None:
         assert paused.status == "paused"
         waited = {e.scope: e.fact.seconds for e in await journal.read("r") if isinstance(e.fact, ScopeWaited)}
         assert waited["t/a/k"] > LONGER / 2
-        await engine.answer("r", "t/a/k/q", "yes")
+        await engine.runs.answer("r", "t/a/k/q", "yes")
         assert (await engine.resume("r", team=team)).output == "yes slow"
     log = await journal.read("r")
     for at in range(1, len(log)):

@@ -252,8 +252,8 @@ async def test_a_run_is_set_down_when_those_who_wait_for_keys_wait_behind_a_pers
     result, _ = await run(team, journal)
     assert (result.status, yard.log) == ("paused", [])
     async with Engine(journal) as engine:
-        (key,) = (await engine.history("r")).questions()
-        await engine.answer("r", key, "yes")
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, "yes")
         result = await engine.resume("r", team=team)
     assert (result.status, yard.log) == ("completed", ["b"])
     events = list(await journal.read("r"))
@@ -275,9 +275,9 @@ async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> 
     team = Team("t", members=[asker, inner, c], strategy=side_by_side(owner(asker, "x"), ask_inner, busy))
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
-        handle.attend()
+        handle.set_interactive(True)
         await anyio.sleep(0.7)
-        await engine.answer("r", "t/b0/own/k/q", "yes")
+        await engine.runs.answer("r", "t/b0/own/k/q", "yes")
         with anyio.fail_after(20):
             result = await handle.result()
     assert result.status == "completed"

@@ -120,7 +120,7 @@ def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.Mon
             limiter = engine._limiters._limiters["m"]
             assert limiter.out == 3
             if how == "cancel":
-                assert (await engine.cancel("r")).status == "cancelled"
+                assert (await engine.runs.cancel("r")).status == "cancelled"
             else:
                 handle.interrupt()
                 await handle.result()

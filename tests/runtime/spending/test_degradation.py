@@ -145,9 +145,9 @@ async def test_with_ask_a_person_decides_and_the_run_waits_for_it(answer: str, t
     async with Engine(journal) as engine:
         result = await engine.run(made, "go", run_id="r")
         assert (result.status, result.stop_reason) == ("paused", "person")
-        (key,) = (await engine.history("r")).questions()
+        (key,) = (await engine.runs.history("r")).questions()
     async with Engine(journal) as engine:
-        await engine.answer("r", key, Answer(text=answer))
+        await engine.runs.answer("r", key, Answer(text=answer))
         result = await engine.resume("r", team=made)
         assert [one.rung for one in rungs(await engine.journal.read("r"))] == taken
         assert result.status == "completed"
@@ -171,8 +171,8 @@ async def test_a_run_that_is_resumed_after_a_person_decided_asks_nothing_again(a
     journal, made = MemoryJournal(), chain([100] * 8, 790, "ask")
     async with Engine(journal) as engine:
         await engine.run(made, "go", run_id="r")
-        (key,) = (await engine.history("r")).questions()
-        await engine.answer("r", key, Answer(text=answer))
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, Answer(text=answer))
         await engine.resume("r", team=made)
     events = await journal.read("r")
     answered = next(event.number for event in events if event.kind == "person.answered")

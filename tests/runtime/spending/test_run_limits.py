@@ -173,7 +173,7 @@ async def test_a_fork_keeps_the_limits_of_its_run_but_for_those_that_are_given()
     async with Engine(journal) as engine:
         assert (await engine.fork("r", team=team(), new_id="same")).stop_reason == "budget"
         more = await engine.fork("r", team=team(), new_id="more", limits=Limits(tokens=900))
-        started = (await engine.history("more")).started
+        started = (await engine.runs.history("more")).started
     assert (more.status, len(more.messages)) == ("completed", 5)
     assert started.limits is not None
     assert (started.limits.tokens, started.limits.calls) == (900, 50)

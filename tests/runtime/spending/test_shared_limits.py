@@ -113,8 +113,8 @@ def test_no_slot_is_held_by_who_waits_for_a_person_or_asks_a_member() -> None:
             handle = await engine.start(side_by_side("t", members), "go", run_id="r")
             await asyncio.sleep(30)
             assert len(provider.began) == 11
-            key = next(iter((await engine.history("r")).questions()))
-            await engine.answer("r", key, "yes")
+            key = next(iter((await engine.runs.history("r")).questions()))
+            await engine.runs.answer("r", key, "yes")
             result = await handle.result()
             if result.status == "paused":
                 result = await engine.resume("r", team=side_by_side("t", members))
@@ -175,7 +175,7 @@ def test_cancelling_a_run_takes_its_calls_out_of_the_queue() -> None:
             await asyncio.sleep(1)
             second = await engine.start(Team("t", members=[Caller("x", provider, pace)]), "go")
             await asyncio.sleep(1)
-            assert (await engine.cancel(first.run_id)).status == "cancelled"
+            assert (await engine.runs.cancel(first.run_id)).status == "cancelled"
             assert (await second.result()).status == "completed"
         # The call that was out is stopped, and the other run's goes at once.
         assert len(provider.began) == 2
@@ -191,7 +191,7 @@ def test_pausing_a_run_lets_nobody_leave_who_waits() -> None:
         async with Engine(journal, wall=now) as engine:
             handle = await engine.start(team, "go", run_id="r")
             await asyncio.sleep(1)
-            await engine.pause("r")
+            await engine.runs.pause("r")
             assert (await handle.result()).status == "paused"
             assert len(provider.began) == 2
             assert (await engine.resume("r", team=team)).status == "completed"

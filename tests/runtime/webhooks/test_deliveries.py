@@ -93,7 +93,7 @@ async def test_a_notice_is_retried_with_backoff_and_each_attempt_is_recorded() -
             await engine.run(painter(receiver.url, SECRET), "go", run_id="r")
             await engine.delivered()
             found = notices(await engine.journal.read("r"))
-            (summary,) = await engine.runs()
+            (summary,) = await engine.runs.list()
     assert found == [
         RunNotified(error="HTTP 503", attempt=1, retry_in=0.01),
         RunNotified(error="HTTP 429", attempt=2, retry_in=0.02),
@@ -150,7 +150,7 @@ async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyP
             async with Engine("memory") as engine:
                 paused = await engine.run(painter(receiver.url), "go", run_id="r")
                 await receiver.called()
-                await engine.answer("r", "paint/step-1/colour", "red")
+                await engine.runs.answer("r", "paint/step-1/colour", "red")
                 done = await engine.resume("r", team=painter(receiver.url))
         assert (paused.status, done.output) == ("paused", "red")
 
@@ -162,7 +162,7 @@ async def test_a_run_that_does_not_wait_any_more_is_told_of_no_further() -> None
             engine._deliveries.backoff = (0.3, 0.3, 0.3)
             await engine.run(painter(receiver.url), "go", run_id="r")
             await receiver.called()
-            await engine.answer("r", "paint/step-1/colour", "red")
+            await engine.runs.answer("r", "paint/step-1/colour", "red")
             done = await engine.resume("r", team=painter(receiver.url))
             with anyio.fail_after(10):
                 await engine.delivered()

@@ -83,9 +83,9 @@ async def test_a_webhook_is_told_what_is_asked_and_how_to_go_on(tmp_path: Path) 
             assert (result.status, result.stop_reason) == ("paused", "person")
             await engine.delivered()
             events = await engine.journal.read("r")
-            (summary,) = await engine.runs()
+            (summary,) = await engine.runs.list()
             assert (summary.status, summary.stop_reason) == ("paused", "person")
-            await engine.answer("r", "paint/step-1/colour", "red")
+            await engine.runs.answer("r", "paint/step-1/colour", "red")
             done = await engine.resume("r", team=painter(hook.url))
         assert done.output == "It is red."
     (told,) = hook.told
@@ -133,7 +133,7 @@ async def test_approvals_and_critical_failures_are_told_with_their_drafts() -> N
         team = Team("t", members=[draft, FunctionAgent("a", fail, critical=True)], notify=Notify(webhook=hook.url))
         async with Engine("memory") as engine:
             await engine.run(team, "go", run_id="r")
-            await engine.answer("r", "t/step-1/approve-after", Answer.approve())
+            await engine.runs.answer("r", "t/step-1/approve-after", Answer.approve())
             await engine.resume("r", team=team)
     assert [told["stop_reason"] for told in hook.told] == ["approval", "retries_exhausted"]
     assert len(hook.told[0]["questions"][0]["draft"]) == LONGEST_DRAFT + 1
@@ -152,7 +152,7 @@ async def test_a_webhook_that_fails_harms_nobody(webhook: str, caplog: pytest.Lo
         events = await engine.journal.read("r")
         (notified,) = [event.fact for event in events if isinstance(event.fact, RunNotified)]
         assert notified.error
-        await engine.answer("r", "paint/step-1/colour", "blue")
+        await engine.runs.answer("r", "paint/step-1/colour", "blue")
         assert (await engine.resume("r", team=painter(None))).output == "It is blue."
 
 
@@ -171,9 +171,9 @@ async def test_nobody_is_told_of_a_run_that_is_attended_or_set_down_by_hand() ->
     with Hook().open() as hook:
         async with Engine("memory") as engine:
             handle = await engine.start(painter(hook.url), "go", run_id="r")
-            handle.attend()
+            handle.set_interactive(True)
             await until_asked(engine)
-            assert (await engine.pause("r")).stop_reason == "pause"
+            assert (await engine.runs.pause("r")).stop_reason == "pause"
     assert hook.told == []
 
 

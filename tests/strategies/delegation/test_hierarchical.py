@@ -137,8 +137,8 @@ async def test_a_clarification_waits_for_a_person_across_processes_and_is_told_t
         paused = await engine.run(team, TASK, run_id="r")
     assert (paused.status, paused.stop_reason) == ("paused", "person")
     async with Engine(journal) as engine:
-        (key,) = (await engine.history("r")).questions()
-        await engine.answer("r", key, "The one of May.")
+        (key,) = (await engine.runs.history("r")).questions()
+        await engine.runs.answer("r", key, "The one of May.")
         result = await engine.resume("r", team=team)
     assert (result.status, result.output) == ("completed", "all in all")
     assert len(lead.told) == 3

@@ -126,7 +126,7 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
     async with Engine(journal) as engine:
         await engine.run(lite(cast, "a b"), TASK, run_id=RUN_ID)
         events = await journal.read(RUN_ID)
-        history = await engine.history(RUN_ID)
+        history = await engine.runs.history(RUN_ID)
     replied = next(event.fact for event in events if isinstance(event.fact, AgentReplied))
     assert replied.handoff is not None
     assert (replied.handoff.summary, replied.handoff.own) == (SUMMARY, True)
@@ -278,7 +278,7 @@ async def test_an_edited_reply_is_handed_over_as_it_was_edited() -> None:
     async with Engine("memory") as engine:
         team = Team("t", members=members, share="a2a_lite")
         await engine.run(team, TASK, run_id=RUN_ID)
-        await engine.answer(RUN_ID, "t/step-1/approve-after", Answer.edit("The north wall is fine."))
+        await engine.runs.answer(RUN_ID, "t/step-1/approve-after", Answer.edit("The north wall is fine."))
         await engine.resume(RUN_ID, team=team)
     assert [one.summary for one in cast.turn_of("b").envelopes] == ["The north wall is fine."]
 

@@ -75,8 +75,8 @@ async def through(
         result = await engine.run(team, TASK, run_id=RUN_ID)
     while result.status == "paused":
         async with Engine(kept) as engine:
-            for key in (await engine.history(RUN_ID)).questions():
-                await engine.answer(RUN_ID, key, next(one for end, one in answers.items() if key.endswith(end)))
+            for key in (await engine.runs.history(RUN_ID)).questions():
+                await engine.runs.answer(RUN_ID, key, next(one for end, one in answers.items() if key.endswith(end)))
             result = await engine.resume(RUN_ID, team=team)
     return result, list(await kept.read(RUN_ID))
 
@@ -127,7 +127,7 @@ async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # 
     team = line(cast, answer=risky("critical"))
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK, run_id=RUN_ID)
-        questions = (await engine.history(RUN_ID)).questions()
+        questions = (await engine.runs.history(RUN_ID)).questions()
     assert (result.status, result.stop_reason, result.exit_code) == ("paused", "approval", 7)
     ((key, question),) = questions.items()
     assert key == "t/step-1/approve-risk"
@@ -135,7 +135,7 @@ async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # 
     assert question.draft == LONG.strip()
     assert cast.asked == ["a"]
     async with Engine(journal) as engine:
-        await engine.answer(RUN_ID, key, Answer.approve(by="Ada"))
+        await engine.runs.answer(RUN_ID, key, Answer.approve(by="Ada"))
         result = await engine.resume(RUN_ID, team=team)
     assert (result.status, cast.asked) == ("completed", ["a", "b"])
     assert [(one.summary, one.risk_level) for one in cast.turn_of("b").envelopes] == [(SUMMARY, "critical")]

@@ -80,9 +80,9 @@ async def drive(engine: Engine, handle: Handle, shown: Shown, past: list[Event] 
         with stopper.listening(), LoopWatchdog(handle, engine.grace, stopper.give_up):
             async with _asking(asker):
                 with stopper.following:
-                    await _show(engine.follow(handle.run_id, after), asker or view, stopper)
+                    await _show(engine.runs.follow(handle.run_id, after), asker or view, stopper)
                 if stopper.asked and not handle.drives:  # somebody else does, and goes on
-                    return await engine.result(handle.run_id)
+                    return await engine.runs.result(handle.run_id)
                 ended = await handle.result()
                 if stopper.lost is not None and ended.status != "interrupted":
                     raise LostOutput(f"{stopper.lost} The run is kept: teamwright runs show {ended.run_id}")
@@ -127,7 +127,7 @@ def _asker(engine: Engine, handle: Handle, view: View, shown: Shown) -> Asker | 
         return None
     from teamwright.cli.interactive.prompt import Asker
 
-    handle.attend()
+    handle.set_interactive(True)
     return Asker(engine, handle, view)
 
 
@@ -207,9 +207,9 @@ class Stopper:
 
 async def tell(engine: Engine, ended: RunResult, shown: Shown, hint: str | None = None) -> int:
     """Hand over the result and say how the run ended; returns the exit code."""
-    history = await engine.history(ended.run_id) if ended.status in {"paused", "failed"} else None
+    history = await engine.runs.history(ended.run_id) if ended.status in {"paused", "failed"} else None
     questions = history.questions() if history is not None and ended.status == "paused" else {}
-    given = await engine.answers(ended.run_id) if questions else {}
+    given = await engine.runs.answers(ended.run_id) if questions else {}
     questions = {key: question for key, question in questions.items() if key not in given}
     code = _handed_over(ended, questions, shown)
     if ended.status == "interrupted":
@@ -266,7 +266,7 @@ async def is_free(engine: Engine, ended: RunResult, history: RunHistory | None =
     """Whether a run without a price has cost nothing: then nobody misses the price."""
     if ended.usage.usd is not None:
         return False
-    return not ended.usage.requests or (history or await engine.history(ended.run_id)).asks_for_no_money
+    return not ended.usage.requests or (history or await engine.runs.history(ended.run_id)).asks_for_no_money
 
 
 def summary(ended: RunResult, *, free: bool) -> str:

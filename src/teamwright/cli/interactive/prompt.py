@@ -181,18 +181,18 @@ class Asker:
 
     async def run(self) -> None:
         """Ask whatever is open, until this is stopped."""
-        self._handle.attend()
+        self._handle.set_interactive(True)
         try:
             while True:
                 await self._news.wait()
                 self._news = anyio.Event()
                 while (found := await self._next()) is not None:
-                    self._handle.attend()
+                    self._handle.set_interactive(True)
                     await self._ask(*found)
                 if self._put_off:
-                    self._handle.leave()
+                    self._handle.set_interactive(False)
         finally:
-            self._handle.leave()
+            self._handle.set_interactive(False)
 
     def _look_at(self, event: Event) -> None:
         match event.fact:
@@ -208,8 +208,8 @@ class Asker:
     async def _next(self) -> tuple[str, Question] | None:
         """A question that is open and was neither answered nor put off."""
         run_id = self._handle.run_id
-        answered = await self._engine.answers(run_id)
-        for key, question in (await self._engine.history(run_id)).questions().items():
+        answered = await self._engine.runs.answers(run_id)
+        for key, question in (await self._engine.runs.history(run_id)).questions().items():
             if key not in answered and key not in self._put_off:
                 return key, question
         return None
@@ -236,7 +236,7 @@ class Asker:
             self._put_off.add(key)
             return
         try:
-            await self._engine.answer(self._handle.run_id, key, answer)
+            await self._engine.runs.answer(self._handle.run_id, key, answer)
         except UsageError as error:
             self._prompt.say(str(error))
 

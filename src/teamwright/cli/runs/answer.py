@@ -73,8 +73,8 @@ class Open:
     @classmethod
     async def of(cls, engine: Engine, run_id: str) -> Open:
         """What is open now."""
-        asked, live = (await engine.history(run_id)).questions(), await engine.journal.is_driven(run_id)
-        return cls(run_id, asked, await engine.answers(run_id), live)
+        asked, live = (await engine.runs.history(run_id)).questions(), await engine.journal.is_driven(run_id)
+        return cls(run_id, asked, await engine.runs.answers(run_id), live)
 
     def which(self, key: str | None) -> str:
         """The key of the question that is meant: the given one, or the only one that nobody has answered."""

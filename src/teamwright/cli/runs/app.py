@@ -81,8 +81,8 @@ def show(run: Run, json: Json = False, out: Out = None) -> int:
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.text.explain import account_of, explained
 
-        history, answers = await engine.history(found.id), await engine.answers(found.id)
-        account = account_of(history, await engine.result(found.id), answers)
+        history, answers = await engine.runs.history(found.id), await engine.runs.answers(found.id)
+        account = account_of(history, await engine.runs.result(found.id), answers)
         if json:
             result_json(account.to_json(), out)
         else:
@@ -150,7 +150,7 @@ def resume(
         from teamwright.cli.interactive.sys_path import let_import_of
         from teamwright.cli.runs.fork import team_allowing
 
-        history = await engine.history(found.id)
+        history = await engine.runs.history(found.id)
         let_import_of(history)
         past = list(history.events)
         handle = await engine.start_resume(found.id, team=team_allowing(history, allow_root, engine.models))
@@ -217,13 +217,13 @@ def cancel(
     out: Out = None,
 ) -> int:
     """End a run for good, wherever it is driven."""
-    return _change(run, lambda engine, run_id: engine.cancel(run_id, reason), out, json=json)
+    return _change(run, lambda engine, run_id: engine.runs.cancel(run_id, reason), out, json=json)
 
 
 @app.command()
 def pause(run: Run, json: Json = False, out: Out = None) -> int:
     """Let the calls of a live run finish, and set it down; `runs resume` goes on with it."""
-    return _change(run, lambda engine, run_id: engine.pause(run_id), out, json=json)
+    return _change(run, lambda engine, run_id: engine.runs.pause(run_id), out, json=json)
 
 
 @app.command()
@@ -262,7 +262,7 @@ def answer(
                 result(waiting.words(), out)
             return 0
         which = waiting.which(key)
-        await engine.answer(found.id, which, given)
+        await engine.runs.answer(found.id, which, given)
         if json:
             result_json({"run_id": found.id, "key": which, "answer": given.text, "data": given.data}, out)
         else:

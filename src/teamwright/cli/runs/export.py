@@ -23,8 +23,8 @@ FORMAT = "teamwright.run/1"
 
 async def exported(engine: Engine, run_id: str) -> dict[str, JsonValue]:
     """The run's result, manifest and events, and every body that an event refers to."""
-    history = await engine.history(run_id)
-    ended = await engine.result(run_id)
+    history = await engine.runs.history(run_id)
+    ended = await engine.runs.result(run_id)
     texts = await engine.journal.bodies({body for event in history.events for body in references(event)})
     return {
         "format": FORMAT,

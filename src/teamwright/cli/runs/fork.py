@@ -40,7 +40,7 @@ class Fork:
     async def run(self, engine: Engine, shown: Shown) -> int:
         """Fork and drive the new run."""
         found = await find_run(engine.journal, self.run_id)
-        history = await engine.history(found.id)
+        history = await engine.runs.history(found.id)
         let_import_of(history)
         team = self._team(engine, history)
         if team is not None:

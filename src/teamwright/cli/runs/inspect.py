@@ -44,7 +44,7 @@ def checkpoints(run: Run, json: Json = False, out: Out = None) -> int:
     async def work(engine: Engine, found: RunSummary) -> int:
         from teamwright.cli.text.checkpoints import points_table
 
-        points = await engine.checkpoints(found.id)
+        points = await engine.runs.checkpoints(found.id)
         if json:
             result_json([point.to_json() for point in points], out)
         else:
@@ -68,7 +68,7 @@ def checkpoint(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        made = await engine.checkpoint(found.id, name, by=by)
+        made = await engine.runs.checkpoint(found.id, name, by=by)
         if json:
             result_json(made.to_json(), out)
         else:
@@ -97,8 +97,8 @@ def diff(
         from teamwright.history.diff import compare
 
         a, b = found.id, (await find_run(engine.journal, second)).id
-        histories = await engine.history(a), await engine.history(b)
-        comparison = compare(*histories, await engine.result(a), await engine.result(b))
+        histories = await engine.runs.history(a), await engine.runs.history(b)
+        comparison = compare(*histories, await engine.runs.result(a), await engine.runs.result(b))
         if json:
             result_json(comparison.to_json(), out)
         else:

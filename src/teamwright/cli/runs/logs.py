@@ -110,7 +110,7 @@ class Wanted:
         """Hand the lines over; line by line while the run goes on, where that is wanted."""
         check_level(self.level)
         if self.member is not None:
-            _check_member(self.member, await engine.history(self.run_id))
+            _check_member(self.member, await engine.runs.history(self.run_id))
         lines: list[LogLine] = []
         streams = self.follow and self.out is None and not self.json
         async for line in self._lines(engine):
@@ -139,7 +139,7 @@ async def _events(engine: Engine, run_id: str, *, follow: bool) -> AsyncGenerato
         for event in await engine.journal.read(run_id):
             yield event
         return
-    async for item in engine.follow(run_id):
+    async for item in engine.runs.follow(run_id):
         if isinstance(item, Event):
             yield item
 

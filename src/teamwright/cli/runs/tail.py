@@ -27,9 +27,9 @@ async def follow(engine: Engine, run_id: str, after: int, shown: Shown) -> None:
         raise UsageError(f"Run {run_id!r} has events 1 to {last}; --after {after} is beyond them.")
     for event in known:
         view.past(event)
-    async for item in engine.follow(run_id, after):
+    async for item in engine.runs.follow(run_id, after):
         await view.take(item)
-    ended = await engine.result(run_id)
+    ended = await engine.runs.result(run_id)
     if shown.json:
         result_json(ended.to_json(), shown.out)
     elif not shown.events:

@@ -6,7 +6,7 @@ A delivery starts when the run's pause is durable and its lock released, so it n
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from teamwright.agents.functions.threads import in_thread
 from teamwright.errors import JournalError, RunIsLive
+from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.webhooks.attempt import Response, Webhook, post
@@ -53,8 +54,9 @@ class Delivery:
 class Deliveries:
     """All deliveries under way of one engine. Hold `recording` to take over a run that one of them may write to."""
 
-    def __init__(self, journal: Journal, wall: Callable[[], float], append: Callable[[Batch], Awaitable[None]]) -> None:
-        self._journal, self._wall, self._append = journal, wall, append
+    def __init__(self, journal: Journal, wall: Callable[[], float]) -> None:
+        self._journal = journal
+        self._wall = wall
         self.recording = anyio.Lock()
         self.backoff: Sequence[float] = BACKOFF
         self._scopes: set[anyio.CancelScope] = set()
@@ -156,7 +158,8 @@ class Deliveries:
                     if last is None:
                         return False
                     now = max(self._wall(), last.time)
-                    await self._append(Batch([Event(delivery.run_id, last.number + 1, now, "", "", fact)], {}))
+                    event = Event(delivery.run_id, last.number + 1, now, "", "", fact)
+                    await commit(self._journal, Batch([event], {}))
             except RunIsLive:
                 return False
         return True

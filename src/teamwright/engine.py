@@ -1,0 +1,30 @@
+"""The engine with all that belongs to it: the handle of a run, recorded runs, and running without async.
+
+Names load on first use, so that importing the module costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING
+
+from teamwright._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from teamwright.runtime.engine import Engine, resume_sync, run_sync
+    from teamwright.runtime.handle import Handle
+    from teamwright.runtime.runs import Runs
+
+__all__ = [
+    "Engine",
+    "Handle",
+    "Runs",
+    "resume_sync",
+    "run_sync",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "teamwright.runtime.engine": "Engine resume_sync run_sync",
+        "teamwright.runtime.handle": "Handle",
+        "teamwright.runtime.runs": "Runs",
+    },
+)

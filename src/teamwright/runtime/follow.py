@@ -1,0 +1,57 @@
+"""Follows a run: its recorded events, then its new ones, without a gap. It reads only."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator
+
+import anyio
+
+from teamwright.journal.protocol import Journal
+from teamwright.runtime.bus import Bus
+from teamwright.runtime.live_runs import POLL_INTERVAL, LiveRuns
+from teamwright.values.events.event import Delta, Event
+
+
+async def follow(
+    journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0
+) -> AsyncGenerator[Event | Delta]:
+    """Yield the run's events from the one after `after`, until the run ends or nobody drives it.
+
+    Events of a run that is driven here come from the bus, with pieces of replies; those of others from the journal.
+    """
+    present: deque[Event | Delta] = deque()
+    arrived = anyio.Event()
+
+    def listen(item: Event | Delta) -> None:
+        nonlocal arrived
+        if item.run_id == run_id:
+            present.append(item)
+            arrived.set()
+
+    with bus.listening(listen):
+        while True:
+            for event in await journal.read(run_id, after):
+                after = event.number
+                yield event
+                if event.kind == "run.ended":
+                    return
+            if run_id not in live and not await journal.is_driven(run_id):
+                if not await journal.read(run_id, after, 1):
+                    return
+                continue
+            while run_id in live and not present:
+                arrived = anyio.Event()
+                with anyio.move_on_after(POLL_INTERVAL):
+                    await arrived.wait()
+            while present:
+                item = present.popleft()
+                if isinstance(item, Delta):
+                    yield item
+                elif item.number == after + 1:
+                    after = item.number
+                    yield item
+                    if item.kind == "run.ended":
+                        return
+            if run_id not in live:
+                await anyio.sleep(POLL_INTERVAL)

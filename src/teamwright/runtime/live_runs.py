@@ -1,0 +1,64 @@
+"""The runs that this engine drives, and the delivery of what others send to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import anyio
+
+from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
+from teamwright.journal.protocol import Journal
+from teamwright.runtime.run import Run
+
+POLL_INTERVAL = 0.08
+"""Seconds between two looks at a journal that can't notify of changes."""
+
+
+class LiveRuns:
+    """Runs by their id, from the moment they are launched until their driver has released them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._runs: dict[str, Run] = {}
+        self._launched = anyio.Event()
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(list(self._runs.values()))
+
+    def get(self, run_id: str) -> Run | None:
+        """The run of this id, if it is driven here."""
+        return self._runs.get(run_id)
+
+    def add(self, run: Run) -> None:
+        """Add a run that is about to be driven."""
+        self._runs[run.run_id] = run
+        self._launched.set()
+
+    def remove(self, run_id: str) -> None:
+        """Remove a run that is no longer driven here."""
+        self._runs.pop(run_id, None)
+
+    async def watch_inboxes(self) -> None:
+        """Deliver inbox items as they arrive, until cancelled. The journal is not polled while no run is driven."""
+        while True:
+            if not self._runs:
+                self._launched = anyio.Event()
+                await self._launched.wait()
+            with suppress(JournalError):  # whoever writes to a journal that is gone reports it; here we look again
+                await self._journal.changed(POLL_INTERVAL)
+                await self.deliver_inboxes()
+
+    async def deliver_inboxes(self) -> None:
+        """Hand each run the inbox items that it has not received yet."""
+        for run in self:
+            try:
+                items = await self._journal.inbox(run.run_id, run.last_inbox_id)
+            except (JournalCorrupt, JournalTooNew) as error:  # whoever waits for an effect must not wait for ever
+                run.journal_failed(error)
+                continue
+            for item in items:
+                run.receive(item)

@@ -1,0 +1,31 @@
+"""Methods of `Engine` that are methods of `engine.runs` now: they work for one version, with a DeprecationWarning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from teamwright.runtime.runs import Runs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _HasRuns(Protocol):
+    runs: Runs
+
+
+class MovedToRuns(Generic[P, R]):
+    """A method of the former place, with the signature of the new one."""
+
+    def __init__(self, method: Callable[Concatenate[Runs, P], R]) -> None:
+        self._method = method
+
+    def __get__(self, engine: _HasRuns | None, owner: type | None = None) -> Callable[P, R]:
+        if engine is None:  # read from the class, as documentation tools do
+            return cast("Callable[P, R]", self._method)
+        name = self._method.__name__
+        warnings.warn(f"engine.{name}() has moved: use engine.runs.{name}()", DeprecationWarning, stacklevel=2)
+        return partial(self._method, engine.runs)

@@ -1,0 +1,33 @@
+"""Reads one run from a journal: its events, or the record that a replay needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from teamwright.errors import RunNotFound
+from teamwright.history.record.recorded_reply import RecordedBodies
+from teamwright.history.record.run_record import EFFECTS, RunRecord, check_record
+from teamwright.journal.protocol import Journal
+from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.values.events.event import Event
+
+
+async def read_events(journal: Journal, run_id: str, without: Collection[str] = ()) -> list[Event]:
+    """Return the run's events but for the kinds `without`; raises `RunNotFound` when there are none."""
+    events = await journal.read(run_id, without=without)
+    if not events:
+        raise RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
+    return events
+
+
+async def read_record(journal: Journal, run_id: str) -> RunRecord:
+    """Return what a replay needs: not the effects of turns that have ended, which are most of a long record."""
+    async with deleted_is_not_found(journal, run_id):
+        events = await read_events(journal, run_id, without=EFFECTS)
+        check_record(events, whole=False)
+        record = RunRecord.of(events)
+        for event in await journal.read(run_id, record.first_open_turn()):
+            if event.kind in EFFECTS:
+                record.apply_effect(event)
+        record.bodies = RecordedBodies(await journal.bodies(record.needed_bodies()))
+        return record

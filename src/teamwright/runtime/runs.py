@@ -1,0 +1,192 @@
+"""The recorded runs of an engine's journal: reads and follows them, and sends them what people decide.
+
+It drives no run. What it sends to a run is acted on by the run's driver, in whichever process that is; a run without a
+driver is changed here, under its driver lock.
+"""
+
+from __future__ import annotations
+
+import builtins
+import warnings
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, suppress
+
+from teamwright.errors import NotResumable, RunIsLive
+from teamwright.history.cancel import cancel_batch
+from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
+from teamwright.history.history import RunHistory
+from teamwright.journal.commit import commit
+from teamwright.journal.protocol import Batch, Journal
+from teamwright.runtime.bus import Bus
+from teamwright.runtime.deleted_run import deleted_is_not_found
+from teamwright.runtime.driver_lock import driver_lock
+from teamwright.runtime.follow import follow
+from teamwright.runtime.live_runs import LiveRuns
+from teamwright.runtime.redaction import Redactor
+from teamwright.runtime.run_reader import read_events
+from teamwright.runtime.webhooks.deliveries import Deliveries
+from teamwright.values.approvals import fitting
+from teamwright.values.events.event import Delta, Event
+from teamwright.values.events.run import RunAborted, RunCheckpoint
+from teamwright.values.people import Answer, Answered, Cancel, Mark, Pause
+from teamwright.values.results import FINAL, RunResult, RunSummary
+
+NewClock = Callable[[float], Callable[[], float]]
+"""Makes a clock that starts no earlier than a given time."""
+
+
+class Runs:
+    """All runs of a journal, as `engine.runs`; what `teamwright runs` is on the command line."""
+
+    def __init__(self, journal: Journal, bus: Bus, live: LiveRuns, deliveries: Deliveries, new_clock: NewClock) -> None:
+        self._journal = journal
+        self._bus = bus
+        self._live = live
+        self._deliveries = deliveries
+        self._new_clock = new_clock
+
+    async def __call__(self, limit: int | None = None) -> builtins.list[RunSummary]:
+        """List all runs; the former form of `list`."""
+        warnings.warn("engine.runs() is now engine.runs.list()", DeprecationWarning, stacklevel=2)
+        return await self.list(limit)
+
+    async def list(self, limit: int | None = None) -> builtins.list[RunSummary]:
+        """Return summaries of all runs, newest first."""
+        return await self._journal.runs(limit)
+
+    async def find(self, run_id: str) -> RunSummary | None:
+        """Return the summary of one run, or `None` if there is no such run."""
+        return await self._journal.find(run_id)
+
+    async def history(self, run_id: str) -> RunHistory:
+        """Return everything that is recorded of a run, for reading."""
+        async with deleted_is_not_found(self._journal, run_id):
+            return await RunHistory.load(self._journal, await read_events(self._journal, run_id))
+
+    async def result(self, run_id: str) -> RunResult:
+        """Return how a run ended, or its present status."""
+        summary = await self._journal.find(run_id)
+        return (await self.history(run_id)).result(summary.status if summary else "interrupted")
+
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Event | Delta]:
+        """Yield the run's events from the one after `after`: recorded ones first, then new ones, without a gap.
+
+        It ends when the run ends, or when nobody drives it any more.
+        """
+        return follow(self._journal, self._bus, self._live, run_id, after)
+
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until nobody drives the run, in any process; returns its result then."""
+        seen = 0
+        while await self._is_driven(run_id):
+            async for item in self.follow(run_id, seen):
+                seen = item.number if isinstance(item, Event) else seen
+        return await self.result(run_id)
+
+    async def checkpoints(self, run_id: str) -> builtins.list[Checkpoint]:
+        """Return the points of a run at which a fork can begin, in order."""
+        return (await self.history(run_id)).checkpoints()
+
+    async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
+        """Name the point that a run has reached, wherever it is driven."""
+        check_checkpoint_name(name)
+        sent = False
+        while True:
+            history = await self.history(run_id)
+            if history.record.ended is not None:
+                raise NotResumable(
+                    f"Run {run_id!r} has ended, so nothing can be named there any more; its points have names already:"
+                    f"  teamwright runs checkpoints {run_id}"
+                )
+            if await self._is_driven(run_id):
+                if not sent:
+                    await self._journal.send(run_id, Mark(name=name, by=by))
+                    sent = True
+                if found := await self._wait_for_checkpoint(run_id, history.number, name):
+                    return found
+                continue
+            with suppress(RunIsLive):
+                async with driver_lock(self._journal, run_id):
+                    now = self._new_clock(history.record.latest)()
+                    event = Event(run_id, history.number + 1, now, "", "", RunCheckpoint(name=name, by=by))
+                    await commit(self._journal, Batch([event], {}))
+                    return (await self.checkpoints(run_id))[-1]
+
+    async def _wait_for_checkpoint(self, run_id: str, after: int, name: str) -> Checkpoint | None:
+        """Wait until the driver has recorded a checkpoint of this name; `None` if it stops before."""
+        async for item in self.follow(run_id, after):
+            if isinstance(item, Event) and isinstance(item.fact, RunCheckpoint) and item.fact.name == name:
+                return next(one for one in await self.checkpoints(run_id) if one.number == item.number)
+        return None
+
+    async def answer(self, run_id: str, key: str, answer: Answer | str) -> None:
+        """Answer a question that a run has asked; a paused run uses the answer when it is resumed.
+
+        Until the run has used an answer, a later one replaces it.
+        """
+        history = await self.history(run_id)
+        question = history.require_question(key)
+        given = answer if isinstance(answer, Answer) else Answer(text=answer)
+        redactor = _redactor_of(history)
+        given = given.changed(
+            text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
+        )
+        await self._journal.send(run_id, Answered(key=key, answer=fitting(question, key, given)))
+        await self._live.deliver_inboxes()
+
+    async def answers(self, run_id: str) -> dict[str, Answer]:
+        """Return the answers in a run's inbox that the run has not been resumed to use, by the question's key."""
+        asked = (await self.history(run_id)).questions()
+        sent = [item.intervention for item in await self._journal.inbox(run_id)]
+        return {one.key: one.answer for one in sent if isinstance(one, Answered) and one.key in asked}
+
+    async def pause(self, run_id: str) -> RunResult:
+        """Let calls under way finish, then pause the run."""
+        result = await self.result(run_id)
+        if result.status not in (*FINAL, "running"):
+            raise NotResumable(f"Run {run_id!r} is {result.status}: nobody drives it, so there is nothing to set down.")
+        return await self._send(run_id, Pause())
+
+    async def cancel(self, run_id: str, reason: str = "") -> RunResult:
+        """End a run for good, wherever it is driven; a run that nobody drives ends at once."""
+        if reason:
+            reason = _redactor_of(await self.history(run_id)).text(reason)
+        return await self._send(run_id, Cancel(reason=reason))
+
+    async def _send(self, run_id: str, intervention: Pause | Cancel) -> RunResult:
+        result = await self.result(run_id)
+        if result.status in FINAL:
+            raise NotResumable(f"Run {run_id!r} has ended already ({result.status}).")
+        await self._journal.send(run_id, intervention)
+        result = await self.wait(run_id)
+        if result.status in FINAL or not isinstance(intervention, Cancel):
+            return result
+        return await self.end(run_id, intervention)
+
+    async def end(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
+        """Record the end of a run that nobody drives and whose end was decided; `cancel` is for people."""
+        async with self._deliveries.recording:
+            lock = AsyncExitStack()
+            await lock.enter_async_context(driver_lock(self._journal, run_id))
+        async with lock:
+            inbox = await self._journal.inbox(run_id)
+            history = await self.history(run_id)
+            if history.record.ended is not None:  # it ended, or somebody else cancelled it, before the lock was taken
+                return await self.result(run_id)
+            now = self._new_clock(history.record.latest)()
+            await commit(self._journal, cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
+        return await self.result(run_id)
+
+    async def delete(self, *run_ids: str) -> int:
+        """Delete runs and what only they refer to; returns the freed bytes. Raises `RunIsLive` if one is driven."""
+        return await self._journal.delete(run_ids)
+
+    async def _is_driven(self, run_id: str) -> bool:
+        return run_id in self._live or await self._journal.is_driven(run_id)
+
+
+def _redactor_of(history: RunHistory) -> Redactor:
+    """Masks the secrets of a run that is driven elsewhere or by nobody, so that its inbox never holds one."""
+    from teamwright.manifests.secrets import secrets_of
+
+    return Redactor(secrets_of(history.manifest))
