@@ -35,9 +35,9 @@ async def main() -> None:
         paused = await engine.run(cashier, "Ada's lamp came broken.", run_id="lamp")
         print(paused.status, paused.stop_reason)
     async with Engine("journal.db") as engine:  # the next day
-        for key, question in (await engine.history("lamp")).questions().items():
+        for key, question in (await engine.runs.history("lamp")).questions().items():
             print(question.text)
-            await engine.answer("lamp", key, Answer.edit({"customer": "Ada", "euros": 50}, by="Grace"))
+            await engine.runs.answer("lamp", key, Answer.edit({"customer": "Ada", "euros": 50}, by="Grace"))
         print((await engine.resume("lamp", team=cashier)).output)
 
 

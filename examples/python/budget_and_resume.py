@@ -41,7 +41,7 @@ async def interrupt_and_resume(engine: Engine) -> None:
     finished.clear()
     slow.add("Greek")
     handle = await engine.start(languages, "Good evening", run_id="evening")
-    async for item in engine.follow("evening"):
+    async for item in engine.runs.follow("evening"):
         if isinstance(item, Event) and isinstance(item.fact, AgentAsked) and item.fact.member == "Greek":
             handle.interrupt()
     print((await handle.result()).status, finished)
