@@ -453,6 +453,6 @@ async def test_a_call_that_a_fork_made_anew_within_a_turn_counts_once() -> None:
 async def test_the_record_is_found_under_its_former_name_with_a_warning() -> None:
     async with Engine(MemoryJournal()) as engine:
         await engine.run(Team("t", members=[FunctionAgent("a", costly)]), "go", run_id="r")
-        history = await engine.history("r")
+        history = await engine.runs.history("r")
     with pytest.warns(DeprecationWarning, match="is now RunHistory.record"):
         assert history.past is history.record
