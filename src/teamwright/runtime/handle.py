@@ -11,9 +11,8 @@ import anyio
 from teamwright.agents.model.agent import Models
 from teamwright.errors import FencedOut, RunIsLive
 from teamwright.runtime.run import Beginning, Run
+from teamwright.runtime.runs import Runs
 from teamwright.runtime.webhooks.deliveries import Delivery
-from teamwright.values.events.run import RunAborted
-from teamwright.values.people import Cancel
 from teamwright.values.results import RunResult
 
 
@@ -21,25 +20,14 @@ class Driver(Protocol):
     """What a handle needs of the engine that drives its run."""
 
     models: Models
+    runs: Runs
 
     def deliver(self, delivery: Delivery) -> None:
         """Send a notice to a webhook in the background."""
         ...
 
-    async def close(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
-        """End a run that nobody drives."""
-        ...
-
-    async def result(self, run_id: str) -> RunResult:
-        """The result of a run as it is recorded."""
-        ...
-
-    async def until_nobody_drives(self, run_id: str) -> RunResult:
-        """Wait until no driver has the run, and return its result."""
-        ...
-
-    def forget(self, run_id: str) -> None:
-        """Drop a run that is no longer driven here."""
+    def release(self, run_id: str) -> None:
+        """Remove a run from those that are driven here."""
         ...
 
 
