@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.cases import PLANS, Shape, Store
+from bench.cases import OUR_IMPORT, PLANS, Shape, Store
 from bench.contenders import CONTENDERS
 from bench.samples import Report
 
@@ -49,10 +49,8 @@ def _absolute(report: Report) -> Iterator[Target]:
     waiting = [report.best("ledger", "room for ten", size=size) for size in (1000, 10)]
     yield Target("reservation among 1000 who wait, over one among 10", quotient(*waiting), 3, "×")
     yield Target("sweep of a million cells", report.best("sweep", "at once", size=1_000_000), 5, "s")
-    imported = quotient(
-        report.best("import", "import teamwright"), report.best("import", "from pydantic import BaseModel")
-    )
-    yield Target("import, over that of pydantic's BaseModel", imported, 2, "×")
+    imported = quotient(report.best("import", OUR_IMPORT), report.best("import", "from pydantic import BaseModel"))
+    yield Target("import of Engine and Team, over that of pydantic's BaseModel", imported, 2, "×")
 
 
 def _ratios(report: Report) -> Iterator[Target]:

@@ -67,7 +67,7 @@ def third_parties(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         EntryPoint("anything", "tests.strategies.third_party:Anything", registry.GROUP),
         EntryPoint("broken", "tests.nowhere:Gone", registry.GROUP),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in points if one.group == group])
-    registry._points.cache_clear()
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [one for one in points if one.group == group])
+    registry._third_party.cache_clear()
     yield
-    registry._points.cache_clear()
+    registry._third_party.cache_clear()

@@ -24,10 +24,10 @@ def third_parties(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         EntryPoint("broken", "tests.nowhere:Gone", registry.GROUP),
         EntryPoint("sequential", "tests.strategies.example.debate:Debate", registry.GROUP),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: [one for one in points if one.group == group])
-    registry._points.cache_clear()
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [one for one in points if one.group == group])
+    registry._third_party.cache_clear()
     yield
-    registry._points.cache_clear()
+    registry._third_party.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["round-robin", "round_robin", " round-robin "])

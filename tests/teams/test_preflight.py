@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.models import Models
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import ManifestError
 from teamwright.teams.load import load_team
@@ -58,7 +59,7 @@ async def test_a_missing_extra_is_told_before_anything_is_imported(monkeypatch: 
     def find(name: str) -> None:
         return None
 
-    for place in ("model.agent", "tools.mcp"):
+    for place in ("model.models", "tools.mcp"):
         monkeypatch.setattr(f"teamwright.agents.{place}.find_spec", find)
     server = McpSpec(mcp=McpTool(url="http://127.0.0.1:1/"))
     found = await lacking(

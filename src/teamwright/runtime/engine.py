@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from teamwright.agents.model.agent import Models
+from teamwright.agents.model.models import Models
 from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     NotResumable,

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import anyio
 from pydantic_core import to_json
 
-from teamwright.agents.scripted.agent import leftovers
 from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, aborted_over, ending_of
 from teamwright.history.record.run_record import RunRecord
@@ -283,6 +282,8 @@ class Run:
         """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
         if ending.failure is not None:
             return ending
+        from teamwright.agents.scripted.agent import leftovers
+
         past, now = self._past.spending.marks, self._state.marks
         left = leftovers(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
         if not left:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from teamwright.agents.context import Context
 from teamwright.agents.functions.import_guard import loads_code
@@ -13,6 +14,9 @@ from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.results import Outcome
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "teamwright.strategies"
 OWN = {
@@ -49,23 +53,28 @@ class UnloadedStrategy:
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
+def _third_party() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
     found = {plain_strategy_name(point.name): point for point in entry_points(group=GROUP)}
-    return found | {name: EntryPoint(name, path, GROUP) for name, path in OWN.items()}
+    return {name: point for name, point in found.items() if name not in OWN}
 
 
 def strategy_names() -> list[str]:
     """Every strategy that a team can name."""
-    return sorted(_points())
+    return sorted({*OWN, *_third_party()})
 
 
 def find_strategy(name: str) -> Strategy:
     """The strategy of this name, spelt with `-` or `_`. Where no code is loaded, a stand-in for that of others."""
     plain = plain_strategy_name(name)
-    point = _points().get(plain)
+    if plain in OWN:
+        module, _, attribute = OWN[plain].partition(":")
+        return getattr(import_module(module), attribute)()
+    point = _third_party().get(plain)
     if point is None:
-        raise UnknownName("strategy", name, _points())
-    if plain not in OWN and not loads_code():
+        raise UnknownName("strategy", name, strategy_names())
+    if not loads_code():
         return UnloadedStrategy(plain, point.value)
     try:
         made: Strategy = point.load()()

@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.models import Models
 from teamwright.agents.protocol import Agent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from teamwright.agents.model.agent import Models
+from teamwright.agents.model.models import Models
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.references import MODEL
 from teamwright.manifests.load import Loaded, load

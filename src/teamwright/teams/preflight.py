@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teamwright.agents.model.agent import Models
+from teamwright.agents.model.models import Models
 from teamwright.agents.preflight import Preflight
 from teamwright.agents.protocol import Agent
 from teamwright.documents.nodes import Place

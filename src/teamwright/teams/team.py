@@ -13,9 +13,7 @@ from teamwright.agents.policies import check_standing
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
-from teamwright.strategies.envelopes.context import run_handing_over
 from teamwright.strategies.options import flaws
-from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify, signing_key
@@ -126,6 +124,8 @@ class Team:
 
     def check_keys(self) -> None:
         """Refuse keys of all teams in here that a run could compare only in time that grows with their square."""
+        from teamwright.strategies.plan.step_options import owned_keys
+
         teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
         keys = [key for team in teams for key in owned_keys(team.strategy, team.settings)]
         if problem := wildcards_problem(keys):
@@ -144,6 +144,8 @@ class Team:
         members = Members(self.members, self.helpers)
         task, handover = Task(turn.task, turn.history, self.settings, turn.quoting != "none"), None
         if self.settings.share == "a2a_lite":
+            from teamwright.strategies.envelopes.context import run_handing_over
+
             above = turn.handoff is not None
             outcome, handover = await run_handing_over(self.strategy, task, members, ctx, above=above)
         else:

@@ -112,7 +112,7 @@ class RetryPolicy(Value):
     jitter: float = Field(default=0.1, ge=0, le=1, description="share of the wait that is random")
 
 
-USUAL = RetryPolicy()
+USUAL = RetryPolicy.model_construct()
 """What an agent that says nothing retries; a team may set something else for its members."""
 
 TooLong = Literal["summarise", "fallback", "fail"]

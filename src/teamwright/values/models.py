@@ -41,7 +41,10 @@ def _reasons(error: ValidationError, fields: dict[str, object], known: list[str]
 
 
 class Value(BaseModel, metaclass=_Constructor):
-    """A value that refuses unknown fields, built on first use."""
+    """A value that refuses unknown fields, built on first use.
+
+    A constant of a module is made with `model_construct`, so that importing the module does not build its class.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
 

@@ -12,7 +12,8 @@ import anyio
 import pytest
 from pydantic import BaseModel, JsonValue, model_validator
 
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.model.models import Models
 from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     AgentError,

@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from teamwright.agents.model import local
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.local import (
     ENVIRONMENT,
     WEIGHTS_SHA256,
@@ -29,6 +29,7 @@ from teamwright.agents.model.local import (
     find_wheel_weights,
     install_weights,
 )
+from teamwright.agents.model.models import Models
 from teamwright.errors import MissingExtra, UsageError
 from teamwright.values.turns import Turn
 from tests.agents.recording import Recording

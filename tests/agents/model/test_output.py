@@ -10,8 +10,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-from teamwright.agents.model.agent import ModelAgent, Models
+from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.clients import ModelClient
+from teamwright.agents.model.models import Models
 from teamwright.errors import InvalidOutput, RateLimited
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer

@@ -153,10 +153,10 @@ def test_help_says_which_commands_load_none(capsys: pytest.CaptureFixture[str], 
 def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another package has registered a strategy; importing it fails loudly."""
     point = EntryPoint("relay-race", "tests.nowhere:Relay", registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
-    registry._points.cache_clear()
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == registry.GROUP else [])
+    registry._third_party.cache_clear()
     yield
-    registry._points.cache_clear()
+    registry._third_party.cache_clear()
 
 
 @pytest.mark.usefixtures("third_party")

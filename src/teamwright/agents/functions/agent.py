@@ -33,7 +33,7 @@ from teamwright.values.reply_limits import check_max_bytes, reply_cut_warning
 from teamwright.values.text.display import error_text
 from teamwright.values.turns import Failure, Reply, Turn
 
-BARE = AgentSpec()
+BARE = AgentSpec.model_construct()
 
 Function = Callable[..., Any]
 

@@ -15,7 +15,6 @@ from contextvars import ContextVar, copy_context
 from typing import TypeVar, cast
 
 import anyio
-import anyio.to_process
 import anyio.to_thread
 
 from teamwright.errors import AgentError
@@ -86,8 +85,10 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
 
 async def in_process(work: Callable[[S], T], told: S) -> T:
     """Do the work in a process, which is ended when nobody waits for it any more."""
+    from anyio import to_process
+
     try:
-        return await anyio.to_process.run_sync(_contained, work, told, os.getpid(), cancellable=True)
+        return await to_process.run_sync(_contained, work, told, os.getpid(), cancellable=True)
     except anyio.BrokenWorkerProcess as error:
         raise AgentError(str(error) or "its process ended before it had answered") from error
 

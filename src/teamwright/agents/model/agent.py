@@ -5,110 +5,29 @@ pydantic-ai takes seconds to import, so it is imported when the first turn is ta
 
 from __future__ import annotations
 
-import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-import anyio
 from pydantic import BaseModel
 
 from teamwright.agents.context import Context
+from teamwright.agents.model.models import Models, shared_models
 from teamwright.agents.policies import check_standing, fallback_spec
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
-from teamwright.errors import MissingExtra, UsageError
+from teamwright.errors import UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
-from teamwright.values.manifest import AgentSpec, AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.names import check_name
 from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES, check_idle_timeout, check_max_bytes
 from teamwright.values.turns import Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
-
-HEAVY = "teamwright.agents.model.turn"
-EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
-"""What must be importable for a provider; the extra is called like it, and `openai` comes with `models`."""
-
-
-_SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
-
-
-class Models:
-    """The model clients of one engine: opened at first use, shared by its agents, closed with it."""
-
-    def __init__(self) -> None:
-        self._clients: dict[str | ServerModel, ModelClient] = {}
-        self._stack = AsyncExitStack()
-        self._lock = anyio.Lock()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close the connections and stop the local models; a later use opens new ones."""
-        self._clients.clear()
-        stack, self._stack = self._stack, AsyncExitStack()
-        with anyio.CancelScope(shield=True):
-            await stack.aclose()
-
-    @contextmanager
-    def shared(self) -> Generator[None]:
-        """Within this block, model agents that were given no clients of their own use these."""
-        token = _SHARED.set(self)
-        try:
-            yield
-        finally:
-            _SHARED.reset(token)
-
-    async def client(self, model: AnyModel) -> ModelClient:
-        """The client of a model, or a `UsageError` that says what is missing."""
-        if isinstance(model, NamedModel):
-            model = model.model
-        async with self._lock:
-            if model not in self._clients:
-                if missing := missing_extra(model):
-                    raise missing
-                await import_models()
-                from teamwright.agents.model.clients import open_client
-
-                self._clients[model] = await self._stack.enter_async_context(open_client(model))
-            return self._clients[model]
-
-
-async def import_models() -> None:
-    """Import pydantic-ai beside the event loop."""
-    if HEAVY not in sys.modules:
-        await anyio.to_thread.run_sync(import_module, HEAVY)
-
-
-def missing_extra(model: AnyModel) -> MissingExtra | None:
-    """What has to be installed before a model can be asked, as far as that is known without importing it."""
-    name = model_key(model)
-    provider = "openai" if isinstance(model, ServerModel) else name.partition(":")[0]
-    family = provider.partition("-")[0]
-    for module in ("pydantic_ai", EXTRAS.get(family)):
-        if module is not None and not _importable(module):
-            extra = family if family in EXTRAS and family != "openai" else "models"
-            return MissingExtra(extra, f"The model {name!r}")
-    return None
-
-
-def _importable(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package around it is there
-        return False
 
 
 class ModelAgent:
@@ -233,7 +152,7 @@ class ModelAgent:
 
     @asynccontextmanager
     async def _client(self, model: AnyModel) -> AsyncGenerator[ModelClient]:
-        if models := self._models or _SHARED.get():
+        if models := self._models or shared_models():
             yield await models.client(model)
             return
         async with Models() as models:

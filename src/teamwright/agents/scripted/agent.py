@@ -26,7 +26,6 @@ from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
-from teamwright.agents.scripted.script_file import read_script, script_text
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
@@ -46,7 +45,7 @@ from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import Usage
 
 if TYPE_CHECKING:
-    from teamwright.agents.model.agent import Models
+    from teamwright.agents.model.models import Models
 
 MOST_REQUESTS = 50
 PIECES = 8
@@ -103,10 +102,14 @@ class Script(Value):
     @classmethod
     def load(cls, path: Path) -> Script:
         """Read a script; every mistake in it is told."""
+        from teamwright.agents.scripted.script_file import read_script
+
         return read_script(path, cls)
 
     def to_yaml(self) -> str:
         """The script as a file that `load` reads again."""
+        from teamwright.agents.scripted.script_file import script_text
+
         return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
 
     def masked(self) -> Script:

@@ -27,7 +27,7 @@ from teamwright.values.reply_limits import MAX_BYTES, cut_warning
 from teamwright.values.usage import NOTHING, Usage
 
 LONGEST_ERROR = 500
-NEVER_AGAIN = RetryPolicy(attempts=0)
+NEVER_AGAIN = RetryPolicy.model_construct(attempts=0)
 
 
 class Toolbox:

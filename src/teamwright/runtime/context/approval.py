@@ -18,7 +18,7 @@ from teamwright.values.people import Answer, Question
 from teamwright.values.turns import Failure, Reply, Turn
 
 BEFORE, AFTER = "approve-before", "approve-after"
-NOWHERE = Approve()
+NOWHERE = Approve.model_construct()
 
 
 class Gate:

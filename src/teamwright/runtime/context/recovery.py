@@ -34,7 +34,7 @@ SUMMARISE = (
     "Summarise this part of a conversation for somebody who has to go on with it. Keep names, figures, decisions and"
     " open questions; leave out everything else.\n\n"
 )
-NOTHING_SET = Recovery()
+NOTHING_SET = Recovery.model_construct()
 
 
 class Recovering:

@@ -44,7 +44,7 @@ from teamwright.values.turns import Failure, Reply, Turn
 
 T = TypeVar("T")
 
-USUAL = Handoff()
+USUAL = Handoff.model_construct()
 TEAM = "team"
 """Whom envelopes are for in a team without a lead."""
 
