@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from typing_extensions import override
 
+from teamwright.errors import InvalidOutput
 from teamwright.values.messages import Message
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns import Failure
+from teamwright.values.typed_data import read_as
 from teamwright.values.usage import NOTHING, Usage
 
 Status = Literal["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "running"]
@@ -19,6 +21,9 @@ StopReason = Literal[
 ]  # fmt: skip
 
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "degraded", "timeout", "cancelled"))
+
+
+T = TypeVar("T")
 
 
 class Outcome(Record, frozen=True):
@@ -45,6 +50,22 @@ class RunResult(Record, frozen=True):
     started_at: str = ""
     seconds: float = 0.0
     failure: Failure | None = None
+
+    def data_as(self, form: type[T]) -> T:
+        """The data of the answer as a value of this type: a pydantic model, a dataclass or a TypedDict.
+
+        Raises `InvalidOutput` where the run has no data or its data does not fit.
+        """
+        if self.data is None:
+            raise InvalidOutput(f"The run {self.run_id!r} has no data: {self._why_no_data()}.")
+        return read_as(self.data, form, f"The data of the run {self.run_id!r}")
+
+    def _why_no_data(self) -> str:
+        if self.failure is not None:
+            return f"it {self.status} with {self.failure.error!r} ({self.failure.message.rstrip('.')})"
+        if self.status not in FINAL:
+            return f"it is {self.status}"
+        return "give the agent that answers last an `output_schema`, or read `output`"
 
     @property
     def exit_code(self) -> int:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 from msgspec import Struct
 from pydantic_core import to_json
 from typing_extensions import override
 
+from teamwright.errors import InvalidOutput
 from teamwright.values.artifacts import POINTER, Artifact
 from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
 from teamwright.values.key import root_key
 from teamwright.values.messages import EMPTY, History, Message, digest
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.text.transcript import Quoting, quoted, transcript
+from teamwright.values.typed_data import read_as
 from teamwright.values.usage import NOTHING, Amounts, Usage
 
 Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]
 Tier = Literal["primary", "economy"]
+
+T = TypeVar("T")
 
 
 class Turn(Struct, frozen=True, dict=True):
@@ -145,6 +149,16 @@ class Reply(Record, frozen=True):
     def text(self) -> str:
         """The last thing said, which is the answer."""
         return self.messages[-1].content if self.messages else ""
+
+    def data_as(self, form: type[T]) -> T:
+        """The data of the reply as a value of this type: a pydantic model, a dataclass or a TypedDict.
+
+        Raises `InvalidOutput` where the reply has no data or its data does not fit.
+        """
+        author = f" of {self.messages[-1].name!r}" if self.messages else ""
+        if self.data is None:
+            raise InvalidOutput(f"The reply{author} has no data: give the agent an `output_schema`, or read `text`.")
+        return read_as(self.data, form, f"The data of the reply{author}")
 
     @property
     def full(self) -> Reply:

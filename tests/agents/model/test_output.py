@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, assert_type
 
 import pytest
+from pydantic import BaseModel, field_validator
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -14,6 +17,8 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.models import Models
 from teamwright.errors import InvalidOutput, RateLimited
+from teamwright.runtime.engine import Engine
+from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.manifest import JsonSchema, ServerModel
@@ -90,6 +95,43 @@ async def test_the_agents_own_schema_comes_first_and_is_a_duty() -> None:  # P-0
         assert (await counter(server, schema=own).respond(COUNT, Recording().ctx)).data == {"m": 1}
     with ModelServer(lambda _: Say(text="three")) as server, pytest.raises(InvalidOutput):
         await counter(server, schema=own).respond(COUNT, Recording().ctx)
+
+
+@dataclass
+class Count:
+    n: int
+    unit: Literal["things", "people"] = "things"
+
+
+async def test_a_schema_that_is_a_class_gives_data_of_that_class_in_replies_and_results() -> None:  # P-01
+    said = answers(Say(text="Hm."), SayJson(data={"n": 3}), SayJson(data={"n": 4, "unit": "people"}))
+    with ModelServer(said) as server:
+        spec = ServerModel(url=server.url, name="tiny")
+        typed = ModelAgent("counter", model=spec, output_schema=Count)
+        team = Team("team", members=[ModelAgent("thinker", model=spec), typed])
+        async with Engine("memory") as engine:
+            counted = (await engine.run(team, "Count.")).data_as(Count)
+        assert_type(counted, Count)
+        assert counted == Count(3)
+        reply = await typed.respond(Turn("Count."), Recording().ctx)
+        assert reply.data_as(Count) == Count(4, "people")
+
+
+async def test_an_answer_that_breaks_the_rules_of_a_class_is_told_in_our_words() -> None:
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def _is_even(cls, value: int) -> int:
+            if value % 2:
+                raise ValueError(f"{value} is odd")
+            return value
+
+    with ModelServer(answers(SayJson(data={"n": 3}), SayJson(data={"n": 4}))) as server:
+        agent = ModelAgent("counter", model=ServerModel(url=server.url, name="tiny"), output_schema=Even)
+        assert (await agent.respond(Turn("Count."), Recording().ctx)).data == {"n": 4}
+        assert "The answer of 'counter' does not fit 'Even': n: 3 is odd." in server.requests[1].prompt
 
 
 async def test_a_model_that_fails_or_says_nothing_fails_all_the_same() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import JsonValue
 from pydantic_ai import ModelRetry, NativeOutput, PromptedOutput, StructuredDict
 from pydantic_core import from_json
 
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.schemas.schema import check
 from teamwright.errors import InvalidOutput
+from teamwright.values.typed_data import read_as
 
 WRAPPED = "value"
 
@@ -25,7 +26,7 @@ class Shape:
 
     agent: str
     schema: dict[str, JsonValue]
-    model: type[BaseModel] | None = None
+    model: type | None = None
     welcome: bool = False
 
     @property
@@ -91,10 +92,7 @@ class Shape:
         what = f"The answer of {self.agent!r}"
         check(self.schema, data, what)
         if self.model is not None:
-            try:
-                self.model.model_validate(data)
-            except ValidationError as error:
-                raise InvalidOutput(f"{what} does not fit {self.model.__name__!r}: {error}") from error
+            read_as(data, self.model, what)
 
     def validate(self, output: JsonValue) -> JsonValue:
         """Send an answer that does not fit back to the model, which costs another request."""

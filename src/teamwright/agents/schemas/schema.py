@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.schemas.declaration import schema_fault, validator_class
 from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.turns import Reply
+from teamwright.values.typed_data import schema_of
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -30,12 +31,12 @@ Schema = Mapping[str, object]
 """A JSON Schema as a user writes it."""
 
 
-def as_schema(schema: Schema | type[BaseModel] | None, what: str) -> dict[str, JsonValue] | None:
+def as_schema(schema: Schema | type | None, what: str) -> dict[str, JsonValue] | None:
     """Give the JSON Schema for what a user declared, or raise when it is not a valid one."""
     if schema is None:
         return None
     if isinstance(schema, type):
-        return cast("dict[str, JsonValue]", schema.model_json_schema())
+        return schema_of(schema)
     plain = cast("dict[str, JsonValue]", dict(schema))
     _validator(plain, what)
     return plain

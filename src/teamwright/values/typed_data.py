@@ -1,0 +1,64 @@
+"""Structured data as a type of the caller's: a pydantic model, a dataclass, a TypedDict.
+
+What does not fit is told in our own words, with the names of the fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from teamwright.errors import InvalidOutput, UsageError
+from teamwright.values.models import JsonValue
+from teamwright.values.text.validation_messages import misfits_of, misfits_text
+
+if TYPE_CHECKING:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+T = TypeVar("T")
+MOST_MISFITS = 5
+
+
+def read_as(data: JsonValue, form: type[T], what: str) -> T:
+    """Validate JSON data as a value of this type, or raise `InvalidOutput` that names each field which does not fit.
+
+    `what` names the data at the beginning of the message.
+    """
+    adapter = _adapter(form)
+    try:
+        return adapter.validate_json(to_json(data))
+    except ValidationError as error:
+        text = misfits_text(misfits_of(error, data), most=MOST_MISFITS)
+        raise InvalidOutput(f"{what} does not fit {_name(form)!r}: {text}.") from None
+
+
+def schema_of(form: type) -> dict[str, JsonValue]:
+    """The JSON Schema of a type."""
+    if issubclass(form, BaseModel):
+        return cast("dict[str, JsonValue]", form.model_json_schema())
+    return cast("dict[str, JsonValue]", _adapter(form).json_schema())
+
+
+def _adapter(form: type[T]) -> TypeAdapter[T]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+    try:
+        return TypeAdapter(form)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise UsageError(f"{_name(form)!r} can't be used as a type of structured data: {_next_step(error)}.") from error
+
+
+def _next_step(error: PydanticSchemaGenerationError | PydanticUserError) -> str:
+    match error.code:
+        case "typed-dict-version":
+            return "import TypedDict from typing_extensions, since Python before 3.12 does not keep what it needs"
+        case "class-not-fully-defined":
+            return "one of its fields has a type that is not known where the class is defined"
+        case _:
+            return "use a pydantic model, a dataclass or a TypedDict whose fields are such types or plain JSON"
+
+
+def _name(form: type) -> str:
+    return getattr(form, "__name__", None) or str(form)
