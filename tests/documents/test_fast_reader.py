@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from teamwright.documents.fast_reader import read_quickly
 from teamwright.documents.nodes import plain
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import MANIFEST, Room, read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.task_file import read_plan
@@ -36,7 +36,7 @@ def carefully(text: str, folder: Path) -> JsonValue | None:
     """What the careful reader makes of a text: its one document, or None where it has something to say."""
     file = folder / "file.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    report = Report()
+    report = ProblemReport()
     documents = read_file(file, report)
     return plain(documents[0]) if len(documents) == 1 and not report.problems else None
 

@@ -9,14 +9,14 @@ from pydantic import JsonValue
 
 from teamwright.documents import reader
 from teamwright.documents.nodes import Fields, plain
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import MAX_BYTES, read_file
 
 
 def read(folder: Path, text: str | bytes) -> tuple[list[JsonValue], list[str]]:
     file = folder / "a.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    report = Report()
+    report = ProblemReport()
     documents = [plain(node) for node in read_file(file, report)]
     return documents, [str(one).removeprefix(f"{file}:").removeprefix(" ") for one in report.problems]
 
@@ -24,7 +24,7 @@ def read(folder: Path, text: str | bytes) -> tuple[list[JsonValue], list[str]]:
 def test_documents_and_positions_are_read(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("a: 1\n---\n# nothing\n---\nb:\n  - x\n")
-    first, second = read_file(file, Report())
+    first, second = read_file(file, ProblemReport())
     assert (plain(first), plain(second)) == ({"a": 1}, {"b": ["x"]})
     assert isinstance(second, Fields)
     item = second.entries["b"]
@@ -117,7 +117,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> Non
 
 def test_a_missing_file_is_told_with_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("a: 1")
-    report = Report()
+    report = ProblemReport()
     assert read_file(tmp_path / "taem.yaml", report) == []
     assert report.incomplete
     assert (report.problems[0].message, report.problems[0].suggestion) == (
@@ -129,7 +129,7 @@ def test_a_missing_file_is_told_with_its_neighbours(tmp_path: Path) -> None:
 def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     for path in (tmp_path / "pipe.yaml", tmp_path / "a\0b.yaml", tmp_path / ("x" * 300), Path()):
-        report = Report()
+        report = ProblemReport()
         assert read_file(path, report) == []
         assert len(report.problems) == 1
 

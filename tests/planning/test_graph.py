@@ -9,41 +9,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.graph import Graph, Node, cycles, faults
+from teamwright.planning.graph import StepGraph, StepNode, cycles, faults
 from tests.planning.plans import work
 
 
-def nodes(**needs: str) -> list[Node]:
+def nodes(**needs: str) -> list[StepNode]:
     """Nodes from keyword arguments: `b="a"`, `c="a b"`."""
-    return [Node(name, of.split()) for name, of in needs.items()]
+    return [StepNode(name, of.split()) for name, of in needs.items()]
 
 
 @st.composite
-def any_nodes(draw: st.DrawFn) -> list[Node]:
+def any_nodes(draw: st.DrawFn) -> list[StepNode]:
     """Steps that need any others, themselves and missing ones included."""
     ids = draw(st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True))
-    return [Node(id_, draw(st.lists(st.sampled_from([*ids, "x"]), max_size=4))) for id_ in ids]
+    return [StepNode(id_, draw(st.lists(st.sampled_from([*ids, "x"]), max_size=4))) for id_ in ids]
 
 
 @st.composite
-def layered(draw: st.DrawFn) -> list[Node]:
+def layered(draw: st.DrawFn) -> list[StepNode]:
     """Steps that need only earlier ones, declared in any order."""
     made = [
-        Node(f"s{number}", [f"s{one}" for one in draw(st.sets(st.integers(0, number - 1)))] if number else [])
+        StepNode(f"s{number}", [f"s{one}" for one in draw(st.sets(st.integers(0, number - 1)))] if number else [])
         for number in range(draw(st.integers(1, 12)))
     ]
     return draw(st.permutations(made))
 
 
 def test_the_order_takes_roots_by_name_and_the_rest_as_they_become_free() -> None:  # Z-04
-    graph = Graph.of(nodes(z="b", b="", late="a z", y="a", a=""))
+    graph = StepGraph.of(nodes(z="b", b="", late="a z", y="a", a=""))
     assert graph.order == ["a", "b", "y", "z", "late"]
     assert graph.dependents["a"] == ["late", "y"]
 
 
 @given(layered())
-def test_every_step_stands_after_what_it_needs(steps: list[Node]) -> None:
-    order = list(Graph.of(steps).order)
+def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
+    order = list(StepGraph.of(steps).order)
     assert sorted(order) == sorted(step.id for step in steps)
     assert not faults(steps)
     assert all(order.index(need) < order.index(step.id) for step in steps for need in step.needs)
@@ -52,8 +52,8 @@ def test_every_step_stands_after_what_it_needs(steps: list[Node]) -> None:
 @pytest.mark.parametrize(
     ("steps", "text", "place"),
     [
-        ([Node("")], "step 1 has no id", (0, None)),
-        ([Node("a"), Node("a")], "two steps are called 'a'; give one of them another id", (1, None)),
+        ([StepNode("")], "step 1 has no id", (0, None)),
+        ([StepNode("a"), StepNode("a")], "two steps are called 'a'; give one of them another id", (1, None)),
         (nodes(a="a"), "the step 'a' needs itself", (0, 0)),
         (nodes(a="", b="a a"), "the step 'b' needs 'a' twice", (1, 1)),
         (
@@ -68,29 +68,29 @@ def test_every_step_stands_after_what_it_needs(steps: list[Node]) -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_fault_is_told_with_its_place(steps: list[Node], text: str, place: tuple[int, int | None]) -> None:
+def test_each_fault_is_told_with_its_place(steps: list[StepNode], text: str, place: tuple[int, int | None]) -> None:
     (fault,) = faults(steps)
     assert fault.text == text
     assert (fault.step, fault.need) == place
 
 
 def test_all_faults_are_told_at_once() -> None:
-    steps = [*nodes(a="b", b="a", c="c", d="e e", f="g", g="f"), Node("a")]
+    steps = [*nodes(a="b", b="a", c="c", d="e e", f="g", g="f"), StepNode("a")]
     told = " | ".join(fault.text for fault in faults(steps))
     for part in ("called 'a'", "'c' needs itself", "'d' needs 'e', which", "'a' needs 'b'", "'f' needs 'g'"):
         assert part in told
 
 
 def test_a_long_circle_is_cut_and_counted() -> None:
-    steps = [Node(f"s{number}", [f"s{(number + 1) % 500}"]) for number in range(500)]
+    steps = [StepNode(f"s{number}", [f"s{(number + 1) % 500}"]) for number in range(500)]
     (fault,) = faults(steps)
     assert "(500 steps)" in fault.text
     assert len(fault.text) < 250
 
 
 @given(any_nodes())
-def test_what_is_told_as_a_circle_is_one(steps: list[Node]) -> None:
-    graph = Graph.of(steps)
+def test_what_is_told_as_a_circle_is_one(steps: list[StepNode]) -> None:
+    graph = StepGraph.of(steps)
     found = list(cycles(graph))
     assert bool(found) == (len(graph.order) < len(graph.needs))
     told = [step for cycle in found for step in cycle]
@@ -100,17 +100,20 @@ def test_what_is_told_as_a_circle_is_one(steps: list[Node]) -> None:
 
 
 @given(any_nodes())
-def test_without_a_fault_everything_can_be_worked_through(steps: list[Node]) -> None:
+def test_without_a_fault_everything_can_be_worked_through(steps: list[StepNode]) -> None:
     if not faults(steps):
-        assert len(Graph.of(steps).order) == len(steps)
+        assert len(StepGraph.of(steps).order) == len(steps)
 
 
-SHAPES: dict[str, Callable[[int], Sequence[Node]]] = {
-    "chain": lambda size: [Node(f"s{one}", [f"s{one - 1}"] if one else []) for one in range(size)],
-    "wide": lambda size: [*(Node(f"s{one}") for one in range(size)), Node("end", [f"s{one}" for one in range(size)])],
-    "circle": lambda size: [Node(f"s{one}", [f"s{(one + 1) % size}"]) for one in range(size)],
-    "pairs": lambda size: [Node(f"s{one}", [f"s{one ^ 1}"]) for one in range(size)],
-    "unknown": lambda size: [Node(f"s{one}", ["nowhere"] if one % 50 == 0 else []) for one in range(size)],
+SHAPES: dict[str, Callable[[int], Sequence[StepNode]]] = {
+    "chain": lambda size: [StepNode(f"s{one}", [f"s{one - 1}"] if one else []) for one in range(size)],
+    "wide": lambda size: [
+        *(StepNode(f"s{one}") for one in range(size)),
+        StepNode("end", [f"s{one}" for one in range(size)]),
+    ],
+    "circle": lambda size: [StepNode(f"s{one}", [f"s{(one + 1) % size}"]) for one in range(size)],
+    "pairs": lambda size: [StepNode(f"s{one}", [f"s{one ^ 1}"]) for one in range(size)],
+    "unknown": lambda size: [StepNode(f"s{one}", ["nowhere"] if one % 50 == 0 else []) for one in range(size)],
 }
 
 
@@ -121,5 +124,5 @@ def test_the_work_grows_with_the_steps_and_no_faster(shape: str) -> None:
 
 
 def test_ten_thousand_steps_in_a_chain_and_in_a_circle() -> None:
-    assert len(Graph.of(SHAPES["chain"](10_000)).order) == 10_000
+    assert len(StepGraph.of(SHAPES["chain"](10_000)).order) == 10_000
     assert "(10000 steps)" in faults(SHAPES["circle"](10_000))[0].text

@@ -93,7 +93,7 @@ class Account:
         self.bounds = tuple(_bounds(limits)) if limits is not None else ()
         self.spent, self.held = list(spent), [0, 0, 0]
         self.holders = self.waiting = 0
-        self.queue: deque[_Waiter] = deque()
+        self.queue: deque[_ReservationWaiter] = deque()
         around = parent.outermost if parent is not None else None
         self.outermost: Account = around if around is not None and around.bounds else self
         inner, outer = limits.message if limits else None, parent.message if parent else None
@@ -163,7 +163,7 @@ class Account:
         """
         if (granted := self.reserve_now(wanted)) is not None:
             return granted
-        waiter = _Waiter(self, wanted, asyncio.get_running_loop().create_future())
+        waiter = _ReservationWaiter(self, wanted, asyncio.get_running_loop().create_future())
         self.wait(1)
         self.outermost.queue.append(waiter)
         try:
@@ -301,7 +301,7 @@ class Wanted(NamedTuple):
 NO_RATE = Rate(0, 0)
 
 
-class _Waiter(NamedTuple):
+class _ReservationWaiter(NamedTuple):
     account: Account
     wanted: Wanted
     granted: asyncio.Future[Reservation]

@@ -28,13 +28,13 @@ def read_quickly(text: str, room: Room) -> JsonValue | None:
     import yaml
 
     try:
-        found = _Composer(room).composed(events_of(text))
+        found = _FastComposer(room).composed(events_of(text))
     except (_Unusual, yaml.YAMLError, ValueError):
         return None
     return found[0] if len(found) == 1 else None
 
 
-class _Composer:
+class _FastComposer:
     """Puts parser events together. A mapping stands on the stack with the key whose value comes next."""
 
     def __init__(self, room: Room) -> None:

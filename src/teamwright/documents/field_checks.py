@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from teamwright.documents.nodes import Fields, Node, Scalar, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.values.secrets.classification import is_secret, is_written_out
 
 IMPORT_PATH = r"^[^\W\d][\w.]*:[^\W\d][\w.]*$"
 WEB_ADDRESS = re.compile(r"https?://\S+")
 
 
-def check_import_path(function: Scalar, owner: str, report: Report) -> None:
+def check_import_path(function: Scalar, owner: str, report: ProblemReport) -> None:
     """Report a text that is no `module:function`."""
     path = str(function.value)
     if "${" not in path and not re.fullmatch(IMPORT_PATH, path):
@@ -28,13 +28,13 @@ def import_path_in(fields: Fields) -> Scalar | None:
     return path if path and re.fullmatch(IMPORT_PATH, str(path.value)) else None
 
 
-def check_web_address(address: Scalar | None, owner: str, report: Report, hint: str = "") -> None:
+def check_web_address(address: Scalar | None, owner: str, report: ProblemReport, hint: str = "") -> None:
     """Report a text that is no http address; one with a variable in it can't be known."""
     if address and "${" not in str(address.value) and not WEB_ADDRESS.fullmatch(str(address.value)):
         report.problem(address.place, f"{owner}: {shown(str(address.value))} is not an http address", hint)
 
 
-def check_secrets(fields: Node | None, parent: str, owner: str, report: Report) -> None:
+def check_secrets(fields: Node | None, parent: str, owner: str, report: ProblemReport) -> None:
     """Warn of secrets in a mapping that are written out: a run that is set down can't be resumed from its record."""
     if not isinstance(fields, Fields):
         return

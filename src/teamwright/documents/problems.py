@@ -12,7 +12,7 @@ COMPARISONS = 20_000
 
 
 @dataclass(slots=True)
-class Report:
+class ProblemReport:
     """What was found so far. `incomplete` is set when a file could not be read, so that a missing name means little."""
 
     problems: list[Problem] = field(default_factory=list[Problem])

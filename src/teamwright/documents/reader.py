@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.documents.scalars import TAG, UNPRINTABLE, resolve
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class _Unreadable(Exception):
     """The rest of the file can't be read; the problem is already noted."""
 
 
-def read_file(path: Path, report: Report, room: Room = MANIFEST, *, may_be_empty: bool = False) -> list[Node]:
+def read_file(path: Path, report: ProblemReport, room: Room = MANIFEST, *, may_be_empty: bool = False) -> list[Node]:
     """The documents of one file; empty ones are left out."""
     file = Place(str(path))
     text = text_of(path, report, room)
@@ -87,7 +87,7 @@ def read_file(path: Path, report: Report, room: Room = MANIFEST, *, may_be_empty
     return documents
 
 
-def text_of(path: Path, report: Report, room: Room) -> str | None:
+def text_of(path: Path, report: ProblemReport, room: Room) -> str | None:
     """The text of a file, or None with a problem."""
     file = Place(str(path))
     try:
@@ -115,10 +115,10 @@ def _similar_file(path: Path) -> str:
         names = [one.name for one in path.parent.iterdir() if one.suffix in {".yaml", ".yml"}] if path.name else []
     except (OSError, ValueError):
         return ""
-    return Report().near(path.name, names) if names else "check the path"
+    return ProblemReport().near(path.name, names) if names else "check the path"
 
 
-def _decoded(data: bytes, file: Place, report: Report) -> str | None:
+def _decoded(data: bytes, file: Place, report: ProblemReport) -> str | None:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -134,7 +134,7 @@ def _decoded(data: bytes, file: Place, report: Report) -> str | None:
     return text
 
 
-def _documents(text: str, file: Place, report: Report, room: Room) -> list[Node]:
+def _documents(text: str, file: Place, report: ProblemReport, room: Room) -> list[Node]:
     import yaml
 
     composer = _Composer(file.file, report, room)
@@ -161,7 +161,7 @@ def events_of(text: str) -> Iterator[yaml.Event]:
     return parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: Report) -> None:
+def _note_syntax(error: yaml.MarkedYAMLError, text: str, file: Place, report: ProblemReport) -> None:
     mark = error.problem_mark or error.context_mark
     place = Place(file.file, mark.line + 1, mark.column + 1) if mark else file
     lines = text.splitlines()
@@ -219,7 +219,7 @@ class _Composer:
     """Puts parser events together without recursion, so that no nesting can exhaust the stack."""
 
     file: str
-    report: Report
+    report: ProblemReport
     room: Room
     documents: list[Node] = field(default_factory=list[Node])
     open: list[_Open] = field(default_factory=list[_Open])

@@ -14,7 +14,7 @@ from typing import cast
 from pydantic import JsonValue
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 
 Schema = Mapping[str, JsonValue]
 WORDS = {
@@ -36,14 +36,14 @@ LEADING_ZEROS = re.compile(r"0+([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaCheck:
     """Checks the parts of one declaration; `owner` is what messages call it, such as "agent 'writer'".
 
     `definitions` are what the schema refers to.
     """
 
     owner: str
-    report: Report
+    report: ProblemReport
     definitions: Schema
 
     def check(self, node: Node, schema: Schema, label: str = "") -> None:

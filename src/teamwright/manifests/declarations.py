@@ -9,7 +9,7 @@ from typing import Literal
 
 from teamwright.agents.tools.registry import reserved_names
 from teamwright.documents.nodes import Fields, Node, Place, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.errors import a
 from teamwright.values.names import NAME, suggest_name
 
@@ -87,14 +87,14 @@ class Declared:
         for kind in ("agent", "team", "model", "tool"):
             yield from self.of(kind).values()
 
-    def add(self, new: Declaration, report: Report) -> None:
+    def add(self, new: Declaration, report: ProblemReport) -> None:
         """Take a declaration in under its name; agents and teams share their names."""
         if self._may_name(new, report):
             self.of(new.kind)[new.name] = new
         else:
             self.unnamed.append(new)
 
-    def _may_name(self, new: Declaration, report: Report) -> bool:
+    def _may_name(self, new: Declaration, report: ProblemReport) -> bool:
         if not NAME.fullmatch(new.name):
             report.problem(
                 new.place,

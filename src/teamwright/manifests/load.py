@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.nodes import Fields, Node, Place, described, place_at, plain
-from teamwright.documents.problems import Report, in_order
+from teamwright.documents.problems import ProblemReport, in_order
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError, Problem
 from teamwright.manifests.ark.documents import ArkReader, is_ark, is_kubernetes
@@ -50,7 +50,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     With `models_replaced` an agent may lack a model, since the caller puts another one in its place (`--model`).
     A `thorough` look also imports functions and reads scripts.
     """
-    report = Report()
+    report = ProblemReport()
     files = _files(paths, report)
     base = base_of(paths)
     declared = _declared(files, report, models_replaced=models_replaced)
@@ -73,7 +73,7 @@ def load(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool
     raise ManifestError(in_order(report.problems, order))
 
 
-def _files(paths: Sequence[Path], report: Report) -> list[tuple[Path, bool]]:
+def _files(paths: Sequence[Path], report: ProblemReport) -> list[tuple[Path, bool]]:
     """Each file once, and whether it was found in a folder rather than named."""
     files: dict[Path, bool] = {}
     for path in paths:
@@ -100,7 +100,7 @@ def base_of(paths: Sequence[Path]) -> Path:
     return paths[0] if os.path.isdir(paths[0]) else paths[0].parent  # noqa: PTH112 - accepts any path, even one with NUL
 
 
-def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_replaced: bool) -> Declared:
+def _declared(files: Sequence[tuple[Path, bool]], report: ProblemReport, *, models_replaced: bool) -> Declared:
     """Native documents are taken in first, since they may supply the tools of ARK's."""
     declared = Declared()
     foreign: list[tuple[Fields, Path]] = []
@@ -128,7 +128,7 @@ def _declared(files: Sequence[tuple[Path, bool]], report: Report, *, models_repl
     return declared
 
 
-def _downgrade_foreign_problems(documents: Sequence[Node], report: Report, before: int) -> None:
+def _downgrade_foreign_problems(documents: Sequence[Node], report: ProblemReport, before: int) -> None:
     """Turn problems into warnings that lie within documents of other software, such as a ConfigMap."""
     found = report.problems[before:]
     if not found:
@@ -141,7 +141,7 @@ def _downgrade_foreign_problems(documents: Sequence[Node], report: Report, befor
         (report.warnings if index >= 0 and other[index] else report.problems).append(problem)
 
 
-def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
+def _root(document: Node, report: ProblemReport, *, in_folder: bool) -> Fields | None:
     if not isinstance(document, Fields):
         message = f"A manifest is a mapping with agents and teams, and this is {described(document)}"
         report.problem(document.place, message)
@@ -155,7 +155,7 @@ def _root(document: Node, report: Report, *, in_folder: bool) -> Fields | None:
     return document
 
 
-def _built(declared: Declared, base: Path, report: Report) -> Manifest | None:
+def _built(declared: Declared, base: Path, report: ProblemReport) -> Manifest | None:
     model = default_model(declared)
     data: dict[str, dict[str, JsonValue]] = {"agents": {}, "teams": {}, "models": {}, "tools": {}}
     for one in declared:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, described, is_nothing, shown
-from teamwright.documents.problems import Report
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.problems import ProblemReport
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.manifests.declarations import Declaration, Declared, Kind
 from teamwright.manifests.schema import definitions, section_value
 from teamwright.manifests.strategy_blocks import with_options
@@ -14,7 +14,7 @@ from teamwright.manifests.strategy_blocks import with_options
 SECTIONS: dict[str, Kind] = {"agents": "agent", "teams": "team", "models": "model", "tools": "tool"}
 
 
-def read_native(root: Fields, folder: Path, declared: Declared, report: Report) -> None:
+def read_native(root: Fields, folder: Path, declared: Declared, report: ProblemReport) -> None:
     """Take in all that one document declares."""
     for name, entry in root.entries.items():
         if name in SECTIONS:
@@ -25,7 +25,7 @@ def read_native(root: Fields, folder: Path, declared: Declared, report: Report) 
             )
 
 
-def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, report: Report) -> None:
+def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, report: ProblemReport) -> None:
     if is_nothing(section.node):
         return
     if not isinstance(section.node, Fields):
@@ -39,7 +39,7 @@ def _read_section(kind: Kind, section: Entry, folder: Path, declared: Declared, 
         if kind == "team" and isinstance(node, Fields):
             declaration = with_options(declaration, declared, report)
         declared.add(declaration, report)
-        Shape(declaration.words, report, definitions()).check(declaration.node, section_value(section.key))
+        SchemaCheck(declaration.words, report, definitions()).check(declaration.node, section_value(section.key))
 
 
 def _expanded(kind: Kind, node: Node) -> Node:

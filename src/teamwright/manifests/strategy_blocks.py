@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from teamwright.documents.nodes import Entry, Fields, Scalar, shown
-from teamwright.documents.problems import Report
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.problems import ProblemReport
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.schema import AGENT, MODEL, definitions, section_value, takes_model
 from teamwright.strategies.registry import strategy_names
@@ -27,7 +27,7 @@ def strategy_of(fields: Fields) -> str:
     return plain_strategy_name(str(written.value)) if written else DEFAULT
 
 
-def with_options(team: Declaration, declared: Declared, report: Report) -> Declaration:
+def with_options(team: Declaration, declared: Declared, report: ProblemReport) -> Declaration:
     """The team with its options under `options`, wherever they stand; the entry keeps the spelling of the file."""
     entries, own, known = dict(team.fields.entries), strategy_of(team.fields), strategy_names()
     for key, entry in team.fields.entries.items():
@@ -47,7 +47,7 @@ def with_options(team: Declaration, declared: Declared, report: Report) -> Decla
     return with_helper(team, declared, report)
 
 
-def with_helper(team: Declaration, declared: Declared, report: Report) -> Declaration:
+def with_helper(team: Declaration, declared: Declared, report: ProblemReport) -> Declaration:
     """The team with an agent in place of the model in its options; the agent is declared here."""
     options, strategy = team.fields.get(OPTIONS), strategy_of(team.fields)
     if not isinstance(options, Fields) or not takes_model(strategy):
@@ -63,13 +63,18 @@ def with_helper(team: Declaration, declared: Declared, report: Report) -> Declar
         report.problem(given.place, f"{team.words}: {block!r} has 'agent' and 'model'", "keep one: it says who answers")
     else:
         node = Fields({MODEL: given}, given.node.place)
-        Shape(team.words, report, definitions()).check(node, section_value("agents"))
+        SchemaCheck(team.words, report, definitions()).check(node, section_value("agents"))
         rest[AGENT] = _helper(team, strategy, node, declared, report, given)
     return replace(team, node=team.fields.with_value(OPTIONS, Fields(rest, options.place)))
 
 
 def _helper(
-    team: Declaration, strategy: str, node: Fields, declared: Declared, report: Report, given: Entry | None = None
+    team: Declaration,
+    strategy: str,
+    node: Fields,
+    declared: Declared,
+    report: ProblemReport,
+    given: Entry | None = None,
 ) -> Entry:
     """Declare the agent, and give the option that names it."""
     name = f"{team.name if NAME.fullmatch(team.name) else suggest_name(team.name)}-{strategy}"

@@ -12,9 +12,9 @@ from pydantic_core import to_json
 
 from teamwright.documents.fast_reader import read_quickly
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, place_at, plain, shown
-from teamwright.documents.problems import Report, in_order
+from teamwright.documents.problems import ProblemReport, in_order
 from teamwright.documents.reader import Room, read_file, text_of
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.native import SECTIONS
@@ -45,7 +45,7 @@ def read_plan(path: Path) -> Plan | None:
 
 def _read_quickly(path: Path) -> Plan | None:
     """The plan of a file with nothing wrong and nothing unusual in it."""
-    text = text_of(path, Report(), ROOM)
+    text = text_of(path, ProblemReport(), ROOM)
     found = None if text is None else read_quickly(text, ROOM)
     if not isinstance(found, dict) or found.keys() != {TASKS}:
         return None
@@ -58,7 +58,7 @@ def _read_quickly(path: Path) -> Plan | None:
 
 def _read_carefully(path: Path) -> Plan | None:
     """The same with a place for everything, so that mistakes can be told."""
-    report = Report()
+    report = ProblemReport()
     documents = read_file(path, report, ROOM)
     holders = [one for one in documents if isinstance(one, Fields) and TASKS in one.entries]
     if not report.problems and not holders:
@@ -104,7 +104,7 @@ def team_of_tasks(root: Fields, file: Path, declared: Declared) -> Declaration:
     return Declaration("team", suggest_name(file.stem), place, fields, file.parent)
 
 
-def _check(root: Fields, report: Report) -> None:
+def _check(root: Fields, report: ProblemReport) -> None:
     for name, entry in root.entries.items():
         if name != TASKS and name not in SECTIONS and not name.startswith("x-"):
             hint = report.near(name, [TASKS])
@@ -115,11 +115,11 @@ def _check(root: Fields, report: Report) -> None:
         report.problem(tasks.place, f"'tasks' expects a list of tasks, found {found}", HINT)
         return
     for number, item in enumerate(tasks.items, start=1):
-        Shape(_words(item, number), report, _definitions()).check(item, _schema())
+        SchemaCheck(_words(item, number), report, _definitions()).check(item, _schema())
     _check_graph(tasks, report)
 
 
-def _check_graph(tasks: Items, report: Report) -> None:
+def _check_graph(tasks: Items, report: ProblemReport) -> None:
     """What is wrong with the steps together, as far as each can be read."""
     items: list[Fields] = []
     steps: list[Step] = []
@@ -142,7 +142,7 @@ def _place(item: Fields, fault: Fault) -> Place:
     return [place for _, place in item.texts("needs")][fault.need]
 
 
-def _built(root: Fields, report: Report) -> Plan | None:
+def _built(root: Fields, report: ProblemReport) -> Plan | None:
     tasks = root.entries[TASKS].node
     data = {"steps": plain(tasks)}
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from teamwright.planning.graph import Graph
+from teamwright.planning.graph import StepGraph
 from teamwright.values.plan import Step
 
 
-def ways_behind(graph: Graph, steps: Iterable[Step]) -> dict[str, int]:
+def ways_behind(graph: StepGraph, steps: Iterable[Step]) -> dict[str, int]:
     """The estimates along the longest way from each step to an end, its own among them; no estimate counts as 1."""
     estimate = {step.id: step.execution_tokens or 1 for step in steps}
     way: dict[str, int] = {}

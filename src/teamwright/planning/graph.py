@@ -20,7 +20,7 @@ MOST_SHOWN = 10
 """How many steps of a circle are named one by one."""
 
 
-class Node(NamedTuple):
+class StepNode(NamedTuple):
     """A step as far as its place goes: its id, and the ids of the steps it needs."""
 
     id: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class StepGraph:
     """Steps by id, both ways round.
 
     `order` is topological: steps without needs in alphabetical order, then each as soon as the last of its needs has
@@ -49,7 +49,7 @@ class Graph:
     order: Sequence[str]
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> Graph:
+    def of(cls, nodes: Sequence[StepNode]) -> StepGraph:
         """The graph of these nodes; of two with one id the first counts, and needs that are not there do not."""
         declared: dict[str, Sequence[str]] = {}
         for node in nodes:
@@ -70,7 +70,7 @@ def _known(needs: Sequence[str], declared: Mapping[str, Sequence[str]]) -> Seque
     return tuple(one for one in once if one in declared)
 
 
-def faults(nodes: Sequence[Node]) -> list[Fault]:
+def faults(nodes: Sequence[StepNode]) -> list[Fault]:
     """Everything that keeps steps from being a graph that can be worked through."""
     first: dict[str, int] = {}
     found: list[Fault] = []
@@ -80,10 +80,10 @@ def faults(nodes: Sequence[Node]) -> list[Fault]:
         elif first.setdefault(node.id, index) != index:
             found.append(Fault(f"two steps are called {name_text(node.id)}; give one of them another id", index))
     found += _bad_needs(nodes, first)
-    return found + [Fault(_circle(cycle), first[cycle[0]]) for cycle in cycles(Graph.of(nodes)) if len(cycle) > 1]
+    return found + [Fault(_circle(cycle), first[cycle[0]]) for cycle in cycles(StepGraph.of(nodes)) if len(cycle) > 1]
 
 
-def _bad_needs(nodes: Sequence[Node], known: Mapping[str, int]) -> Iterator[Fault]:
+def _bad_needs(nodes: Sequence[StepNode], known: Mapping[str, int]) -> Iterator[Fault]:
     suggestions = 0
     for index, node in enumerate(nodes):
         seen: set[str] = set()
@@ -100,7 +100,7 @@ def _bad_needs(nodes: Sequence[Node], known: Mapping[str, int]) -> Iterator[Faul
             seen.add(need)
 
 
-def cycles(graph: Graph) -> Iterator[Sequence[str]]:
+def cycles(graph: StepGraph) -> Iterator[Sequence[str]]:
     """Circles, each as the steps in it, every one needing the next and the last the first; none is told twice.
 
     Where circles share steps, at least one of them is found.

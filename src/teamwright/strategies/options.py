@@ -14,9 +14,9 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
 from teamwright.values.models import Value
+from teamwright.values.names import FieldPath
 from teamwright.values.text.validation_messages import misfits_of
 
-Path = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
 
 
@@ -24,7 +24,7 @@ class Named(NamedTuple):
     """A name that stands in options, and whether it must be a member's or may be any agent's."""
 
     name: str
-    at: Path
+    at: FieldPath
     kind: Literal["agent", "member"]
 
 
@@ -82,7 +82,7 @@ def names_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Named
     return list(_names(cast("JsonValue", options), schema, cast("Schema", schema.get("$defs", {})), ()))
 
 
-def rename(options: dict[str, JsonValue], at: Path, name: str) -> None:
+def rename(options: dict[str, JsonValue], at: FieldPath, name: str) -> None:
     """Put another name where one stands in these options; one that is a key stays."""
     around = cast("dict[str | int, JsonValue]", options)
     for step in at[:-1]:
@@ -97,7 +97,7 @@ def schema_of(model: type[Value]) -> Schema:
     return cast("Schema", model.model_json_schema(by_alias=True))
 
 
-def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: Path) -> Iterator[Named]:
+def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: FieldPath) -> Iterator[Named]:
     """Walk data and schema side by side. A text and a mapping may have alternatives; only one of them fits."""
     if "$ref" in schema:
         target = definitions[str(schema["$ref"]).rpartition("/")[2]]

@@ -16,6 +16,7 @@ from teamwright.values.messages import Message
 from teamwright.values.models import Record, Value
 from teamwright.values.text.display import cut
 from teamwright.values.text.transcript import folded
+from teamwright.values.usage import CHARACTERS_PER_TOKEN
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
@@ -25,7 +26,6 @@ Escalate = Literal["lead", "person", "off"]
 CONTINUE = "continue"
 """What is next where nobody said anything about it; it goes without saying."""
 ENVELOPE_TOKENS = 8
-CHARACTERS_PER_TOKEN = 4
 
 
 def percentage(value: float) -> float:

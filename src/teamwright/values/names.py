@@ -7,6 +7,8 @@ import re
 from teamwright.errors import InvalidName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+FieldPath = tuple[str | int, ...]
+"""The way to a place within a value: fields and indices."""
 
 
 def check_name(what: str, name: str) -> str:

@@ -10,6 +10,8 @@ REPLY_SECONDS = 600.0
 """Seconds that a model's whole reply may take where nothing else is set."""
 IDLE_SECONDS = 60.0
 """Seconds of silence after which a stream that has begun counts as lost, where nothing else is set."""
+MOST_REQUESTS = 50
+"""Requests that one turn of a model may make before it counts as one without an answer."""
 MAX_BYTES = 4_000_000
 """Bytes that one reply or tool result may have where nothing else is set."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000

@@ -34,7 +34,7 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
         raise InvalidOutput(f"{what} does not fit {_name(form)!r}: {text}.") from None
 
 
-def schema_of(form: type) -> dict[str, JsonValue]:
+def schema_of(form: type[object]) -> dict[str, JsonValue]:
     """The JSON Schema of a type."""
     if issubclass(form, BaseModel):
         return cast("dict[str, JsonValue]", form.model_json_schema())
@@ -60,5 +60,5 @@ def _next_step(error: PydanticSchemaGenerationError | PydanticUserError) -> str:
             return "use a pydantic model, a dataclass or a TypedDict whose fields are such types or plain JSON"
 
 
-def _name(form: type) -> str:
+def _name(form: type[object]) -> str:
     return getattr(form, "__name__", None) or str(form)

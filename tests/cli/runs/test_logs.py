@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Team, Turn
-from teamwright.cli.runs.logs import LogBook, Wanted
+from teamwright.cli.runs.logs import LogBook, LogQuery
 from teamwright.errors import AgentTimeout
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunNotified
@@ -25,7 +25,7 @@ async def test_a_log_is_followed_while_the_run_goes_on(capsys: pytest.CaptureFix
     async with Engine("memory") as engine, anyio.create_task_group() as tasks:
         await engine.start(Team("t", members=[FunctionAgent("a", waiting)]), "go", run_id="r")
         await anyio.sleep(0.02)
-        tasks.start_soon(Wanted("r", "a", "info", True, False, None).show, engine)
+        tasks.start_soon(LogQuery("r", "a", "info", True, False, None).show, engine)
         while not seen:
             await anyio.sleep(0.01)
             seen += [line for line in capsys.readouterr().out.splitlines() if line.endswith("halfway")]

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright import load_team
 from teamwright.documents.nodes import Fields
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.documents.reader import read_file
 from teamwright.errors import ManifestError
 from teamwright.manifests.checks.variables import check_variables
@@ -156,13 +156,13 @@ def test_a_mapping_that_many_agents_share_is_looked_through_once(tmp_path: Path)
         many = "".join(f"  a{number}: {{model: local, output_schema: *schema}}\n" for number in range(agents))
         text = f"agents:\n  a: {{model: local, output_schema: &schema {{properties: {{{properties}}}}}}}\n{many}"
         found = Declared()
-        for document in read_file(written(tmp_path, text), Report()):
+        for document in read_file(written(tmp_path, text), ProblemReport()):
             assert isinstance(document, Fields)
-            read_native(document, tmp_path, found, Report())
+            read_native(document, tmp_path, found, ProblemReport())
         return found
 
     def check(given: Declared) -> None:
-        check_variables(given, Report())
+        check_variables(given, ProblemReport())
 
     assert count_calls(check, declared(100)) - count_calls(check, declared(50)) < 50 * 100
     assert_linear_calls(check, prepare=declared, size=50)

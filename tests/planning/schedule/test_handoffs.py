@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from teamwright.planning.schedule.handoffs import batch_handoffs, batch_risk, envelope_tokens, handoff_tokens
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
-from teamwright.planning.schedule.schedule import Batch
+from teamwright.planning.schedule.schedule import ScheduleBatch
 from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.plan import Plan, Step
 from tests.planning.plans import plan, plans
@@ -66,7 +66,7 @@ def test_every_task_is_pointed_at_once_and_every_envelope_keeps_to_the_policy(
     ],
 )
 def test_the_risk_of_a_batch_goes_by_its_size(tasks: int, tokens: int, risk: str) -> None:  # Z-08
-    batch = Batch(index=0, tasks=tuple(map(str, range(tasks))), locks=(), tokens=tokens)
+    batch = ScheduleBatch(index=0, tasks=tuple(map(str, range(tasks))), locks=(), tokens=tokens)
     assert batch_risk(batch) == risk
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from teamwright.planning.schedule.planner import make_schedule
-from teamwright.planning.schedule.schedule import Allotment, Batch, Schedule, validate_schedule
+from teamwright.planning.schedule.schedule import Allotment, Schedule, ScheduleBatch, validate_schedule
 from teamwright.values.plan import Plan, Step
 from tests.planning.plans import plans
 
@@ -33,12 +33,12 @@ def with_budget(**changes: object) -> Schedule:
 
 
 def merged() -> Schedule:
-    both = Batch(index=1, tasks=("b", "c"), locks=("web",), tokens=120)
+    both = ScheduleBatch(index=1, tasks=("b", "c"), locks=("web",), tokens=120)
     return SCHEDULE.changed(batches=(SCHEDULE.batches[0], both))
 
 
 def too_early() -> Schedule:
-    both = Batch(index=0, tasks=("a", "b"), locks=("core", "web"), tokens=180)
+    both = ScheduleBatch(index=0, tasks=("a", "b"), locks=("core", "web"), tokens=180)
     return SCHEDULE.changed(batches=(both, SCHEDULE.batches[2].changed(index=1)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.topology.formulas import Bounds, Figures, Work, figures, kept, score
+from teamwright.planning.topology.formulas import Figures, TopologyBounds, TopologyInput, figures, kept, score
 from teamwright.planning.topology.profiles import (
     BUDGETS,
     DEGRADATIONS,
@@ -32,11 +32,11 @@ def work(
     budget: BudgetLevel = "medium",
     workload: Workload = "implementation",
     protocol: Protocol = "a2a_lite",
-) -> Work:
-    return Work(tasks, tokens, rounds, BUDGETS[budget], WORKLOADS[workload], PROTOCOLS[protocol])
+) -> TopologyInput:
+    return TopologyInput(tasks, tokens, rounds, BUDGETS[budget], WORKLOADS[workload], PROTOCOLS[protocol])
 
 
-def found(topology: Topology, participants: int, given: Work, degradation: Degradation = "none") -> Figures:
+def found(topology: Topology, participants: int, given: TopologyInput, degradation: Degradation = "none") -> Figures:
     return figures(TOPOLOGIES[topology], participants, given, DEGRADATIONS[degradation])
 
 
@@ -84,7 +84,7 @@ def test_execution_is_cut_to_whole_tokens(topology: Topology, workload: Workload
         (work(rounds=1, tokens=100), "aggressive", 16),  # 24 × 0.65 = 15.6, at least 16
     ],
 )
-def test_the_size_of_a_summary(given: Work, degradation: Degradation, expected: int) -> None:  # Z-14
+def test_the_size_of_a_summary(given: TopologyInput, degradation: Degradation, expected: int) -> None:  # Z-14
     """A lead and its subagent have two messages in a round; of envelopes 18 % are pointers."""
     shared = expected * 2 if given.protocol is PROTOCOLS["transcript"] else int(expected * 2 * 0.82)
     assert found("lead_subagent", 2, given, degradation).coordination_tokens == shared
@@ -158,7 +158,9 @@ def test_nothing_costs_at_least_one_token() -> None:
         ("mesh_team", work(budget="high", workload="research"), "auto", 0.85),  # 0.82 + 0.02 + 0.01 + 0.01 - 0.01
     ],
 )
-def test_quality_adds_up(topology: Topology, given: Work, degradation: Degradation, expected: float) -> None:  # Z-14
+def test_quality_adds_up(
+    topology: Topology, given: TopologyInput, degradation: Degradation, expected: float
+) -> None:  # Z-14
     one = found(topology, 3, given, degradation)
     assert one.pass_rate == expected
     assert one.defect_escape == round(1 - expected, 4)
@@ -230,8 +232,8 @@ def test_headroom_and_total_make_the_limit(
     assert one.total_tokens < 2**53
 
 
-def bounds(ratio: float = 1.0, passes: float = 0.0, seconds: float = 1e9) -> Bounds:
-    return Bounds(ratio, passes, seconds)
+def bounds(ratio: float = 1.0, passes: float = 0.0, seconds: float = 1e9) -> TopologyBounds:
+    return TopologyBounds(ratio, passes, seconds)
 
 
 def test_each_gate_is_kept_at_its_bound_and_broken_just_beyond() -> None:
@@ -256,7 +258,7 @@ def test_gates_look_at_rounded_figures() -> None:
 def test_the_budget_is_kept_up_to_the_last_token(rounds: int, keeps: bool) -> None:
     profile = TOPOLOGIES["lead_subagent"]._replace(execution=1.0, cache=-1.0)
     given = work(tasks=10, tokens=1000, rounds=rounds)
-    exact = Work(10, 1000, rounds, given.budget._replace(message_budget=0), given.workload, given.protocol)
+    exact = TopologyInput(10, 1000, rounds, given.budget._replace(message_budget=0), given.workload, given.protocol)
     one = figures(profile, 2, exact, DEGRADATIONS["none"])
     assert kept(one, bounds()).budget is keeps
     if keeps:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from teamwright.strategies.conversation.selector_answer import Chosen, Unclear, read_selection, selection_schema
+from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection, selection_schema
 from teamwright.values.turns import Reply
 
 MEMBERS = ["writer", "senior-writer", "Editor", "agent.2"]
 
 
-def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = None) -> Chosen | Unclear:
+def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = None) -> SelectorChoice | Unclear:
     return read_selection(Reply.of("chair", text, data=data), candidates or MEMBERS, MEMBERS)
 
 
@@ -43,7 +43,7 @@ def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = 
     ],
 )
 def test_the_ladder_finds_who_is_meant(text: str, name: str, how: str) -> None:
-    assert read(text) == Chosen(name, how)  # pyright: ignore[reportArgumentType]
+    assert read(text) == SelectorChoice(name, how)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_the_ladder_finds_who_is_meant(text: str, name: str, how: str) -> None: 
     ],
 )
 def test_structured_output_comes_first(data: JsonValue, name: str, how: str) -> None:
-    assert read("Editor", data) == Chosen(name, how)  # pyright: ignore[reportArgumentType]
+    assert read("Editor", data) == SelectorChoice(name, how)  # pyright: ignore[reportArgumentType]
 
 
 def test_data_of_another_form_leaves_it_to_the_text() -> None:
-    assert read("writer", {"next": "Editor"}) == Chosen("writer", "exact")
-    assert read("writer", ["Editor"]) == Chosen("writer", "exact")
+    assert read("writer", {"next": "Editor"}) == SelectorChoice("writer", "exact")
+    assert read("writer", ["Editor"]) == SelectorChoice("writer", "exact")
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_anything_else_is_unclear_and_says_why(text: str, words: str) -> None:  
 def test_only_those_who_may_speak_can_be_meant() -> None:
     candidates = ["Editor", "agent.2"]
     assert read("writer", candidates=candidates) == Unclear("the answer 'writer' names 'writer', who may not speak now")
-    assert read("The writer is done, so the Editor comes", candidates=candidates) == Chosen("Editor", "mention")
+    assert read("The writer is done, so the Editor comes", candidates=candidates) == SelectorChoice("Editor", "mention")
     assert isinstance(read("", {"member": "writer"}, candidates), Unclear)
 
 
 def test_members_that_differ_in_letters_alone_are_told_apart() -> None:
     twins = ["anna", "Anna"]
-    assert read_selection(Reply.of("c", "Anna"), twins, twins) == Chosen("Anna", "exact")
+    assert read_selection(Reply.of("c", "Anna"), twins, twins) == SelectorChoice("Anna", "exact")
     assert isinstance(read_selection(Reply.of("c", "ANNA"), twins, twins), Unclear)
-    assert read_selection(Reply.of("c", "let anna speak"), twins, twins) == Chosen("anna", "mention")
+    assert read_selection(Reply.of("c", "let anna speak"), twins, twins) == SelectorChoice("anna", "mention")
 
 
 def test_the_form_that_is_asked_for_lists_those_who_may_speak() -> None:

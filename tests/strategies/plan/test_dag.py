@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.errors import ManifestError, Refused
-from teamwright.planning.graph import Graph, Node
+from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.plan.step_options import template_flaws
@@ -399,7 +399,7 @@ async def test_every_step_is_worked_on_after_what_it_needs_or_told_as_skipped(
 
 
 def _order(flow: list[dict[str, Any]]) -> list[str]:
-    return list(Graph.of([Node(step["id"], step["needs"]) for step in flow]).order)
+    return list(StepGraph.of([StepNode(step["id"], step["needs"]) for step in flow]).order)
 
 
 @pytest.mark.parametrize("shape", ["chain", "wide", "skipped"])

@@ -10,7 +10,7 @@ import anyio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.graph import Graph, Node
+from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
 from teamwright.values.plan import Step
@@ -40,7 +40,7 @@ async def makespan(plan: Plan, max_parallel: int = 100) -> tuple[int, Cast]:
 def critical_path(plan: Plan) -> int:
     """The length of the longest path, which nothing can beat."""
     ends: dict[str, int] = {}
-    for step in Graph.of([Node(step, needs) for step, (_, needs) in plan.items()]).order:
+    for step in StepGraph.of([StepNode(step, needs) for step, (_, needs) in plan.items()]).order:
         duration, needs = plan[step]
         ends[step] = duration + max((ends[need] for need in needs), default=0)
     return max(ends.values())

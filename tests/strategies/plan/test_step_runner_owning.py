@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.journal.memory import MemoryJournal
-from teamwright.planning.graph import Graph, Node
+from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
@@ -41,7 +41,7 @@ class Work:
     def longest_path(self) -> int:
         ends: dict[str, int] = {}
         needs = {step.id: step.needs for step in self.steps}
-        for step in Graph.of([Node(one, of) for one, of in needs.items()]).order:
+        for step in StepGraph.of([StepNode(one, of) for one, of in needs.items()]).order:
             ends[step] = self.durations[step] + max((ends[need] for need in needs[step]), default=0)
         return max(ends.values())
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.handoff import handed_over
-from teamwright.strategies.conversation.selector_answer import Chosen, Unclear, read_selection
+from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection
 from teamwright.strategies.reply_parsing import Unreadable, found_values, read_fitting
 from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.text.json_scan import JsonScan
@@ -77,6 +77,6 @@ def test_looking_for_a_name_takes_linear_work() -> None:  # S-01
     names = [f"member-{number}" for number in range(300)]
 
     def read(text: str) -> None:
-        assert isinstance(read_selection(Reply.of("a", text), names, names), Unclear | Chosen)
+        assert isinstance(read_selection(Reply.of("a", text), names, names), Unclear | SelectorChoice)
 
     assert_linear(read, prepare=lambda size: "MEMBER-x " * (size // 9), size=10_000)

@@ -53,7 +53,7 @@ class ModelAgent:
         tools: Sequence[ToolLike] = (),
         capabilities: Sequence[str] = (),
         input_schema: Schema | type[BaseModel] | None = None,
-        output_schema: Schema | type | None = None,
+        output_schema: Schema | type[object] | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
         economy: AnyModel | None = None,
@@ -78,7 +78,7 @@ class ModelAgent:
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
-        self.output_type: type | None = output_schema if isinstance(output_schema, type) else None
+        self.output_type: type[object] | None = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
         self.idle_timeout, self.max_bytes = check_idle_timeout(name, idle_timeout), check_max_bytes(name, max_bytes)
         self.retry = retry or USUAL

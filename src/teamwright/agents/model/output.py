@@ -26,7 +26,7 @@ class Shape:
 
     agent: str
     schema: dict[str, JsonValue]
-    model: type | None = None
+    model: type[object] | None = None
     welcome: bool = False
 
     @property

@@ -50,14 +50,13 @@ from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolEr
 from teamwright.values.limits import Pace
 from teamwright.values.manifest import TERMINATE, AnyModel, model_key
 from teamwright.values.messages import Message
-from teamwright.values.reply_limits import REPLY_SECONDS, reply_cut_warning
+from teamwright.values.reply_limits import MOST_REQUESTS, REPLY_SECONDS, reply_cut_warning
 from teamwright.values.turns import Reply, Signal, Turn
 from teamwright.values.usage import NOTHING, Usage
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent
 
-MOST_REQUESTS = 50
 OUTPUT_RETRIES = 2
 TOOL_RETRIES = 3
 RECORD_FACTOR = 8

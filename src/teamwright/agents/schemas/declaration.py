@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from teamwright.values.names import FieldPath
 from teamwright.values.text.display import cut
 from teamwright.values.text.timed_regex import pattern_problem
 
@@ -32,7 +33,6 @@ MOST_IN_PLACE = 10_000
 """How many schemas may be held against one value, references followed."""
 MOST_SHOWN = 60
 
-Path = tuple[str | int, ...]
 Schema = Mapping[str, Any]
 
 
@@ -40,7 +40,7 @@ class SchemaFault(NamedTuple):
     """What is wrong with a schema, and where in it."""
 
     text: str
-    at: Path = ()
+    at: FieldPath = ()
 
 
 def schema_fault(schema: Schema) -> SchemaFault | None:
@@ -132,7 +132,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _pattern_fault(places: Sequence[tuple[Schema, Path]]) -> SchemaFault | None:
+def _pattern_fault(places: Sequence[tuple[Schema, FieldPath]]) -> SchemaFault | None:
     """What is wrong with the regular expressions of a schema: all are searched for within a time limit."""
     keyed = any("patternProperties" in node for node, _ in places)
     for node, at in places:
@@ -173,9 +173,9 @@ class _References:
                     return SchemaFault(f"{keyword} points to {cut(target, MOST_SHOWN)!r}, which is not there", at)
         return _pattern_fault(places) or self._bomb(places)
 
-    def _all(self) -> Iterator[tuple[Schema, Path]]:
+    def _all(self) -> Iterator[tuple[Schema, FieldPath]]:
         """Every schema within this one; aliases make one appear at several places, and it is looked at once."""
-        waiting: list[tuple[object, Path]] = [(self._root, ())]
+        waiting: list[tuple[object, FieldPath]] = [(self._root, ())]
         while waiting:
             node, at = waiting.pop()
             if isinstance(node, Mapping) and id(cast("Schema", node)) not in self._known:
@@ -202,7 +202,7 @@ class _References:
                 return None
         return cast("Schema", node) if isinstance(node, Mapping) else {}
 
-    def _bomb(self, places: list[tuple[Schema, Path]]) -> SchemaFault | None:
+    def _bomb(self, places: list[tuple[Schema, FieldPath]]) -> SchemaFault | None:
         """Refuse references that never come to an end, or that multiply: both are told by one walk from the leaves."""
         weights: dict[int, int] = {}
         for start, at in places:
@@ -241,7 +241,7 @@ class _References:
         return found
 
 
-def _parts(schema: Schema) -> Iterator[tuple[str, object, Path]]:
+def _parts(schema: Schema) -> Iterator[tuple[str, object, FieldPath]]:
     """The schemas directly within one: under which keyword, and at which path."""
     for word, value in schema.items():
         if word in MAPPINGS and isinstance(value, Mapping):

@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from teamwright.agents.schemas.declaration import schema_fault, validator_class
 from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
+from teamwright.values.text.display import cut
 from teamwright.values.turns import Reply
 from teamwright.values.typed_data import schema_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 SHOWN_BREACHES = 5
+LONGEST_BREACH = 200
 MOST_BREACHES = 100
 """Breaches that are looked for; each may hold the text of the whole value."""
 
@@ -31,7 +33,7 @@ Schema = Mapping[str, object]
 """A JSON Schema as a user writes it."""
 
 
-def as_schema(schema: Schema | type | None, what: str) -> dict[str, JsonValue] | None:
+def as_schema(schema: Schema | type[object] | None, what: str) -> dict[str, JsonValue] | None:
     """Give the JSON Schema for what a user declared, or raise when it is not a valid one."""
     if schema is None:
         return None
@@ -124,7 +126,7 @@ def _breaches(schema: Schema, value: JsonValue, what: str, error: type[AgentErro
 
 def _breach(breach: ValidationError) -> str:
     place = "/".join(str(part) for part in breach.absolute_path)
-    message = breach.message if len(breach.message) <= 200 else breach.message[:199] + "…"
+    message = cut(breach.message, LONGEST_BREACH)
     return f"at {place!r}: {message}" if place else message
 
 

@@ -37,7 +37,7 @@ from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema, NamedMo
 from teamwright.values.messages import Message, digest
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes, reply_cut_warning
+from teamwright.values.reply_limits import MAX_BYTES, MOST_REQUESTS, check_max_bytes, reply_cut_warning
 from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.text.transcript import quoted
@@ -47,7 +47,6 @@ from teamwright.values.usage import Usage
 if TYPE_CHECKING:
     from teamwright.agents.model.models import Models
 
-MOST_REQUESTS = 50
 PIECES = 8
 MOST_COMPARED = 200
 """Rules, and characters of each, that are compared with what an agent was told to find the nearest."""

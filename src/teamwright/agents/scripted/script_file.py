@@ -12,10 +12,10 @@ from typing import TypeVar, cast
 from pydantic import JsonValue, ValidationError
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, described, place_at, plain, shown
-from teamwright.documents.problems import Report, in_order
+from teamwright.documents.problems import ProblemReport, in_order
 from teamwright.documents.reader import Room, read_file
 from teamwright.documents.scalars import resolve
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import ManifestError, Problem
 from teamwright.values.models import Value
 from teamwright.values.text.validation_messages import misfits_of
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Value)
 
 def read_script(path: Path, kind: type[S]) -> S:
     """Read a script of this class, or raise `ManifestError` with every problem."""
-    report = Report()
+    report = ProblemReport()
     documents = read_file(path, report, ROOM, may_be_empty=True)
     script: S | None = None
     if len(documents) > 1:
@@ -42,7 +42,7 @@ def read_script(path: Path, kind: type[S]) -> S:
     return script
 
 
-def _root(document: Node, report: Report) -> Fields | None:
+def _root(document: Node, report: ProblemReport) -> Fields | None:
     """The script as a mapping; a plain list is its rules."""
     if isinstance(document, Items):
         return Fields({RULES: Entry(RULES, document.place, document)}, document.place)
@@ -53,7 +53,7 @@ def _root(document: Node, report: Report) -> Fields | None:
     return None
 
 
-def _made(root: Fields, kind: type[S], report: Report) -> S | None:
+def _made(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
     schema = cast("Mapping[str, JsonValue]", kind.model_json_schema(by_alias=True))
     parts = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     definitions = cast("Mapping[str, JsonValue]", schema["$defs"])
@@ -61,13 +61,13 @@ def _made(root: Fields, kind: type[S], report: Report) -> S | None:
         if name not in parts:
             report.problem(entry.place, f"{shown(name)} is not a part of a script", report.near(name, parts))
         elif name != RULES or not isinstance(entry.node, Items):
-            Shape("the script", report, definitions).check(entry.node, parts[name], entry.key)
+            SchemaCheck("the script", report, definitions).check(entry.node, parts[name], entry.key)
     rules = root.get(RULES)
     rule = cast("Mapping[str, JsonValue]", parts[RULES]["items"])
     faulty: set[str | int] = set()
     for index, node in enumerate(rules.items if isinstance(rules, Items) else ()):
         before = len(report.problems)
-        Shape(_words(index), report, definitions).check(node, rule)
+        SchemaCheck(_words(index), report, definitions).check(node, rule)
         if len(report.problems) > before:
             faulty.add(index)
     data = plain(root)
@@ -79,7 +79,9 @@ def _made(root: Fields, kind: type[S], report: Report) -> S | None:
         return None
 
 
-def _note(place: tuple[int | str, ...], text: str, root: Fields, faulty: Iterable[str | int], report: Report) -> None:
+def _note(
+    place: tuple[int | str, ...], text: str, root: Fields, faulty: Iterable[str | int], report: ProblemReport
+) -> None:
     """Tell what a form can't say; where a rule's form is wrong, that has been told."""
     match place:
         case ("rules", int(index), *_) if index not in faulty:

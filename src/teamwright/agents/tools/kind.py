@@ -19,7 +19,7 @@ from teamwright.values.models import Value
 
 if TYPE_CHECKING:
     from teamwright.documents.nodes import Fields
-    from teamwright.documents.problems import Report
+    from teamwright.documents.problems import ProblemReport
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -64,10 +64,10 @@ class ToolKind(Protocol[S]):
         """Return what approvals may name of a tool that is declared under `name`; nothing if only a turn tells."""
         return None
 
-    def check(self, fields: Fields, owner: str, report: Report) -> None:
+    def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report mistakes that the schema of the settings does not find; nothing may be imported or started."""
 
-    def check_imports(self, fields: Fields, owner: str, report: Report) -> None:
+    def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report what can't be imported or is not installed."""
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:

@@ -21,7 +21,7 @@ from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_secrets, check_web_address
 from teamwright.documents.nodes import Fields
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
 from teamwright.values.manifest import McpSpec, McpTool, ToolSpec
 from teamwright.values.messages import digest
@@ -91,7 +91,7 @@ class McpKind(ToolKind[McpTool]):
         number = 1 + sum(one.kind == self.name for one in options.earlier)
         return McpSource(options.name or f"mcp-{number}", settings, options.max_bytes, options.spec)
 
-    def check(self, fields: Fields, owner: str, report: Report) -> None:
+    def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report fields that do not go together, addresses that are none, and secrets that are written out."""
         server = fields.get("mcp")
         if not isinstance(server, Fields):
@@ -105,7 +105,7 @@ class McpKind(ToolKind[McpTool]):
             check_secrets(server.get(name), name, owner, report)
         check_web_address(server.text("url"), owner, report)
 
-    def check_imports(self, fields: Fields, owner: str, report: Report) -> None:
+    def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Warn of the extra that is not installed."""
         server = fields.get("mcp")
         if server is not None and find_spec("mcp") is None:

@@ -21,7 +21,7 @@ from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_import_path, import_path_in
 from teamwright.documents.nodes import Fields
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ToolError, UsageError, nearest
 from teamwright.values.manifest import FunctionTool, ToolSpec
 from teamwright.values.names import check_name
@@ -137,12 +137,12 @@ class PythonKind(ToolKind[FunctionTool]):
         path = fields.text("function") if fields else None
         return [str(path.value).rpartition(":")[2].rpartition(".")[2]] if path else []
 
-    def check(self, fields: Fields, owner: str, report: Report) -> None:
+    def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report a path that is none."""
         if function := fields.text("function"):
             check_import_path(function, owner, report)
 
-    def check_imports(self, fields: Fields, owner: str, report: Report) -> None:
+    def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Import the function, and read its signature."""
         path = import_path_in(fields)
         if path is None:

@@ -29,9 +29,9 @@ def logs(
     check_out(out)
 
     async def work(engine: Engine, found: RunSummary) -> int:
-        from teamwright.cli.runs.logs import Wanted
+        from teamwright.cli.runs.logs import LogQuery
 
-        await Wanted(found.id, member, level, follow, json, out).show(engine)
+        await LogQuery(found.id, member, level, follow, json, out).show(engine)
         return 0
 
     return with_run(run, work)

@@ -36,7 +36,7 @@ from teamwright.values.events.team import TeamStarted
 from teamwright.values.events.workspace import WorkspaceConflicted
 from teamwright.values.key import key_and_parents
 from teamwright.values.results import iso
-from teamwright.values.text.display import number_text
+from teamwright.values.text.display import cut, number_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogQuery:
     """Which lines of which run are wanted, and how."""
 
     run_id: str
@@ -226,7 +226,7 @@ class LogBook:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= WIDEST else text[: WIDEST - 2] + " …"
+    return cut(text, WIDEST, " …")
 
 
 def _level(event: Event) -> str:

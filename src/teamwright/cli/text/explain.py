@@ -53,7 +53,7 @@ SAID: dict[Purpose, str] = {"work": "said", "coordinate": "said, to coordinate",
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ExplainedEvent:
     """One thing that happened: somebody said something, or something else worth knowing."""
 
     event: Event
@@ -83,7 +83,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class Explanation:
     """All that an explanation says."""
 
     result: RunResult
@@ -91,7 +91,7 @@ class Account:
     task: str
     began: float
     last: Event
-    entries: tuple[Entry, ...]
+    entries: tuple[ExplainedEvent, ...]
     questions: dict[str, Question]
     holdings: Holdings
     levels: BudgetLevels
@@ -123,12 +123,12 @@ class Account:
         return question.to_json() | told
 
 
-def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Account:
+def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Answer] | None = None) -> Explanation:
     """Read the story of a run out of its events; `answers` are those that it has not taken yet."""
     questions = history.questions() if result.status not in FINAL else {}
     given = answers or {}
     unanswered = {key: question for key, question in questions.items() if key not in given}
-    return Account(
+    return Explanation(
         result=result,
         team=history.started.team,
         task=history.task,
@@ -150,7 +150,7 @@ class _Story:
     """What happened so far, in the words of its events."""
 
     history: RunHistory
-    entries: list[Entry] = field(default_factory=list[Entry])
+    entries: list[ExplainedEvent] = field(default_factory=list[ExplainedEvent])
     _board: Board = field(default_factory=Board)
     _purposes: dict[str, Purpose] = field(default_factory=dict[str, Purpose])
 
@@ -169,23 +169,23 @@ def _bundle_of(history: RunHistory) -> JsonValue:
     return source.get("bundle") if isinstance(source, dict) else None
 
 
-def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry]:
+def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[ExplainedEvent]:
     member, depth = (turn.row.member, turn.row.depth) if turn else ("", 0)
-    found: list[Entry] = []
+    found: list[ExplainedEvent] = []
     match event.fact:
         case AgentReplied() as fact if turn and depth > 0 and not turn.row.is_team:
             said = "\n\n".join(message.content for message in history.record.bodies.messages(fact.messages))
             seconds = max(0.0, event.time - turn.began)
-            found.append(Entry(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
+            found.append(ExplainedEvent(event, member, depth, said, said=True, tokens=turn.tokens, seconds=seconds))
         case TeamStarted(strategy=strategy, members=members, share=share):
             words = (
                 f"{strategy} of {', '.join(members)}, sharing {'envelopes' if share == 'a2a_lite' else f'the {share}'}"
             )
-            found.append(Entry(event, member, depth, words))
+            found.append(ExplainedEvent(event, member, depth, words))
         case AgentCalled(effect="tool", name=name):
-            found.append(Entry(event, member, depth, f"calls the tool {name}"))
+            found.append(ExplainedEvent(event, member, depth, f"calls the tool {name}"))
         case RunLogged(text=text, level=level):
-            return [Entry(event, member, depth, text, level=level)]
+            return [ExplainedEvent(event, member, depth, text, level=level)]
         case AgentFailed() if depth == 0:
             return found
         case RunEnded():
@@ -193,13 +193,13 @@ def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[Entry
         case _:
             pass
     if isinstance(event.fact, TeamPlanned) and event.fact.reason:
-        found.append(Entry(event, member, depth, f"{note_text(event)}; {event.fact.reason}"))
+        found.append(ExplainedEvent(event, member, depth, f"{note_text(event)}; {event.fact.reason}"))
     elif note := note_text(event) or way_text(event):
-        found.append(Entry(event, member, depth, note))
+        found.append(ExplainedEvent(event, member, depth, note))
     return found
 
 
-def explained(account: Account) -> str:
+def explained(account: Explanation) -> str:
     """The explanation as text."""
     result, shown = account.result, _worth_showing(account.entries)
     price = price_text(result.usage.usd, free=account.free)
@@ -239,10 +239,10 @@ def explained(account: Account) -> str:
     return clean("\n".join(lines))
 
 
-def _worth_showing(entries: Sequence[Entry]) -> list[Entry]:
+def _worth_showing(entries: Sequence[ExplainedEvent]) -> list[ExplainedEvent]:
     """All but the lines of a log that is long: of each turn a few, and what is a warning or worse."""
     logged: Counter[str] = Counter()
-    shown: list[Entry] = []
+    shown: list[ExplainedEvent] = []
     for entry in entries:
         if entry.level in {"debug", "info"}:
             logged[entry.event.scope] += 1
@@ -252,7 +252,7 @@ def _worth_showing(entries: Sequence[Entry]) -> list[Entry]:
     return shown
 
 
-def _gathered(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+def _gathered(entries: Sequence[ExplainedEvent]) -> Iterator[tuple[ExplainedEvent, int]]:
     """The entries, and how often more a note comes that is just the same as the one before it."""
     for (_, said), same in groupby(entries, lambda one: ((one.member, one.depth, one.text, one.level), one.said)):
         group = list(same)
@@ -262,7 +262,7 @@ def _gathered(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
             yield group[0], len(group) - 1
 
 
-def _left_out(account: Account, shown: Sequence[Entry]) -> list[str]:
+def _left_out(account: Explanation, shown: Sequence[ExplainedEvent]) -> list[str]:
     hidden = len(account.entries) - len(shown)
     if not hidden:
         return []
@@ -273,7 +273,7 @@ def _more(count: int) -> list[str]:
     return [f"  {'':<11} … {count} more like this"] if count else []
 
 
-def _told(entry: Entry, began: float) -> list[str]:
+def _told(entry: ExplainedEvent, began: float) -> list[str]:
     """A heading with time and figures, and below it what was said; a note is one line."""
     when = f"+{seconds_text(max(0.0, entry.event.time - began))}"
     indent = "  " * max(0, entry.depth - 1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from teamwright.cli.terminal.output import clean
 from teamwright.cli.text.team_picture import Picture
 from teamwright.strategies.diagram import Node
+from teamwright.values.text.display import cut
 
 MOST_APART = 12
 """A larger group is a box of its own with one arrow: Mermaid refuses charts of more than 500 arrows."""
@@ -92,6 +93,5 @@ def _quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = " ".join(clean(text).split())
-    plain = plain if len(plain) <= LONGEST else plain[: LONGEST - 2] + " …"
+    plain = cut(" ".join(clean(text).split()), LONGEST, " …")
     return "".join(ESCAPES.get(character, character) for character in plain)

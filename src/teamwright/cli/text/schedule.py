@@ -12,7 +12,7 @@ from teamwright.lab.evaluation.text import section_table
 from teamwright.planning.bundle import Bundle, Prepared
 from teamwright.planning.topology.model import TopologyReport
 from teamwright.values.plan import Plan, Step
-from teamwright.values.text.display import NOTHING, count_text, number_text
+from teamwright.values.text.display import NOTHING, count_text, cut, number_text
 
 WIDTH = 80
 TOKENS_COLUMN = 62
@@ -64,7 +64,7 @@ def _cells(step: Step) -> tuple[str, str, str]:
 
 def _short(text: str) -> str:
     text = one_line(text)
-    return NOTHING if not text else text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return cut(text, WIDEST) if text else NOTHING
 
 
 def _drawing(prepared: Prepared) -> str:

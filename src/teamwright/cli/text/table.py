@@ -10,7 +10,7 @@ from teamwright.cli.terminal.output import one_line
 from teamwright.cli.text.events import price_text, seconds_text
 from teamwright.errors import UnknownName
 from teamwright.values.results import RunSummary, Status
-from teamwright.values.text.display import NOTHING, number_text
+from teamwright.values.text.display import NOTHING, cut, number_text
 
 HEADS = ("RUN", "TEAM", "STATUS", "STARTED", "TIME", "TOKENS", "PRICE")
 WIDEST_TEAM = 24
@@ -39,7 +39,7 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _cells(run: RunSummary, *, answered: bool) -> tuple[str, ...]:
-    team = run.team if len(run.team) <= WIDEST_TEAM else run.team[: WIDEST_TEAM - 1] + "…"
+    team = cut(run.team, WIDEST_TEAM)
     reason = f" ({run.stop_reason})" if run.stop_reason and run.stop_reason not in {"done", run.status} else ""
     reason = " (answered)" if answered else reason
     status = "can't be read" if run.damage else f"{run.status}{reason}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import JsonValue
 
 from teamwright.strategies.diagram import Node, Sketch, sketch_of
+from teamwright.strategies.introduction import description_line
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 
@@ -142,7 +143,7 @@ def _portrait(agent: Agent, *, member: bool) -> Portrait:
     traits = {"optional": "optional", "critical": "critical", "can_terminate": "may end the team"}
     return Portrait(
         kind=agent.kind,
-        description=" ".join(str(getattr(agent, "description", "")).split()),
+        description=description_line(agent),
         traits=tuple(words for name, words in traits.items() if getattr(agent, name, False)),
         member=member,
     )

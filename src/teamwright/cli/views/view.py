@@ -14,7 +14,7 @@ from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunResumed
 from teamwright.values.events.team import TeamStarted
-from teamwright.values.text.display import number_text
+from teamwright.values.text.display import cut, number_text
 
 if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
@@ -117,7 +117,7 @@ class PlainLines:
     async def _said(self, fact: AgentReplied) -> str:
         texts = await message_texts(self._journal, fact)
         first = one_line(texts[-1]) if texts else "(nothing)"
-        return first if len(first) <= WIDEST_LINE else first[: WIDEST_LINE - 2] + " …"
+        return cut(first, WIDEST_LINE, " …")
 
 
 class Repeats:

@@ -18,7 +18,7 @@ from teamwright.lab.calibration.calibrate import FITTED, Calibration, Fit
 from teamwright.lab.calibration.published_priors import CENTRAL, Prior, change_by_team, priors
 from teamwright.lab.simulation.agents import declared_behaviour
 from teamwright.lab.simulation.topologies import average_tokens, spec_of, steps_of
-from teamwright.planning.graph import Graph, Node
+from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.planning.schedule.diagnostics import critical_path
 from teamwright.planning.topology.formulas import BEST_PASS_RATE, score
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
@@ -50,7 +50,7 @@ DIVIDED = {"fan_out": 1.0}
 Level = Literal["low", "medium", "high"]
 
 
-class Work(Record, frozen=True):
+class KnownWork(Record, frozen=True):
     """The work as far as it is known; `divisible` is the share of its steps that need not wait for others."""
 
     steps: int
@@ -95,7 +95,7 @@ class Advice:
     strategy: str
     recommended: Topology
     confidence: Confidence
-    work: Work
+    work: KnownWork
     shapes: tuple[ShapeFigures, ...]
     reasons: tuple[str, ...]
     priors: tuple[Prior, ...]
@@ -163,7 +163,7 @@ def advise(
     )
 
 
-def work_of(team: Team, divisible: float | None = None, profile: Calibration | None = None) -> Work:
+def work_of(team: Team, divisible: float | None = None, profile: Calibration | None = None) -> KnownWork:
     """The work that a team has, by its steps where these are known beforehand."""
     steps = steps_of(team)
     many = len(steps) or max(1, len(team.members))
@@ -178,7 +178,7 @@ def work_of(team: Team, divisible: float | None = None, profile: Calibration | N
         share, known = UNKNOWN_SHARE, "not known beforehand: say it with --divisible"
     longest = chain if chain is not None and divisible is None else round(many - share * (many - 1))
     average = average_tokens(steps) or (profile.average_tokens if profile else None) or USUAL_TASK
-    return Work(steps=many, longest_chain=longest, divisible=round(share, 4), average_tokens=average, known=known)
+    return KnownWork(steps=many, longest_chain=longest, divisible=round(share, 4), average_tokens=average, known=known)
 
 
 def own_weight(runs: int) -> float:
@@ -217,7 +217,7 @@ def _observed(topology: Topology, prior: float, fit: Fit | None, settings: Evalu
 
 
 def _figures(
-    topology: Topology, fit: Fit | None, work: Work, settings: EvaluationSettings, alone: float
+    topology: Topology, fit: Fit | None, work: KnownWork, settings: EvaluationSettings, alone: float
 ) -> ShapeFigures:
     profile = blended(TOPOLOGIES[topology], fit)
     found = evaluate_topology(topology, settings, {topology: profile})
@@ -279,7 +279,7 @@ def _confidence(shapes: Sequence[ShapeFigures], chosen: ShapeFigures) -> Confide
     return Confidence(level=level, value=value, margin=round(margin, 4), own_runs=own, weight=weight)
 
 
-def _reasons(work: Work, shapes: Sequence[ShapeFigures], chosen: ShapeFigures, alone: float) -> tuple[str, ...]:
+def _reasons(work: KnownWork, shapes: Sequence[ShapeFigures], chosen: ShapeFigures, alone: float) -> tuple[str, ...]:
     """What speaks for the choice, in numbers."""
     single = next(one for one in shapes if one.topology == "single")
     other = next(one for one in shapes if one is not chosen)
@@ -314,5 +314,5 @@ def _cost(shape: ShapeFigures) -> str:
 
 def _longest_chain(steps: Sequence[dict[str, JsonValue]]) -> int:
     """How many steps of the longest chain stand on each other."""
-    graph = Graph.of([Node(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps])
+    graph = StepGraph.of([StepNode(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps])
     return len(critical_path(graph.order, graph.needs))

@@ -21,7 +21,7 @@ KINDS = {"rate_limit": "rate_limit", "timeout": "timeout"}
 
 
 @dataclass(slots=True)
-class Seen:
+class MemberObservations:
     """What was seen of a member, or of all."""
 
     turns: dict[Purpose, list[TurnFigures]] = field(default_factory=lambda: defaultdict(list))
@@ -60,8 +60,8 @@ class Seen:
 
 def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
     """What the records of runs say of their members."""
-    members: dict[str, Seen] = defaultdict(Seen)
-    everybody = Seen()
+    members: dict[str, MemberObservations] = defaultdict(MemberObservations)
+    everybody = MemberObservations()
     for events in runs:
         turns, calls = turns_of(events), fold(events, _CallFold())
         for turn in turns:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from teamwright.history.kpis import Kpis
 from teamwright.lab.drawing.svg import FAINT, INK, LINE, document, line, short, text_width, words
+from teamwright.values.text.display import cut
 
 WORK, TALK, JUDGE, PLAIN = "#0f766e", "#c2410c", "#7c3aed", "#2563eb"
 LEFT, TOP, BOTTOM, GAP, BELOW = 24, 104, 24, 40, 56
@@ -21,7 +22,7 @@ ROOM = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class BarPanel:
     """One figure of every run: a bar is made of parts, each with its colour; none where the run has no such figure."""
 
     title: str
@@ -38,7 +39,7 @@ class Panel:
 
 def kpi_plot(runs: Sequence[Kpis]) -> str:
     """The figures of these runs as a drawing."""
-    names = [_cut(one.run_id) for one in runs]
+    names = [cut(one.run_id, LONGEST) for one in runs]
     start = LEFT + max(text_width(name, LABEL) for name in names) + 16
     panels = [panel for panel in _panels(runs) if any(bar is not None for bar in panel.bars)]
     parts = [words(LEFT, 32, "Runs side by side", size=18, weight=600), *_legend(runs)]
@@ -53,13 +54,13 @@ def kpi_plot(runs: Sequence[Kpis]) -> str:
     return document(width, TOP + -(-len(panels) // COLUMNS) * (height + BELOW) - BELOW + BOTTOM, parts)
 
 
-def _panels(runs: Sequence[Kpis]) -> Iterator[Panel]:
-    yield Panel("tokens", [_tokens(one) for one in runs])
-    yield Panel("messages", [_plain(one.messages) for one in runs])
-    yield Panel("turns", [_plain(one.asks) for one in runs])
-    yield Panel("seconds in all", [_plain(one.seconds) for one in runs], " s")
-    yield Panel("p95 of a turn", [_plain(one.p95_latency_s) for one in runs], " s")
-    yield Panel(
+def _panels(runs: Sequence[Kpis]) -> Iterator[BarPanel]:
+    yield BarPanel("tokens", [_tokens(one) for one in runs])
+    yield BarPanel("messages", [_plain(one.messages) for one in runs])
+    yield BarPanel("turns", [_plain(one.asks) for one in runs])
+    yield BarPanel("seconds in all", [_plain(one.seconds) for one in runs], " s")
+    yield BarPanel("p95 of a turn", [_plain(one.p95_latency_s) for one in runs], " s")
+    yield BarPanel(
         "steps that pass", [_plain(None if one.pass_rate is None else 100 * one.pass_rate) for one in runs], "%", 100
     )
 
@@ -72,7 +73,7 @@ def _plain(value: float | None) -> Sequence[tuple[float, str]] | None:
     return None if value is None else ((value, PLAIN),)
 
 
-def _drawn(panel: Panel, left: float, top: float) -> Iterator[str]:
+def _drawn(panel: BarPanel, left: float, top: float) -> Iterator[str]:
     yield words(left, top - 14, panel.title, size=13, weight=600)
     yield line(left, top - 4, left, top + len(panel.bars) * ROW + 4, stroke=FAINT)
     for place, bar in enumerate(panel.bars):
@@ -102,7 +103,3 @@ def _legend(runs: Sequence[Kpis]) -> Iterator[str]:
 
 def _middle(top: float, place: int) -> float:
     return top + (place + 0.5) * ROW
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"

@@ -24,7 +24,7 @@ COMPARED = (
 DECIMALS = 4
 
 
-class Change(Record, frozen=True):
+class FigureChange(Record, frozen=True):
     """A figure with one protocol and with the other, and by how much the second is higher."""
 
     first: float
@@ -38,7 +38,7 @@ class Difference:
 
     budget: BudgetLevel
     topology: Topology
-    figures: dict[str, Change]
+    figures: dict[str, FigureChange]
     gate_pass: tuple[bool, bool]
 
 
@@ -124,6 +124,6 @@ def _differences(one: Section, other: Section) -> Iterator[Difference]:
         yield Difference(one.settings.budget, before.topology, figures, (before.gate_pass, after.gate_pass))
 
 
-def _change(before: Row, after: Row, name: str) -> Change:
+def _change(before: Row, after: Row, name: str) -> FigureChange:
     first, second = getattr(before, name), getattr(after, name)
-    return Change(first=first, second=second, difference=round(second - first, DECIMALS))
+    return FigureChange(first=first, second=second, difference=round(second - first, DECIMALS))

@@ -50,7 +50,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class ScatterPanel:
     """Points with the bounds of their gates."""
 
     title: str
@@ -61,14 +61,14 @@ class Panel:
 
 def report_plot(report: Report) -> str:
     """The topologies of a report."""
-    panels = [Panel(f"{one.settings.budget} budget", _points(one), *_bounds(one)) for one in report.sections]
+    panels = [ScatterPanel(f"{one.settings.budget} budget", _points(one), *_bounds(one)) for one in report.sections]
     return _drawn("Cost against quality", report_line(report), panels)
 
 
 def comparison_plot(comparison: Comparison) -> str:
     """The topologies of two reports, with arrows from one to the other."""
     panels = [
-        Panel(f"{one.settings.budget} budget", _points(other, one), *_bounds(one))
+        ScatterPanel(f"{one.settings.budget} budget", _points(other, one), *_bounds(one))
         for one, other in zip(comparison.first.sections, comparison.second.sections, strict=True)
     ]
     first, second = comparison.protocols
@@ -113,7 +113,7 @@ class _Frame:
         return TOP + HEIGHT - (rate - self.ys[0]) / (self.ys[-1] - self.ys[0]) * HEIGHT
 
 
-def _drawn(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
+def _drawn(title: str, subtitle: str, panels: Sequence[ScatterPanel]) -> str:
     width = WIDE if len(panels) == 1 else NARROW
     xs = _ticks([x for one in panels for x in _extent(one)[0]], 6 if len(panels) == 1 else 4)
     ys = _ticks([y for one in panels for y in _extent(one)[1]], 6)
@@ -127,7 +127,7 @@ def _drawn(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
     return document(max(full, 700), TOP + HEIGHT + BOTTOM, parts)
 
 
-def _extent(panel: Panel) -> tuple[list[float], list[float]]:
+def _extent(panel: ScatterPanel) -> tuple[list[float], list[float]]:
     """All figures that the axes have to hold."""
     starts = [one.before for one in panel.points if one.before]
     xs = [panel.limit, *(one.tokens for one in panel.points), *(x for x, _ in starts)]
@@ -141,7 +141,7 @@ def _ticks(values: Sequence[float], about: int) -> list[float]:
     return ticks(max(0.0, low - room), high + room, about)
 
 
-def _axes(frame: _Frame, panel: Panel, *, first: bool) -> Iterator[str]:
+def _axes(frame: _Frame, panel: ScatterPanel, *, first: bool) -> Iterator[str]:
     right, base = frame.left + frame.width, TOP + HEIGHT
     yield words(frame.left, TOP - 12, panel.title, size=13, weight=600)
     for value in frame.ys:
@@ -157,7 +157,7 @@ def _axes(frame: _Frame, panel: Panel, *, first: bool) -> Iterator[str]:
     yield line(frame.x(panel.limit), TOP, frame.x(panel.limit), base, stroke=BOUND, dashes="5 4")
 
 
-def _marks(frame: _Frame, panel: Panel) -> Iterator[str]:
+def _marks(frame: _Frame, panel: ScatterPanel) -> Iterator[str]:
     """Arrows below, points above them, labels where there is room."""
     for one in panel.points:
         if one.before:
@@ -175,7 +175,7 @@ def _marks(frame: _Frame, panel: Panel) -> Iterator[str]:
         yield words(at, box[3] - 4, one.topology, size=LABEL, weight=weight, fill=colour, anchor=anchor, halo=True)
 
 
-def _obstacles(frame: _Frame, panel: Panel) -> Iterator[Box]:
+def _obstacles(frame: _Frame, panel: ScatterPanel) -> Iterator[Box]:
     """What labels keep clear of: points, arrows and the lines of bounds."""
     x, y = frame.x(panel.limit), frame.y(panel.floor)
     yield x - 2, TOP, x + 2, TOP + HEIGHT

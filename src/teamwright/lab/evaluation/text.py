@@ -11,7 +11,7 @@ from teamwright.lab.drawing.table import Table, listed
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
-    from teamwright.lab.evaluation.compare import Change, Comparison, Difference
+    from teamwright.lab.evaluation.compare import Comparison, Difference, FigureChange
     from teamwright.lab.evaluation.report import Report, Row, Section
     from teamwright.planning.topology.model import EvaluationSettings
     from teamwright.planning.topology.profiles import BudgetLevel
@@ -100,7 +100,7 @@ def _compared(row: Difference) -> tuple[str, ...]:
     )
 
 
-def _both(change: Change, shown: Callable[[float], str]) -> str:
+def _both(change: FigureChange, shown: Callable[[float], str]) -> str:
     return f"{shown(change.first)} → {shown(change.second)}"
 
 

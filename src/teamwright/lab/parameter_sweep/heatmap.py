@@ -39,7 +39,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class HeatmapPanel:
     """The fields of one topology, or of all, in rows from the bottom."""
 
     title: str
@@ -96,7 +96,7 @@ def _side(sweep: Sweep, name: str) -> Side:
     return Side(name, [values[start:stop] for start, stop in pairwise(cuts)])
 
 
-def _panels(sweep: Sweep, column: str, across: Side, up: Side) -> Iterator[Panel]:
+def _panels(sweep: Sweep, column: str, across: Side, up: Side) -> Iterator[HeatmapPanel]:
     """A panel for each topology, or one for all where topologies are one of its sides."""
     one = "topology" in {across.name, up.name}
     over = (up.name, across.name) if one else ("topology", up.name, across.name)
@@ -105,7 +105,7 @@ def _panels(sweep: Sweep, column: str, across: Side, up: Side) -> Iterator[Panel
     size = len(means[0]) // len(titles)
     for place, title in enumerate(titles):
         parts = [found[place * size : (place + 1) * size] for found in means]
-        yield Panel(title, _rows(parts, across, up))
+        yield HeatmapPanel(title, _rows(parts, across, up))
 
 
 def _rows(parts: Sequence[Sequence[float | None]], across: Side, up: Side) -> list[list[Field]]:
@@ -130,7 +130,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _drawn(sweep: Sweep, column: str, sides: tuple[Side, Side], panels: Sequence[Panel]) -> str:
+def _drawn(sweep: Sweep, column: str, sides: tuple[Side, Side], panels: Sequence[HeatmapPanel]) -> str:
     values = [field.value for panel in panels for row in panel.rows for field in row if field.value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
     across, up = sides
@@ -161,7 +161,7 @@ def _size(columns: int, rows: int, *, alone: bool) -> tuple[float, float]:
     return max(width, columns * LEAST_FIELD), max(min(height, rows * 64), rows * LEAST_FIELD)
 
 
-def _panel(panel: Panel, box: tuple[float, float, float, float], scale: tuple[float, float]) -> Iterator[str]:
+def _panel(panel: HeatmapPanel, box: tuple[float, float, float, float], scale: tuple[float, float]) -> Iterator[str]:
     left, top, width, height = box
     yield words(left, top - 10, panel.title, size=13, weight=600)
     rows, columns = len(panel.rows), len(panel.rows[0])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from teamwright.lab.parameter_sweep.axes import AXES, Axes
 from teamwright.lab.parameter_sweep.cells import Cell
 from teamwright.lab.parameter_sweep.numpy_rounding import rounded
-from teamwright.planning.topology.formulas import Arithmetic, Figures, Work, figures, kept, score
+from teamwright.planning.topology.formulas import Arithmetic, Figures, TopologyInput, figures, kept, score
 from teamwright.planning.topology.model import EvaluationSettings, actions_of, fewer_participants, participants_of
 from teamwright.planning.topology.profiles import (
     BUDGETS,
@@ -151,8 +151,8 @@ def _actions(axes: Axes, profiles: TopologyProfiles) -> Array:
     )
 
 
-def _work(axes: Axes) -> Work:
-    return Work(
+def _work(axes: Axes) -> TopologyInput:
+    return TopologyInput(
         tasks=_along(axes, "tasks", axes.tasks),
         average_tokens=_along(axes, "avg_task_tokens", axes.avg_task_tokens),
         rounds=_along(axes, "coordination_rounds", axes.coordination_rounds),

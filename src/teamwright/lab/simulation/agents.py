@@ -24,7 +24,7 @@ from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.protocol import Agent
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
-from teamwright.lab.simulation.fake_replies import CHARACTERS_PER_TOKEN, MadeUp, filled
+from teamwright.lab.simulation.fake_replies import MadeUp, filled
 from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.strategies.protocol import example_of
 from teamwright.teams.team import Team
@@ -35,7 +35,7 @@ from teamwright.values.messages import Message, digest
 from teamwright.values.models import Value
 from teamwright.values.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
 from teamwright.values.turns import Purpose, Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.usage import CHARACTERS_PER_TOKEN, Usage
 
 RIGHT, WRONG = "right", "wrong"
 """How the record marks what a simulated member did."""

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.simulation import Simulation, value_at
+from teamwright.values.usage import CHARACTERS_PER_TOKEN
 
-CHARACTERS_PER_TOKEN = 4
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000
 """How many tokens a text is filled up to; what a longer one costs is counted without writing it out."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Place, Scalar, described, shown
-from teamwright.documents.problems import Report
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.problems import ProblemReport
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.manifests.ark.model import translated_model
 from teamwright.manifests.ark.names import ArkNames, namespace_of
 from teamwright.manifests.ark.strategy import translated_options
@@ -62,7 +62,7 @@ class ArkReader:
 
     names: ArkNames
     declared: Declared
-    report: Report
+    report: ProblemReport
     models_replaced: bool = False
 
     def read(self, root: Fields, folder: Path) -> None:
@@ -77,7 +77,7 @@ class ArkReader:
         _Document(kind, known, name.place, spec, folder, self, namespace).read()
 
 
-def _checked_head(root: Fields, report: Report) -> tuple[str, Scalar, Fields] | None:
+def _checked_head(root: Fields, report: ProblemReport) -> tuple[str, Scalar, Fields] | None:
     """The kind, name and spec of one of ARK's documents; everything else is told."""
     version, kind = root.text("apiVersion"), root.text("kind")
     if not version and kind and kind.value in KINDS:
@@ -106,7 +106,7 @@ def _checked_head(root: Fields, report: Report) -> tuple[str, Scalar, Fields] | 
     return (str(kind.value), name, spec) if name and isinstance(spec, Fields) else None
 
 
-def _note_kind(root: Fields, kind: Scalar | None, report: Report) -> None:
+def _note_kind(root: Fields, kind: Scalar | None, report: ProblemReport) -> None:
     place = kind.place if kind else root.key_place("kind")
     if kind and kind.value in OTHER_KINDS:
         report.warning(place, f"Ignored: documents of kind {shown(str(kind.value))} are not supported")
@@ -138,7 +138,7 @@ class _Document:
         return self.reader.declared
 
     @property
-    def report(self) -> Report:
+    def report(self) -> ProblemReport:
         return self.reader.report
 
     def read(self) -> None:
@@ -162,7 +162,7 @@ class _Document:
         if kind == "team":
             declaration = with_helper(declaration, self.declared, self.report)
         self.declared.add(declaration, self.report)
-        Shape(declaration.words, self.report, definitions()).check(declaration.node, section_value(section))
+        SchemaCheck(declaration.words, self.report, definitions()).check(declaration.node, section_value(section))
 
     def _agent(self) -> None:
         self._keep(KEPT["Agent"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from teamwright.documents.nodes import Entry, Fields, Node, Scalar, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 
 PROTOCOLS = {"completions", "embeddings"}
 OWN_ADDRESSES = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 """Stands for the name of a model that only a cluster knows, where another takes its place."""
 
 
-def translated_model(name: str, spec: Fields, report: Report, *, replaced: bool = False) -> Node | None:
+def translated_model(name: str, spec: Fields, report: ProblemReport, *, replaced: bool = False) -> Node | None:
     """The model in native terms, or None with a problem noted; one that is replaced needs no name."""
     owner = f"model {shown(name)}"
     model = _value(spec, "model", owner, report) or spec.text("model")
@@ -52,7 +52,7 @@ def _provider(spec: Fields) -> str:
     return str(written.value).strip().lower() if written else "openai"
 
 
-def _value(fields: Fields, key: str, owner: str, report: Report) -> Scalar | None:
+def _value(fields: Fields, key: str, owner: str, report: ProblemReport) -> Scalar | None:
     """The `value` of a setting; one that lives in a cluster can't be read here."""
     if fields.get(key, "valueFrom") is not None:
         source = fields.get(key, "valueFrom")
@@ -68,14 +68,16 @@ def _is_own(provider: str, address: Scalar) -> bool:
         return False
 
 
-def _server(model: Scalar, address: Scalar, settings: Fields, owner: str, report: Report) -> Fields:
+def _server(model: Scalar, address: Scalar, settings: Fields, owner: str, report: ProblemReport) -> Fields:
     entries = {"url": Entry("baseUrl", address.place, address), "name": Entry("model", model.place, model)}
     if key := _value(settings, "apiKey", owner, report):
         entries["api_key"] = Entry("apiKey", key.place, key)
     return Fields(entries, settings.place)
 
 
-def _note_environment(provider: str, settings: Fields, address: Scalar | None, owner: str, report: Report) -> None:
+def _note_environment(
+    provider: str, settings: Fields, address: Scalar | None, owner: str, report: ProblemReport
+) -> None:
     """Say which settings come from the environment instead."""
     if address and not _is_own(provider, address):
         hint = f"set {ADDRESS_VARIABLES[provider]}" if provider in ADDRESS_VARIABLES else ""
@@ -86,7 +88,7 @@ def _note_environment(provider: str, settings: Fields, address: Scalar | None, o
         report.warning(settings.key_place("apiKey"), message, hint)
 
 
-def _note_other_providers(spec: Fields, provider: str, owner: str, report: Report) -> None:
+def _note_other_providers(spec: Fields, provider: str, owner: str, report: ProblemReport) -> None:
     config = spec.get("config")
     for key in config.entries if isinstance(config, Fields) else ():
         if key != provider and isinstance(config, Fields):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from teamwright.documents.nodes import Fields, Scalar, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.values.names import suggest_name
 
 DEFAULT_NAMESPACE = "default"
@@ -39,7 +39,7 @@ class ArkNames:
     """How many numbers a wanted name has been given, so that none is tried twice."""
 
     @classmethod
-    def of(cls, documents: Iterable[Fields], report: Report) -> ArkNames:
+    def of(cls, documents: Iterable[Fields], report: ProblemReport) -> ArkNames:
         """Give each document a name, and warn of those that can't keep theirs."""
         names = cls()
         found: list[tuple[str, str, Scalar]] = []
@@ -73,7 +73,7 @@ class ArkNames:
         self._names[key] = key[2]
         return True
 
-    def _rename(self, key: Key, place: Scalar, report: Report) -> None:
+    def _rename(self, key: Key, place: Scalar, report: ProblemReport) -> None:
         kind, namespace, name = key
         rival = self._taken[_family(key), name]
         same = rival[1] == namespace

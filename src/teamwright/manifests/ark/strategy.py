@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from teamwright.documents.nodes import Entry, Fields, Items, Node, Scalar, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 
 SELECTOR = {"agent": "agent", "model": "model", "selectorPrompt": "prompt"}
 SELECTOR_TERMINATES = "enableTerminateTool"
@@ -15,7 +15,9 @@ Rename = Callable[[Scalar, str], Scalar]
 """Gives a name of this kind (agent, model, member) as it is here."""
 
 
-def translated_options(strategy: str, spec: Fields, owner: str, report: Report, rename: Rename) -> dict[str, Entry]:
+def translated_options(
+    strategy: str, spec: Fields, owner: str, report: ProblemReport, rename: Rename
+) -> dict[str, Entry]:
     """What becomes of `selector` and `graph` by the field it came from; the first holds the options, all are read."""
     selector, graph = spec.entries.get("selector"), spec.entries.get("graph")
     if strategy == "graph" and graph:
@@ -36,7 +38,7 @@ def translated_options(strategy: str, spec: Fields, owner: str, report: Report, 
     return used
 
 
-def _selector(node: Node, owner: str, report: Report, rename: Rename) -> Node:
+def _selector(node: Node, owner: str, report: ProblemReport, rename: Rename) -> Node:
     if not isinstance(node, Fields):
         return node
     entries = {SELECTOR[name]: entry for name, entry in node.entries.items() if name in SELECTOR}
@@ -54,7 +56,7 @@ def _selector(node: Node, owner: str, report: Report, rename: Rename) -> Node:
     return Fields(entries, node.place)
 
 
-def _graph(node: Node, owner: str, report: Report, rename: Rename) -> Node:
+def _graph(node: Node, owner: str, report: ProblemReport, rename: Rename) -> Node:
     if not isinstance(node, Fields):
         return node
     for name in node.entries.keys() - {"edges"}:
@@ -86,7 +88,7 @@ def _has_unreachable(spec: Fields) -> bool:
     return not reached.issuperset(names)
 
 
-def _edge(node: Node, owner: str, report: Report, rename: Rename) -> Node:
+def _edge(node: Node, owner: str, report: ProblemReport, rename: Rename) -> Node:
     if not isinstance(node, Fields):
         return node
     for name in node.entries.keys() - EDGE:
@@ -98,7 +100,7 @@ def _edge(node: Node, owner: str, report: Report, rename: Rename) -> Node:
     return Fields(kept, node.place)
 
 
-def _check_branching(graph: Fields, owner: str, report: Report) -> None:
+def _check_branching(graph: Fields, owner: str, report: ProblemReport) -> None:
     """Without conditions nothing could choose between two edges."""
     seen: set[str] = set()
     edges = graph.get("edges")

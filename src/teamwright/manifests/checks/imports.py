@@ -15,7 +15,7 @@ from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import find_kind, kinds_in
 from teamwright.documents.field_checks import import_path_in
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ManifestError, UsageError
 from teamwright.manifests.checks.references import MODEL
 from teamwright.manifests.declarations import Declaration, Declared
@@ -23,9 +23,9 @@ from teamwright.manifests.declarations import Declaration, Declared
 SCRIPTED = "scripted:"
 
 
-def check_parts(declared: Declared, report: Report, *, models_replaced: bool) -> None:
+def check_parts(declared: Declared, report: ProblemReport, *, models_replaced: bool) -> None:
     """Note every function and script that can't be used, and warn of extras that are not installed."""
-    checks = _Checks(report)
+    checks = _ImportChecks(report)
     for tool in declared.every("tool"):
         checks.check_tool(tool.fields, tool.words)
     for agent in declared.every("agent"):
@@ -39,8 +39,8 @@ def check_parts(declared: Declared, report: Report, *, models_replaced: bool) ->
 
 
 @dataclass(slots=True)
-class _Checks:
-    report: Report
+class _ImportChecks:
+    report: ProblemReport
     scripts: set[Path] = field(default_factory=set[Path])
 
     def check_agent(self, agent: Declaration) -> None:

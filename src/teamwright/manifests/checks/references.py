@@ -12,7 +12,7 @@ from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.registry import OWN, AnyKind, built_in_names, find_kind, kinds_in
 from teamwright.documents.field_checks import check_import_path, check_secrets, check_web_address
 from teamwright.documents.nodes import Fields, Items, Node, Place, Scalar, place_at, plain, shown
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.declarations import Declaration, Declared
@@ -26,7 +26,7 @@ ANSWERERS = ("model", "function", "scripted")
 DEFAULT_MODELS = ("primary", "default")
 
 
-def check(declared: Declared, report: Report, *, models_replaced: bool) -> None:
+def check(declared: Declared, report: ProblemReport, *, models_replaced: bool) -> None:
     """Note everything that does not fit together; models that are about to be replaced need not be there."""
     for agent in declared.every("agent"):
         _check_agent(agent, declared, report)
@@ -53,7 +53,7 @@ def default_model(declared: Declared) -> str | None:
     return next(iter(declared.models)) if len(declared.models) == 1 else None
 
 
-def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None:
+def _check_agent(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
     fields = agent.fields
     given = [name for name in ANSWERERS if fields.has(name)]
     if len(given) > 1:
@@ -76,7 +76,7 @@ def _check_agent(agent: Declaration, declared: Declared, report: Report) -> None
     _check_approved_tools(agent, declared, report)
 
 
-def _check_approved_tools(agent: Declaration, declared: Declared, report: Report) -> None:
+def _check_approved_tools(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
     """What a person is to approve is a tool of this agent, as far as it can be known before a server is asked."""
     given = agent.fields.get("approve")
     wanted = given.get("tools") if isinstance(given, Fields) else None
@@ -113,7 +113,7 @@ def _tool_names(agent: Declaration, declared: Declared) -> dict[str, None] | Non
     return dict.fromkeys(names)
 
 
-def _check_fallback(owner: Declaration, where: str, declared: Declared, report: Report) -> None:
+def _check_fallback(owner: Declaration, where: str, declared: Declared, report: ProblemReport) -> None:
     """Whoever stands in for a member is there, and is not that member."""
     path = (where,) if where == "fallback" else (where, "fallback")
     name = owner.fields.text(*path)
@@ -125,7 +125,7 @@ def _check_fallback(owner: Declaration, where: str, declared: Declared, report: 
         check_reference(str(name.value), name.place, "", owner.words, declared, report)
 
 
-def _check_answered(declared: Declared, report: Report) -> None:
+def _check_answered(declared: Declared, report: ProblemReport) -> None:
     """Each agent has somebody to answer. In ARK the cluster may have the model, so there it is only a warning."""
     missing: dict[str, list[Declaration]] = {}
     for agent in declared.every("agent"):
@@ -145,7 +145,7 @@ def _check_answered(declared: Declared, report: Report) -> None:
         report.warning(agents[0].place, message, "declare it, or give one with  --model")
 
 
-def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, report: Report) -> None:
+def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, report: ProblemReport) -> None:
     name = str(model.value)
     if name in declared.models or "${" in name or report.incomplete or agent.ark:
         return
@@ -156,7 +156,7 @@ def _check_model_name(model: Scalar, agent: Declaration, declared: Declared, rep
         report.problem(model.place, f"{agent.words}: there is no model {shown(name)}", hint)
 
 
-def _check_model(node: Node, owner: Declaration, report: Report) -> None:
+def _check_model(node: Node, owner: Declaration, report: ProblemReport) -> None:
     """A model that is written out: by its name alone, or in one of the long forms."""
     if isinstance(node, Fields):
         _check_server(node, owner.words, report)
@@ -172,18 +172,18 @@ def _check_model(node: Node, owner: Declaration, report: Report) -> None:
             )
 
 
-def _check_server(fields: Fields, owner: str, report: Report) -> None:
+def _check_server(fields: Fields, owner: str, report: ProblemReport) -> None:
     hint = "write it in full, for example http://localhost:8000/v1"
     check_web_address(fields.text("url"), owner, report, hint)
     check_secrets(fields, "", owner, report)
 
 
-def _check_scripted_model(name: str, place: Place, owner: Declaration, report: Report) -> None:
+def _check_scripted_model(name: str, place: Place, owner: Declaration, report: ProblemReport) -> None:
     if name.startswith("scripted:"):
         _check_replies(name.removeprefix("scripted:"), place, owner, report)
 
 
-def _check_replies(file: str, place: Place, owner: Declaration, report: Report) -> None:
+def _check_replies(file: str, place: Place, owner: Declaration, report: ProblemReport) -> None:
     if "${" in file:
         return
     try:
@@ -195,7 +195,7 @@ def _check_replies(file: str, place: Place, owner: Declaration, report: Report) 
         report.problem(place, f"{owner.words}: there is no file {shown(file)} of scripted replies", hint)
 
 
-def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None:
+def _check_tools(agent: Declaration, declared: Declared, report: ProblemReport) -> None:
     tools = agent.fields.get("tools")
     for item in tools.items if isinstance(tools, Items) else ():
         if isinstance(item, Fields):
@@ -207,7 +207,7 @@ def _check_tools(agent: Declaration, declared: Declared, report: Report) -> None
             report.problem(place, f"{agent.words}: there is no tool {shown(name)}", hint)
 
 
-def _check_tool(fields: Fields, owner: str, report: Report) -> None:
+def _check_tool(fields: Fields, owner: str, report: ProblemReport) -> None:
     """Let each kind check what it is declared with; of a kind of ours the schema has been checked already."""
     for name in kinds_in(fields.entries):
         kind = find_kind(name)
@@ -216,7 +216,7 @@ def _check_tool(fields: Fields, owner: str, report: Report) -> None:
         kind.check(fields, owner, report)
 
 
-def _check_settings(node: Node | None, kind: AnyKind, owner: str, report: Report) -> None:
+def _check_settings(node: Node | None, kind: AnyKind, owner: str, report: ProblemReport) -> None:
     if node is None:
         return
     value = plain(node)
@@ -227,7 +227,7 @@ def _check_settings(node: Node | None, kind: AnyKind, owner: str, report: Report
             report.problem(place_at(node, one.at), f"{owner}: {one}")
 
 
-def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
+def _check_json_schema(owner: Declaration, name: str, report: ProblemReport) -> None:
     node = owner.fields.get(name)
     if not isinstance(node, Fields):
         return
@@ -235,14 +235,14 @@ def _check_json_schema(owner: Declaration, name: str, report: Report) -> None:
         report.problem(place_at(node, fault.at), f"{owner.words}: {name!r} is not a JSON Schema: {fault.text}")
 
 
-def _check_standing(owner: Declaration, report: Report) -> None:
+def _check_standing(owner: Declaration, report: ProblemReport) -> None:
     given = [name for name in ("optional", "critical") if _is_true(owner.fields.get(name))]
     if len(given) == 2:
         hint = "keep one: a failure is skipped, or it pauses the run"
         report.problem(owner.fields.key_place(given[1]), f"{owner.words} is optional and critical", hint)
 
 
-def _check_team_of_people(team: Declaration, report: Report) -> None:
+def _check_team_of_people(team: Declaration, report: ProblemReport) -> None:
     """A team has no tools to approve, and whom it tells is told over http."""
     approve, notify = team.fields.get("approve"), team.fields.get("notify")
     if isinstance(approve, Fields) and approve.has("tools"):
@@ -262,7 +262,7 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and node.value is True
 
 
-def _check_queries(declared: Declared, report: Report) -> None:
+def _check_queries(declared: Declared, report: ProblemReport) -> None:
     for query in declared.queries.values():
         if query.target:
             kind = query.target_kind

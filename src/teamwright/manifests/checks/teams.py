@@ -19,8 +19,8 @@ from teamwright.agents.context import Context
 from teamwright.agents.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
 from teamwright.agents.protocol import Agent
 from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
-from teamwright.documents.problems import COMPARISONS, Report
-from teamwright.documents.schema_check import Shape
+from teamwright.documents.problems import COMPARISONS, ProblemReport
+from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
@@ -52,16 +52,16 @@ class StandIn:
         raise AssertionError(f"{self.name!r} is only a stand-in")
 
 
-def check_teams(declared: Declared, report: Report) -> None:
+def check_teams(declared: Declared, report: ProblemReport) -> None:
     """Note everything about the teams that does not fit together."""
-    checks = _Checks(declared, report)
+    checks = _TeamChecks(declared, report)
     for team in declared.every("team"):
         checks.check(team)
     checks.check_cycles()
     checks.check_keys()
 
 
-def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: Report) -> None:
+def check_reference(name: str, place: Place, kind: str, owner: str, declared: Declared, report: ProblemReport) -> None:
     """Note a name that nobody has, or that belongs to something of another kind than the document says."""
     found = "agent" if name in declared.agents else "team" if name in declared.teams else ""
     if not found:
@@ -74,9 +74,9 @@ def check_reference(name: str, place: Place, kind: str, owner: str, declared: De
 
 
 @dataclass(slots=True)
-class _Checks:
+class _TeamChecks:
     declared: Declared
-    report: Report
+    report: ProblemReport
     strategies: dict[str, Strategy] = field(default_factory=dict[str, Strategy])
     stand_ins: dict[str, StandIn] = field(default_factory=dict[str, StandIn])
     asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
@@ -162,7 +162,7 @@ class _Checks:
             self.report.problem(block.place, f"{team.words}: {strategy.name} takes no options", f"remove {block.key!r}")
         else:
             definitions = cast("Mapping[str, JsonValue]", schema.get("$defs", {}))
-            Shape(team.words, self.report, definitions).check(options, schema, block.key if block else "")
+            SchemaCheck(team.words, self.report, definitions).check(options, schema, block.key if block else "")
         told = {(one.file, one.line) for one in self.report.problems[before:]}
         for flaw in wrong:
             place = place_at(options, flaw.at)

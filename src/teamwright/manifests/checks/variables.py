@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from teamwright.documents.nodes import Fields, Items, Node, Scalar
-from teamwright.documents.problems import Report
+from teamwright.documents.problems import ProblemReport
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.values.secrets.classification import NAMED_BY_OTHERS, NOTIFY, REFERENCE, is_secret_name
 from teamwright.values.secrets.patterns import secret_spans
@@ -23,7 +23,7 @@ LONGEST_KEY = 64
 Path = tuple[str, ...]
 
 
-def check_variables(declared: Declared, report: Report) -> None:
+def check_variables(declared: Declared, report: ProblemReport) -> None:
     """Note each secret that stands where it would be said, recorded or listed with the processes."""
     plain: set[int] = set()
     for kind in ("agent", "team", "model", "tool"):
@@ -45,7 +45,7 @@ def may_hold_secret(path: Path) -> bool:
     return name in FOR_SECRETS or around in NAMED_BY_OTHERS or (around == "notify" and name in NOTIFY)
 
 
-def _check_references(owner: Declaration, path: Path, text: Scalar, report: Report) -> None:
+def _check_references(owner: Declaration, path: Path, text: Scalar, report: ProblemReport) -> None:
     for name in dict.fromkeys(found[1] for found in REFERENCE.finditer(str(text.value))):
         if name and is_secret_name(name):
             report.problem(
@@ -60,7 +60,7 @@ def _shown(path: Path) -> str:
     return ".".join(cut(key, LONGEST_KEY) for key in path) or "it"
 
 
-def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], report: Report) -> None:
+def _check_command_lines(owner: Declaration, texts: list[tuple[Path, Scalar]], report: ProblemReport) -> None:
     """A secret may stand in one argument, or in the one behind the option that names it."""
     words = [(path, text) for path, text in texts if "mcp" in path and not ON_COMMAND_LINES.isdisjoint(path)]
     if not words:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from heapq import heappop, heappush
 from itertools import chain
 
-from teamwright.planning.graph import Graph
+from teamwright.planning.graph import StepGraph
 
 NOBODY = 1 << 62
 """In place of the first step of a branch: nobody waits there."""
@@ -25,7 +25,7 @@ _Entry = tuple[int, int]
 """A branch as it is listed in the one above: its first step, and its last key."""
 
 
-def batches(graph: Graph, owns: Sequence[Collection[str]], width: int) -> Iterator[list[int]]:
+def batches(graph: StepGraph, owns: Sequence[Collection[str]], width: int) -> Iterator[list[int]]:
     """Batches of at most `width` steps, each as its place in `graph.order`, by which `owns` goes too."""
     place = {id_: number for number, id_ in enumerate(graph.order)}
     open_needs = [len(graph.needs[id_]) for id_ in graph.order]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from teamwright.planning.schedule.schedule import Batch, Schedule, locks_of
+from teamwright.planning.schedule.schedule import Schedule, ScheduleBatch, locks_of
 from teamwright.values.envelope import Envelope, HandoffPolicy, RiskLevel, envelope_tokens
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.plan import Plan
@@ -38,7 +38,7 @@ def batch_name(index: int) -> str:
     return f"batch-{index}"
 
 
-def batch_risk(batch: Batch) -> RiskLevel:
+def batch_risk(batch: ScheduleBatch) -> RiskLevel:
     """How much hangs on a batch, by its size."""
     if len(batch.tasks) > 3 or batch.tokens > 12_000:
         return "high"
@@ -61,7 +61,7 @@ def _summary(title: str, tasks: Sequence[str], locks: Sequence[str], tokens: int
     return f"{title}: {tokens} tokens; {locked}; tasks {', '.join(tasks)}."
 
 
-def _envelope(run_id: str, batch: Batch, tasks: Sequence[str], summary: str) -> Envelope:
+def _envelope(run_id: str, batch: ScheduleBatch, tasks: Sequence[str], summary: str) -> Envelope:
     return Envelope(
         run_id=run_id,
         task_id=batch_name(batch.index),

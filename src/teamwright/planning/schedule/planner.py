@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from teamwright.errors import InvalidName, PlanError
-from teamwright.planning.graph import Fault, Graph, Node, faults
+from teamwright.planning.graph import Fault, StepGraph, StepNode, faults
 from teamwright.planning.schedule.allotment import allot
 from teamwright.planning.schedule.batches import batches
 from teamwright.planning.schedule.overlaps import contended
-from teamwright.planning.schedule.schedule import Batch, Schedule, locks_of
+from teamwright.planning.schedule.schedule import Schedule, ScheduleBatch, locks_of
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.models import Value
 from teamwright.values.names import NAME, suggest_name
@@ -37,18 +37,20 @@ USUAL = PlannerSettings()
 @collection_paused()
 def make_schedule(plan: Plan, settings: PlannerSettings = USUAL) -> Schedule:
     """The schedule of a plan; raises `PlanError` with everything that is wrong with the plan."""
-    graph = Graph.of(nodes_of(plan.steps))
+    graph = StepGraph.of(nodes_of(plan.steps))
     if found := _faults(plan.steps, graph):
         raise PlanError([fault.text for fault in found])
     budgets = allot(plan.steps, settings.run_budget, settings.coordination_floor)
     tokens = {budget.task: budget.tokens for budget in budgets}
     steps = {step.id: step for step in plan.steps}
     order = graph.order
-    made: list[Batch] = []
+    made: list[ScheduleBatch] = []
     for places in batches(graph, contended([steps[id_].owns for id_ in order]), settings.max_parallel):
         tasks = tuple([order[place] for place in places])
         locks = locks_of([steps[task] for task in tasks])
-        made.append(Batch(index=len(made), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks])))
+        made.append(
+            ScheduleBatch(index=len(made), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks]))
+        )
     return Schedule(
         order=tuple(order), batches=tuple(made), budgets=budgets, total_tokens=sum(batch.tokens for batch in made)
     )
@@ -56,15 +58,15 @@ def make_schedule(plan: Plan, settings: PlannerSettings = USUAL) -> Schedule:
 
 def plan_faults(steps: Sequence[Step]) -> list[Fault]:
     """Everything that keeps steps from being a plan: names, needs, circles and keys."""
-    return _faults(steps, Graph.of(nodes_of(steps)))
+    return _faults(steps, StepGraph.of(nodes_of(steps)))
 
 
-def nodes_of(steps: Sequence[Step]) -> list[Node]:
+def nodes_of(steps: Sequence[Step]) -> list[StepNode]:
     """The steps as far as their places go."""
-    return [Node(step.id, step.needs) for step in steps]
+    return [StepNode(step.id, step.needs) for step in steps]
 
 
-def _faults(steps: Sequence[Step], graph: Graph) -> list[Fault]:
+def _faults(steps: Sequence[Step], graph: StepGraph) -> list[Fault]:
     found = [] if _is_sound(steps, graph) else faults(nodes_of(steps))
     for index, step in enumerate(steps):
         if step.id and not NAME.fullmatch(step.id):
@@ -84,7 +86,7 @@ def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
     return [Fault(f"the steps {problem}", first)]
 
 
-def _is_sound(steps: Sequence[Step], graph: Graph) -> bool:
+def _is_sound(steps: Sequence[Step], graph: StepGraph) -> bool:
     """Whether the graph holds every step and every need, and an order of them all: then nothing need be looked for."""
     edges = sum(map(len, graph.needs.values()))
     return len(graph.order) == len(steps) and edges == sum(len(step.needs) for step in steps) and "" not in graph.needs

@@ -15,7 +15,7 @@ MISSING = (-1, -1)
 """The place of a task that is told as missing already."""
 
 
-class Batch(Record, frozen=True):
+class ScheduleBatch(Record, frozen=True):
     """Tasks that may be worked on side by side, the keys they own, and the tokens that they are allotted."""
 
     index: int
@@ -41,7 +41,7 @@ class Schedule(Record, frozen=True):
     """A plan made executable; `budgets` stand in the order of the plan."""
 
     order: tuple[str, ...]
-    batches: tuple[Batch, ...]
+    batches: tuple[ScheduleBatch, ...]
     budgets: tuple[Allotment, ...]
     total_tokens: int
 

@@ -46,7 +46,7 @@ PLAIN = Arithmetic(whole=int, nearest=round, rounded=round, lesser=min, greater=
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TopologyInput:
     """What is to be done, and under which circumstances."""
 
     tasks: Quantity
@@ -77,7 +77,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TopologyBounds:
     """What the figures have to keep to, beside the budget."""
 
     coordination_ratio: float
@@ -96,7 +96,7 @@ class Kept:
 
 
 def figures(
-    topology: TopologyProfile, participants: Quantity, work: Work, cutback: Cutback, use: Arithmetic = PLAIN
+    topology: TopologyProfile, participants: Quantity, work: TopologyInput, cutback: Cutback, use: Arithmetic = PLAIN
 ) -> Figures:
     """The figures of a topology with so many participants, cut back so far."""
     budget, workload, protocol = work.budget, work.workload, work.protocol
@@ -128,7 +128,7 @@ def figures(
     )
 
 
-def kept(found: Figures, bounds: Bounds) -> Kept:
+def kept(found: Figures, bounds: TopologyBounds) -> Kept:
     """Hold the figures, rounded as they are, against their bounds; what is equal keeps them."""
     return Kept(
         coordination_ratio=found.coordination_ratio <= bounds.coordination_ratio,
@@ -167,7 +167,7 @@ def _base_messages(topology: TopologyProfile, workers: Quantity, rounds: Quantit
 
 
 def _coordination(
-    messages: Quantity, topology: TopologyProfile, work: Work, cutback: Cutback, use: Arithmetic
+    messages: Quantity, topology: TopologyProfile, work: TopologyInput, cutback: Cutback, use: Arithmetic
 ) -> Quantity:
     """Tokens of all messages, after compaction and with pointers in place of content."""
     wished = use.greater(LEAST_SUMMARY, use.whole(work.average_tokens * SUMMARY_SHARE))

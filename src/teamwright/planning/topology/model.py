@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from teamwright.planning.schedule.planner import PlannerSettings
-from teamwright.planning.topology.formulas import Bounds, Work, figures, kept, score
+from teamwright.planning.topology.formulas import TopologyBounds, TopologyInput, figures, kept, score
 from teamwright.planning.topology.profiles import (
     BUDGETS,
     DEGRADATIONS,
@@ -51,9 +51,9 @@ class Gates(Value):
     max_p95_latency_s: float = Field(default=180.0, gt=0, allow_inf_nan=False, description="seconds")
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> TopologyBounds:
         """As the formulas take them."""
-        return Bounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
+        return TopologyBounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
 
 
 class EvaluationSettings(Value):
@@ -234,9 +234,9 @@ def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> Pla
     )
 
 
-def work_of(settings: EvaluationSettings) -> Work:
+def work_of(settings: EvaluationSettings) -> TopologyInput:
     """The work that the settings describe, as the formulas take it."""
-    return Work(
+    return TopologyInput(
         tasks=settings.tasks,
         average_tokens=settings.average_tokens,
         rounds=settings.rounds,

@@ -10,7 +10,7 @@ from pydantic import Field
 from teamwright.agents.context import Context, Workspace
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
-from teamwright.strategies.conversation.selector_answer import Chosen, read_selection
+from teamwright.strategies.conversation.selector_answer import SelectorChoice, read_selection
 from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing, prompt_problem
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
@@ -175,7 +175,7 @@ class Chair:
             self.talk.warnings += reply.skipped
             return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
         read = read_selection(reply, candidates, self._names)
-        if isinstance(read, Chosen):
+        if isinstance(read, SelectorChoice):
             return TeamSelected(member=read.name, turn=number, how=read.how, by=agent)
         return _fallback(candidates, number, agent, read.reason)
 

@@ -25,7 +25,7 @@ _WORD = re.compile(r"[\w.-]+", re.ASCII)
 How = Literal["structured", "exact", "case", "mention"]
 
 
-class Chosen(NamedTuple):
+class SelectorChoice(NamedTuple):
     """Who is meant, and how that was read."""
 
     name: str
@@ -52,7 +52,7 @@ def selection_schema(names: Sequence[str]) -> dict[str, JsonValue]:
     return {"type": "object", "properties": {"member": member}, "required": ["member"], "additionalProperties": False}
 
 
-def read_selection(reply: Reply, candidates: Sequence[str], members: Sequence[str]) -> Chosen | Unclear:
+def read_selection(reply: Reply, candidates: Sequence[str], members: Sequence[str]) -> SelectorChoice | Unclear:
     """Whom of the candidates a reply means; the other members only help to say what is wrong with it."""
     found = read_answer(reply, _selection())
     if isinstance(found, Unreadable):
@@ -65,21 +65,21 @@ def _selection() -> TypeAdapter[Selection]:
     return TypeAdapter(Selection)
 
 
-def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: How) -> Chosen | Unclear:
+def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: How) -> SelectorChoice | Unclear:
     answer = text.strip()
     if answer in candidates:
-        return Chosen(answer, exact)
+        return SelectorChoice(answer, exact)
     plain = answer.casefold()
     alike = [name for name in candidates if name.casefold() == plain]
     if len(alike) == 1:
-        return Chosen(alike[0], "case")
+        return SelectorChoice(alike[0], "case")
     words = _words(answer)
     mentioned = [name for name in candidates if name in words]
     if not mentioned:
         folded = {word.casefold() for word in words}
         mentioned = [name for name in candidates if name.casefold() in folded]
     if len(mentioned) == 1:
-        return Chosen(mentioned[0], "mention")
+        return SelectorChoice(mentioned[0], "mention")
     return Unclear(_reason(answer, mentioned, [name for name in members if name in words and name not in candidates]))
 
 

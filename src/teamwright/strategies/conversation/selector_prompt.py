@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from teamwright.agents.protocol import Agent
 from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.expressions.template import Template
+from teamwright.strategies.introduction import introduction
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.messages import EMPTY, Conversation, History, Message
 from teamwright.values.text.transcript import quoted, transcript, under_name
@@ -58,7 +58,7 @@ class Briefing:
         """What the one who chooses among these is told."""
         values: dict[str, JsonValue] = {
             "participants": ", ".join(candidates),
-            "roles": ", ".join(_introduced(self._members.named(name)) for name in candidates),
+            "roles": ", ".join(introduction(self._members.named(name)) for name in candidates),
             "history": self._text(said) if "history" in self._shown else "",
             "task": self._own_text(),
         }
@@ -102,8 +102,3 @@ class Briefing:
         """The task; where the conversation stands in the prompt as well, nothing in the task looks like part of it."""
         shared = self._task.quotes and "history" in self._shown
         return quoted(self._task.text, self._members.names) if shared else self._task.text
-
-
-def _introduced(member: Agent) -> str:
-    about = " ".join(str(getattr(member, "description", "")).split())
-    return f"{member.name}: {about}" if about else member.name

@@ -12,7 +12,6 @@ from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.delegation.decisions import (
     FORM,
@@ -25,6 +24,7 @@ from teamwright.strategies.delegation.decisions import (
     read_decision,
 )
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
+from teamwright.strategies.introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.reply_parsing import Unreadable
@@ -184,7 +184,7 @@ class Office:
         last = " It is the last one: synthesize now." if number == most else ""
         parts = [
             f"You lead a team. Decide what comes next. Answer with one JSON object:\n{FORM}",
-            "The specialists:\n" + "\n".join(map(_introduced, self._specialists.values())),
+            "The specialists:\n" + "\n".join(f"- {introduction(one)}" for one in self._specialists.values()),
             f"This is decision {number} of at most {most}.{last}",
             f"Your last answer could not be used: {problem}. Decide again." if problem else "",
             f"The task:\n{self._task.text}",
@@ -218,8 +218,3 @@ class Office:
         most = self.options.shown_characters
         shown = text if len(text) <= most else f"{text[:most]}… (cut here; it has {len(text)} characters)"
         self._minutes.append(Message(name=name, content=shown, role=role))
-
-
-def _introduced(specialist: Agent) -> str:
-    about = " ".join(str(getattr(specialist, "description", "")).split())
-    return f"- {specialist.name}: {about}" if about else f"- {specialist.name}"

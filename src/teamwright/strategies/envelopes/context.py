@@ -25,7 +25,6 @@ from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task, lead_of
 from teamwright.values.degradation import Posture
 from teamwright.values.envelope import (
-    CHARACTERS_PER_TOKEN,
     Envelope,
     EnvelopeMessage,
     Handoff,
@@ -41,6 +40,7 @@ from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
 from teamwright.values.text.transcript import header_name
 from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.usage import CHARACTERS_PER_TOKEN
 
 T = TypeVar("T")
 

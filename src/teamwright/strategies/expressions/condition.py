@@ -52,11 +52,11 @@ class Condition:
 
     def holds(self, names: Mapping[str, JsonValue]) -> bool:
         """Whether it is true for these values; raises `ExpressionFailed` where that can't be said."""
-        from teamwright.strategies.expressions.evaluator import Evaluation
+        from teamwright.strategies.expressions.evaluator import ExpressionEvaluation
         from teamwright.strategies.expressions.parser import read_expression
 
         try:
-            return Evaluation(names).truth(read_expression(self.text))
+            return ExpressionEvaluation(names).truth(read_expression(self.text))
         except (ExpressionFailed, ArithmeticError, RecursionError) as error:
             raise ExpressionFailed(
                 f"the condition {cut(self.text, MOST_SHOWN)!r} can't be answered: {error}"

@@ -49,7 +49,7 @@ class Missing(NamedTuple):
     path: str
 
 
-class Evaluation:
+class ExpressionEvaluation:
     """One working out of an expression or a template with these names."""
 
     def __init__(self, names: Mapping[str, JsonValue]) -> None:

@@ -58,11 +58,11 @@ class Template:
 
     def render(self, names: Mapping[str, JsonValue]) -> str:
         """The text with these values; raises `ExpressionFailed` where one is missing or does not fit."""
-        from teamwright.strategies.expressions.evaluator import Evaluation
+        from teamwright.strategies.expressions.evaluator import ExpressionEvaluation
         from teamwright.strategies.expressions.parser import read_template
 
         try:
-            return Evaluation(names).text(read_template(self._translated()))
+            return ExpressionEvaluation(names).text(read_template(self._translated()))
         except (ExpressionFailed, ArithmeticError, RecursionError) as error:
             raise ExpressionFailed(f"the template can't be filled in: {error}") from error
 

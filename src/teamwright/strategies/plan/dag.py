@@ -10,12 +10,12 @@ from pydantic import Field
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import nearest
-from teamwright.planning.graph import MOST_SUGGESTIONS, Graph
+from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, Part
+from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
@@ -61,7 +61,7 @@ class Dag:
         """The steps, and what they need."""
         options = settings.read(DagOptions)
         steps = {step.id: step for step in options.steps}
-        graph = Graph.of(nodes_of(options.steps))
+        graph = StepGraph.of(nodes_of(options.steps))
         nodes = [
             Node(id=id_, agent=steps[id_].agent or id_, label=id_, about=_about(steps[id_], options.answer))
             for id_ in graph.order
@@ -97,7 +97,7 @@ class ByName:
         """Whom it names."""
         return self._members.named(step.agent or step.id)
 
-    def turn(self, part: Part) -> Turn:
+    def turn(self, part: StepInput) -> Turn:
         """What the steps it needs came to, and its task."""
         return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
 

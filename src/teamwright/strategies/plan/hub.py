@@ -12,8 +12,8 @@ from functools import partial
 
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
-from teamwright.strategies.plan.lead import Lead, LeadOptions, Workers, told_turn
-from teamwright.strategies.plan.step_runner import Flow, Opening, Part
+from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, told_turn
+from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.messages import Message
@@ -47,7 +47,9 @@ class Round:
 class Hub:
     """The crew of a lead and its workers."""
 
-    def __init__(self, task: Task, options: LeadOptions, lead: Lead, workers: Workers, rounds: Sequence[Round]) -> None:
+    def __init__(
+        self, task: Task, options: LeadOptions, lead: Lead, workers: WorkerPool, rounds: Sequence[Round]
+    ) -> None:
         self.lead = lead
         self.flow = Flow(task, options.steps, options, self)
         self.settle: Settle | None = None
@@ -61,7 +63,7 @@ class Hub:
         """Whom it names, or who has least to do."""
         return self._workers.take(step, ctx)
 
-    def turn(self, part: Part) -> Turn:
+    def turn(self, part: StepInput) -> Turn:
         """What the lead says, what is to be known about the steps it builds on, and what they came to."""
         return told_turn(self._task, part, list(self._told(part.step)))
 

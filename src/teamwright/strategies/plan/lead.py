@@ -14,7 +14,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
-from teamwright.strategies.plan.step_runner import Flow, Part
+from teamwright.strategies.plan.step_runner import Flow, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.envelope import HandoffPolicy
@@ -167,7 +167,7 @@ class Lead:
         return Turn(asked, history, self._asked, "coordinate", output_schema=output_schema, handoff=handoff)
 
 
-class Workers:
+class WorkerPool:
     """Those who work, so many at once: a step goes to whom it names, or to the active one who has least to do.
 
     Without `everybody` it does not matter whom a step names.
@@ -207,7 +207,7 @@ def to_be_told_on(task: Task) -> HandoffPolicy | None:
     return TO_BE_TOLD_ON if task.settings.share == "a2a_lite" else None
 
 
-def told_turn(task: Task, part: Part, told: Sequence[Message]) -> Turn:
+def told_turn(task: Task, part: StepInput, told: Sequence[Message]) -> Turn:
     """The turn of a step that is told something beside what it needs."""
     if told and part.output is not None and part.own is None and task.settings.share == "output":
         return Turn(part.output(), History.of(told), part.number)

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
-from teamwright.planning.graph import Graph
+from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.plan.hub import Hub, Round
-from teamwright.strategies.plan.lead import Lead, LeadOptions, Workers
+from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.values.events.team import TeamPlanned
@@ -65,7 +65,7 @@ class LeadSubagent:
         options = task.settings.read(LeadSubagentOptions)
         lead, worker = Lead(options.lead_of(members), task), options.worker_of(members)
         steps = {step.id: step for step in options.steps}
-        order = Graph.of(nodes_of(options.steps)).order
+        order = StepGraph.of(nodes_of(options.steps)).order
         rounds = [Round(number, [steps[id_]]) for number, id_ in enumerate(order, start=1)]
         await ctx.emit(
             TeamPlanned(
@@ -78,7 +78,7 @@ class LeadSubagent:
                 reason=options.reason,
             )
         )
-        hub = Hub(task, options, lead, Workers([worker], 1), rounds)
+        hub = Hub(task, options, lead, WorkerPool([worker], 1), rounds)
         await hub.flow.run(1, ctx)
         hub.tell_the_lead()
         return await lead.finish(hub.flow, ctx)

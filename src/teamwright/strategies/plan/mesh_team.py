@@ -14,10 +14,10 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.hub import Round
-from teamwright.strategies.plan.lead import Lead, Workers, to_be_told_on, told_turn
+from teamwright.strategies.plan.lead import Lead, WorkerPool, to_be_told_on, told_turn
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, Part
+from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.messages import History, Message
@@ -90,7 +90,7 @@ class MeshTeam:
 class Mesh:
     """The crew of workers who hear each other."""
 
-    def __init__(self, task: Task, options: MeshOptions, lead: Lead, workers: Workers) -> None:
+    def __init__(self, task: Task, options: MeshOptions, lead: Lead, workers: WorkerPool) -> None:
         self.flow = Flow(task, options.steps, options, self)
         self._task, self._policy, self._lead, self._workers = task, options, lead, workers
         self._round = Round(0, ())
@@ -126,7 +126,7 @@ class Mesh:
         """Whom it names, or who has least to do."""
         return self._workers.take(step, ctx)
 
-    def turn(self, part: Part) -> Turn:
+    def turn(self, part: StepInput) -> Turn:
         """The batch, what the others said after the round before, and what the steps it needs came to."""
         told = [self._round.told[part.step.id], *self._words.values()]
         return told_turn(self._task, part, told)

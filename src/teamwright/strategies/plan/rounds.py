@@ -14,7 +14,7 @@ from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule
 from teamwright.strategies.envelopes.context import policy_of
 from teamwright.strategies.plan.hub import Round
-from teamwright.strategies.plan.lead import LeadOptions, Workers
+from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.envelope import Envelope, EnvelopeMessage
 from teamwright.values.events.team import TeamPlanned
@@ -50,9 +50,9 @@ class RoundOptions(LeadOptions):
         rounds = len(self.schedule_for(members).batches)
         return f"{len(self.steps)} steps in {rounds} rounds", f"{self.width_for(members)} at once"
 
-    def workers_for(self, members: Members) -> Workers:
+    def workers_for(self, members: Members) -> WorkerPool:
         """The workers, among whom steps are shared out."""
-        return Workers(self.workers_of(members), self.width_for(members), members)
+        return WorkerPool(self.workers_of(members), self.width_for(members), members)
 
     def planned(self, topology: str, members: Members, schedule: Schedule) -> TeamPlanned:
         """The fact that tells how the plan is going to be worked through."""

@@ -6,12 +6,12 @@ from pydantic import Field
 
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
-from teamwright.planning.graph import Graph
+from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Node, Sketch, in_line, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, Part
+from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamPlanned
@@ -49,7 +49,7 @@ class Single:
         """The steps in a line."""
         options = settings.read(SingleOptions)
         steps, name = {step.id: step for step in options.steps}, _worker(options, members).name
-        order = Graph.of(nodes_of(options.steps)).order
+        order = StepGraph.of(nodes_of(options.steps)).order
         nodes = tuple(Node(id=id_, agent=name, label=id_, about=when(steps[id_].when)) for id_ in order)
         return Sketch(nodes=nodes, arrows=in_line(nodes), notes=(f"all by {name}",))
 
@@ -91,7 +91,7 @@ class Alone:
         """The one."""
         return self._worker
 
-    def turn(self, part: Part) -> Turn:
+    def turn(self, part: StepInput) -> Turn:
         """What was asked and answered before, and last the step's own task, or else the team's."""
         if self._task.settings.share == "output":
             return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)

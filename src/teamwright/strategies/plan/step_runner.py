@@ -19,7 +19,7 @@ from teamwright.agents.context import Branches, Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
 from teamwright.planning.critical_path import ways_behind
-from teamwright.planning.graph import Graph
+from teamwright.planning.graph import StepGraph
 from teamwright.planning.lock_table import Claim, Claims
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
@@ -52,7 +52,7 @@ class Skip(NamedTuple):
     because: Sequence[str] = ()
 
 
-class Part(NamedTuple):
+class StepInput(NamedTuple):
     """A step whose turn is to be made: its number, its own task if it has one, and what the steps it needs came to.
 
     `output` is that as one text, where it needs any.
@@ -75,14 +75,14 @@ class Opening(NamedTuple):
     work: Callable[[Context], Awaitable[None]]
 
 
-class Crew(Protocol):
+class StepHooks(Protocol):
     """Who works on the steps, what they are told, and what is said around their work."""
 
     def worker(self, step: Step, ctx: Context) -> Agent:
         """Who works on a step that begins now."""
         ...
 
-    def turn(self, part: Part) -> Turn:
+    def turn(self, part: StepInput) -> Turn:
         """What a step is told."""
         ...
 
@@ -99,9 +99,9 @@ class Flow:
     """One way through the steps; `in_order` they begin in topological order, whatever lies behind them."""
 
     def __init__(
-        self, task: Task, steps: Sequence[Step], policy: FailurePolicy, crew: Crew, *, in_order: bool = False
+        self, task: Task, steps: Sequence[Step], policy: FailurePolicy, crew: StepHooks, *, in_order: bool = False
     ) -> None:
-        self.graph = Graph.of(nodes_of(steps))
+        self.graph = StepGraph.of(nodes_of(steps))
         self.parts = Parts(policy)
         self.workers: dict[str, Agent] = {}
         self._task, self._policy, self._crew, self._in_order = task, policy, crew, in_order
@@ -166,7 +166,7 @@ class Flow:
         own = None if step.task is None else Template(step.task).render(self._names(step))
         inputs = [self.message(need) for need in self._inputs(step)]
         output = partial(self._joined, step) if step.needs else None
-        return self._crew.turn(Part(step, self._numbers[step.id], own, inputs, output))
+        return self._crew.turn(StepInput(step, self._numbers[step.id], own, inputs, output))
 
     def scope(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
         """A scope for work on a step, with its limits, that owns what the step owns and no more."""

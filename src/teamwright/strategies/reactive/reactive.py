@@ -69,7 +69,7 @@ class Reactive:
             return network.talk.failed(Failure(member="", error=error.kind, message=str(error)))
 
 
-class Work(NamedTuple):
+class PendingReaction(NamedTuple):
     """A reaction that waits or is under way; `place` is its subscription's, counted from 1."""
 
     event: TeamEvent
@@ -80,7 +80,7 @@ class Work(NamedTuple):
 class Done(NamedTuple):
     """What came of a reaction: all that was said, and what follows or why nothing does."""
 
-    work: Work
+    work: PendingReaction
     replies: list[Reply]
     ending: Reaction | Failure
 
@@ -100,7 +100,7 @@ class Network:
         self._options = task.settings.read(ReactiveOptions)
         self._task, self._members, self._ctx = task, members, ctx
         self._state = dict(self._options.state)
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[PendingReaction] = deque()
         self._types: dict[str, JsonValue] = {}
         self._taken = self._busy = self._asked = 0
         self._kept_back: dict[Bound, KeptBack] = {}
@@ -128,7 +128,7 @@ class Network:
             react = partial(self._react, work, self._told(work), self._asked)
             branches.start(f"reaction-{work.event.id}/{work.subscription.member}", react)
 
-    async def _react(self, work: Work, told: Told, number: int, ctx: Context) -> Done:
+    async def _react(self, work: PendingReaction, told: Told, number: int, ctx: Context) -> Done:
         """Ask the member; a reply that can't be read is told back to it once."""
         member = self._members.named(work.subscription.member)
         schema = None if work.subscription.emits else WANTED
@@ -177,7 +177,7 @@ class Network:
     def _names_of_goal(self) -> dict[str, JsonValue]:
         return {"state": self._state, "emitted": list[JsonValue](self._types)}
 
-    async def _fail(self, work: Work, failure: Failure) -> None:
+    async def _fail(self, work: PendingReaction, failure: Failure) -> None:
         """A failure is an event for others, which says who failed at what and how, and never with which words."""
         at: JsonValue = work.event.told if work.event.cause else {"type": work.event.type}
         data: JsonValue = {"member": failure.asked, "error": failure.error, "event": at}
@@ -188,7 +188,7 @@ class Network:
         else:
             self._ended = failure
 
-    def _following(self, work: Work, reaction: Reaction, reply: Reply) -> Iterator[TeamEvent]:
+    def _following(self, work: PendingReaction, reaction: Reaction, reply: Reply) -> Iterator[TeamEvent]:
         """The events that follow from a reply: those it names, then those that are declared."""
         names: dict[str, JsonValue] = {"data": reply.full.data, "text": reply.full.text, "state": self._state}
         named = [(one.type, one.data) for one in reaction.events]
@@ -216,9 +216,9 @@ class Network:
         self._waiting.extend(reactions)
         return bool(reactions)
 
-    def _reactions(self, event: TeamEvent) -> list[Work]:
+    def _reactions(self, event: TeamEvent) -> list[PendingReaction]:
         """Who reacts to an event, each once; nobody hears of a failure of its own."""
-        found: dict[str, Work] = {}
+        found: dict[str, PendingReaction] = {}
         names: dict[str, JsonValue] = {
             "type": event.type, "by": event.by, "data": event.data, "depth": event.depth, "state": self._state,
         }  # fmt: skip
@@ -226,7 +226,7 @@ class Network:
             if one.on != event.type or one.member in found or (event.type == ERROR and one.member == event.by):
                 continue
             if one.when is None or Condition(one.when).holds(names):
-                found[one.member] = Work(event, place, one)
+                found[one.member] = PendingReaction(event, place, one)
         return list(found.values())
 
     def _bound(self, event: TeamEvent) -> Bound | None:
@@ -245,7 +245,7 @@ class Network:
         self._kept_back[bound] = KeptBack(first)
         await self._ctx.emit(first)
 
-    def _told(self, work: Work) -> Told:
+    def _told(self, work: PendingReaction) -> Told:
         """What the member of a reaction is told, as things stand when it begins."""
         settings, wants_form = self._task.settings, not work.subscription.emits
         if settings.share == "transcript":

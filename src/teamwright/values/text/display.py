@@ -11,10 +11,10 @@ LONGEST_ERROR = 4000
 secret is left in it: half of one would not be found."""
 
 
-def cut(text: str, most: int) -> str:
-    """A text that is no longer than so many characters, of which the last is an ellipsis where it was cut."""
+def cut(text: str, most: int, mark: str = ELLIPSIS) -> str:
+    """A text of at most so many characters, the last of which are the mark where it was cut."""
     # No blank is trimmed before the ellipsis: a text of blanks would come out shorter than it may be.
-    return text if len(text) <= most else text[: most - 1] + ELLIPSIS
+    return text if len(text) <= most else text[: most - len(mark)] + mark
 
 
 def name_text(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from teamwright.values.names import suggest_name
+from teamwright.values.names import FieldPath, suggest_name
 from teamwright.values.text.display import cut
 
 if TYPE_CHECKING:
@@ -44,14 +44,12 @@ SAYINGS = {
 }
 NAME_FORM = "use letters, digits, '.', '_' and '-', at most 64, starting with a letter or digit"
 
-Path = tuple[str | int, ...]
-
 
 class Misfit(NamedTuple):
     """One thing that is wrong, and where it stands."""
 
     text: str
-    at: Path = ()
+    at: FieldPath = ()
 
     def __str__(self) -> str:
         return f"{'.'.join(map(str, self.at))}: {self.text}" if self.at else self.text
@@ -59,7 +57,7 @@ class Misfit(NamedTuple):
 
 def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
     """Everything that a class of values has against a value, each place once, in order."""
-    found: dict[Path, list[ErrorDetails]] = {}
+    found: dict[FieldPath, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         found.setdefault(_path(one, value), []).append(one)
     inner = {path[:length] for path in found for length in range(len(path))}
@@ -75,7 +73,7 @@ def _is_consequence(error: ErrorDetails) -> bool:
     return error["type"] == "too_short" or _kind(error["type"]) is not None
 
 
-def _path(error: ErrorDetails, value: object) -> Path:
+def _path(error: ErrorDetails, value: object) -> FieldPath:
     """The path of an error without the names of classes that pydantic puts between."""
     path: list[str | int] = []
     places = error["loc"]

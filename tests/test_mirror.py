@@ -1,0 +1,151 @@
+"""Tests mirror the source: each module has a test file of its name, or the table says which file covers it."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+
+SOURCE = ROOT / "src" / "teamwright"
+TESTS = ROOT / "tests"
+
+COVERED_BY = {
+    "_lazy.py": "test_facades.py",
+    "agents/context.py": "runtime/context/test_branches.py",
+    "agents/effect.py": "runtime/context/test_effect.py",
+    "agents/functions/import_guard.py": "cli/interactive/test_sys_path.py",
+    "agents/functions/threads.py": "agents/functions/test_agent.py",
+    "agents/model/clients.py": "agents/model/test_agent.py",
+    "agents/model/models.py": "agents/model/test_agent.py",
+    "agents/model/output_meter.py": "agents/model/test_agent.py",
+    "agents/model/turn.py": "agents/model/test_agent.py",
+    "agents/protocol.py": "agents/test_policies.py",
+    "agents/schemas/work_bound.py": "agents/schemas/test_declaration.py",
+    "agents/scripted/script_file.py": "agents/scripted/test_agent.py",
+    "agents/tools/mcp.py": "agents/tools/test_toolbox.py",
+    "agents/tools/python.py": "agents/tools/test_toolbox.py",
+    "cli/interactive/drive.py": "cli/test_run.py",
+    "cli/interactive/find_run.py": "cli/runs/test_app.py",
+    "cli/interactive/loop_watchdog.py": "cli/test_processes.py",
+    "cli/interactive/open.py": "cli/test_run.py",
+    "cli/lab/advise.py": "cli/lab/test_teams.py",
+    "cli/lab/calibrate.py": "cli/lab/test_teams.py",
+    "cli/lab/simulate.py": "cli/lab/test_teams.py",
+    "cli/local.py": "cli/test_main.py",
+    "cli/runs/export.py": "cli/runs/test_app.py",
+    "cli/runs/fork.py": "cli/runs/test_app.py",
+    "cli/runs/prune.py": "cli/runs/test_app.py",
+    "cli/runs/tail.py": "cli/runs/test_app.py",
+    "cli/terminal/errors.py": "cli/test_run.py",
+    "cli/terminal/interrupts.py": "cli/test_processes.py",
+    "cli/terminal/options.py": "cli/test_main.py",
+    "cli/terminal/progress.py": "cli/test_streams.py",
+    "cli/text/checkpoints.py": "cli/runs/test_inspect.py",
+    "cli/text/diff.py": "cli/runs/test_inspect.py",
+    "cli/text/mermaid.py": "cli/test_show.py",
+    "cli/text/schedule.py": "cli/test_plan.py",
+    "cli/text/table.py": "cli/runs/test_app.py",
+    "cli/text/team_diagram.py": "cli/test_show.py",
+    "cli/text/team_picture.py": "cli/test_show.py",
+    "cli/text/workspace.py": "cli/runs/test_inspect.py",
+    "documents/nodes.py": "documents/test_reader.py",
+    "documents/problems.py": "documents/test_reader.py",
+    "documents/schema_check.py": "manifests/test_schema.py",
+    "journal/codec.py": "extending/test_new_journal.py",
+    "journal/encoder.py": "journal/test_decoder.py",
+    "journal/errors.py": "journal/test_protocol.py",
+    "journal/location.py": "journal/sqlite/test_journal.py",
+    "journal/run_status.py": "journal/sqlite/test_run_rows.py",
+    "journal/sqlite/database.py": "journal/sqlite/test_journal.py",
+    "journal/sqlite/delete.py": "journal/sqlite/test_disk_reserve.py",
+    "journal/sqlite/queries.py": "journal/sqlite/test_journal.py",
+    "journal/sqlite/rescue.py": "journal/sqlite/test_file_identity.py",
+    "journal/sqlite/writer.py": "journal/sqlite/test_journal.py",
+    "lab/calibration/published_priors.py": "lab/calibration/test_advise.py",
+    "lab/drawing/table.py": "lab/evaluation/test_report.py",
+    "lab/evaluation/plot.py": "lab/evaluation/test_report.py",
+    "lab/evaluation/text.py": "lab/evaluation/test_report.py",
+    "lab/parameter_sweep/cells.py": "lab/parameter_sweep/test_sweep.py",
+    "lab/parameter_sweep/numpy_cells.py": "lab/parameter_sweep/test_sweep.py",
+    "lab/parameter_sweep/text.py": "lab/parameter_sweep/test_sweep.py",
+    "lab/simulation/fake_replies.py": "lab/simulation/test_agents.py",
+    "lab/simulation/trials.py": "lab/simulation/test_simulate.py",
+    "lab/simulation/worker_pool.py": "lab/simulation/test_simulate.py",
+    "manifests/code_references.py": "cli/interactive/test_sys_path.py",
+    "manifests/declarations.py": "manifests/checks/test_variables.py",
+    "planning/critical_path.py": "planning/schedule/test_planner.py",
+    "planning/topology/profiles.py": "planning/topology/test_formulas.py",
+    "runtime/context/context.py": "runtime/context/test_ask.py",
+    "runtime/context/question.py": "laws/test_people.py",
+    "runtime/driver_lock.py": "runtime/test_engine.py",
+    "runtime/handle.py": "runtime/test_engine.py",
+    "strategies/conversation/selector_prompt.py": "strategies/conversation/test_selector.py",
+    "strategies/expressions/parser.py": "strategies/expressions/test_evaluator.py",
+    "strategies/plan/hub.py": "strategies/plan/test_star_team.py",
+    "strategies/plan/lead.py": "strategies/plan/test_lead_subagent.py",
+    "strategies/plan/rounds.py": "strategies/plan/test_star_team.py",
+    "strategies/plan/step_options.py": "strategies/plan/test_dag.py",
+    "strategies/protocol.py": "strategies/test_conformance.py",
+    "testing/chat.py": "testing/test_model_server.py",
+    "testing/journal.py": "journal/test_protocol.py",
+    "testing/sample_facts.py": "journal/test_protocol.py",
+    "testing/strategy.py": "strategies/test_conformance.py",
+    "testing/strategy_trial.py": "strategies/test_conformance.py",
+    "values/artifacts.py": "runtime/context/test_workspace.py",
+    "values/degradation.py": "runtime/spending/test_ladder.py",
+    "values/events/agent.py": "values/test_event_schema.py",
+    "values/events/body.py": "values/test_event_schema.py",
+    "values/events/budget.py": "values/test_event_schema.py",
+    "values/events/custom.py": "values/test_event_schema.py",
+    "values/events/person.py": "values/test_event_schema.py",
+    "values/events/run.py": "values/test_event_schema.py",
+    "values/events/step.py": "values/test_event_schema.py",
+    "values/events/team.py": "values/test_event_schema.py",
+    "values/events/workspace.py": "values/test_event_schema.py",
+    "values/reply_limits.py": "runtime/context/test_size_cap.py",
+}
+"""Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
+
+SHARED_CLASS_NAMES = {
+    "Clock", "Comparison", "Gate", "Held", "Refused", "Row", "Turn", "_Reading", "_Waiter",
+}  # fmt: skip
+"""Class names that still mean two things; none may be added."""
+
+
+def modules() -> list[Path]:
+    """Every module but the facades, which hold no code of their own."""
+    found = [path for path in sorted(SOURCE.rglob("*.py")) if path.name not in {"__init__.py", "__main__.py"}]
+    return [path for path in found if "= lazy_names(" not in path.read_text(encoding="utf-8")]
+
+
+def own_test(module: str) -> str:
+    path = Path(module)
+    return (path.parent / f"test_{path.name}").as_posix()
+
+
+def test_every_module_has_a_test_file_that_is_easy_to_find() -> None:
+    names = [path.relative_to(SOURCE).as_posix() for path in modules()]
+    lost = [name for name in names if name not in COVERED_BY and not (TESTS / own_test(name)).exists()]
+    assert not lost, f"write {own_test(lost[0])!r}, or say in COVERED_BY which test file covers {lost}"
+
+
+@pytest.mark.parametrize("module", COVERED_BY)
+def test_the_table_holds_what_is_there_and_no_more(module: str) -> None:
+    assert (SOURCE / module).exists(), "this module is gone: remove its entry"
+    assert (TESTS / COVERED_BY[module]).exists(), "this test file is gone: name the one that covers the module now"
+    assert not (TESTS / own_test(module)).exists(), "this module has a test file of its name: remove its entry"
+
+
+def test_one_class_name_means_one_thing() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(path.relative_to(SOURCE).as_posix())
+    shared = {name: sorted(found) for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if name not in SHARED_CLASS_NAMES} == {}
+    assert shared.keys() >= SHARED_CLASS_NAMES, "remove the names that mean one thing now"
