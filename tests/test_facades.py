@@ -30,14 +30,28 @@ FACADES = (
     "teamwright.testing",
 )
 HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
+NOT_AT_FIRST = {
+    "anyio.to_process", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy", "pydantic_ai",
+    "pydantic.plugin._loader", "regex", "rich", "sqlite3", "typer", "yaml",
+    "teamwright.agents.functions.agent", "teamwright.agents.model.agent", "teamwright.agents.scripted.agent",
+    "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.journal.sqlite", "teamwright.manifests",
+    "teamwright.planning.schedule", "teamwright.planning.topology", "teamwright.strategies.envelopes",
+    "teamwright.strategies.expressions", "teamwright.strategies.plan", "teamwright.teams.builder",
+}  # fmt: skip
+"""What `from teamwright import Engine, Team` must not load: each has its first use."""
 DEPRECATED = ("Envelope", "HandoffPolicy", "Members", "Outcome", "Question", "Talk", "Task")
 
 
-def imported_by(code: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has after running the code."""
-    shown = f"{code}\nimport sys; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+def modules_after(code: str) -> set[str]:
+    """The modules that a fresh interpreter has after running the code."""
+    shown = f"{code}\nimport sys; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
+
+
+def imported_by(code: str) -> set[str]:
+    """The same, only the top-level modules."""
+    return {name.partition(".")[0] for name in modules_after(code)}
 
 
 def declared(facade: ModuleType) -> tuple[set[str], set[str]]:
@@ -118,6 +132,27 @@ def test_names_of_the_root_come_without_a_warning() -> None:
 def test_using_the_engine_imports_no_model_library_terminal_or_yaml() -> None:
     found = imported_by("from teamwright import Engine, Team, FunctionAgent, ModelAgent, ScriptedAgent, load_team")
     assert found.isdisjoint({"pydantic_ai", "yaml", "typer", "rich", "jsonschema", "mcp", "xllamacpp"})
+
+
+def test_the_engine_and_a_team_load_only_what_every_program_needs() -> None:
+    found = modules_after("from teamwright import Engine, Team")
+    assert found.isdisjoint(NOT_AT_FIRST)
+
+
+def test_importing_builds_no_declaration() -> None:
+    code = """
+from teamwright import Engine, FunctionAgent, Limits, ModelAgent, RetryPolicy, ScriptedAgent, Team, load_team
+from teamwright.values.models import Value
+
+def below(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from below(one)
+
+print(*(one.__name__ for one in below(Value) if one.__pydantic_complete__))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_an_evaluation_needs_neither_numpy_nor_the_engine() -> None:

@@ -17,7 +17,7 @@ from teamwright.strategies.registry import strategy_names
 from teamwright.values.manifest import TeamSpec
 from teamwright.values.names import NAME, plain_strategy_name, suggest_name
 
-DEFAULT = TeamSpec(members=()).strategy
+DEFAULT = TeamSpec.model_construct(members=()).strategy
 OPTIONS = "options"
 
 

@@ -8,11 +8,12 @@ import teamwright.lab.simulation.run_bound as bounds
 from teamwright import ModelAgent, Team
 from teamwright.errors import UsageError
 from teamwright.lab.simulation.agents import Cast
-from teamwright.lab.simulation.fake_replies import CHARACTERS_PER_TOKEN, MOST_FILLED, filled
+from teamwright.lab.simulation.fake_replies import MOST_FILLED, filled
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.strategies.estimate import MOST_KNOWN, outlook_of
 from teamwright.strategies.protocol import Members
 from teamwright.values.simulation import Lognormal, Simulation
+from teamwright.values.usage import CHARACTERS_PER_TOKEN
 from tests.growth import assert_linear_calls
 
 

@@ -11,7 +11,7 @@ from teamwright.values.plan import Plan
 
 PLANNER, WORKERS = "planner", "workers"
 NEXT_ACTION = "start-batch"
-USUAL = HandoffPolicy()
+USUAL = HandoffPolicy.model_construct()
 
 
 @collection_paused()

@@ -31,7 +31,7 @@ class PlannerSettings(Value):
     coordination_floor: int = Field(default=8, ge=0, description="tokens for coordination that every step should get")
 
 
-USUAL = PlannerSettings()
+USUAL = PlannerSettings.model_construct()
 
 
 @collection_paused()

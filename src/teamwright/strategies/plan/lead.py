@@ -24,7 +24,7 @@ from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Reply, Turn
 
-TO_BE_TOLD_ON = HandoffPolicy()
+TO_BE_TOLD_ON = HandoffPolicy.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
 ANSWER_KEY = "lead/answer"
 
