@@ -8,7 +8,7 @@ from typing import Protocol
 
 import anyio
 
-from teamwright.agents.model.agent import Models
+from teamwright.agents.model.models import Models
 from teamwright.errors import FencedOut, RunIsLive
 from teamwright.runtime.run import Beginning, Run
 from teamwright.runtime.runs import Runs

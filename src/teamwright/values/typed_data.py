@@ -1,6 +1,6 @@
 """Structured data as a type of the caller's: a pydantic model, a dataclass, a TypedDict.
 
-What does not fit is told in our own words, with the names of the fields.
+Errors name each field that does not fit, in our own words.
 """
 
 from __future__ import annotations

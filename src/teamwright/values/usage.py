@@ -9,7 +9,7 @@ from typing_extensions import override
 from teamwright.values.models import JsonValue, Record
 
 CHARACTERS_PER_TOKEN = 4
-"""Characters of English text that a token stands for, where nobody has counted."""
+"""Characters per token in an estimate: about right for English text."""
 MOST_TOKENS = 10**9
 MOST_USD = 10.0**6
 """What one call may report at most: more can't be true, and sums of it would not fit a record."""

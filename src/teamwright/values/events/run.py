@@ -1,4 +1,4 @@
-"""Facts about a run: how it begins and ends, its timers, and what it tells whoever looks at it."""
+"""Facts about a run: its start and end, its timers, and the notes it records for readers."""
 
 from __future__ import annotations
 
