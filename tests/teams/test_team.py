@@ -219,6 +219,28 @@ async def test_a_nested_team_at_its_limit_keeps_all_warnings_but_that_of_the_lim
     assert result.warnings == ("outer: deeper: inner: 'w' failed and was skipped (refused: no)",)
 
 
+HELPED: dict[str, tuple[str, dict[str, JsonValue]]] = {
+    "selector": ("a", {"agent": "desk"}),
+    "fan_out": ('{"chunks": ["x"]}', {"splitter": "desk"}),
+    "hierarchical": ('{"action": "synthesize", "synthesis": "fine"}', {"orchestrator": "desk"}),
+    "star_team": ("fine", {"lead": "desk", "steps": [{"id": "one"}, {"id": "two"}]}),
+}
+"""Strategies whose helper may be a team: what that answers, and the options that name it."""
+
+
+@pytest.mark.parametrize("strategy", HELPED)
+async def test_the_warnings_of_a_team_that_helps_are_kept(strategy: str) -> None:  # M-01
+    answer, options = HELPED[strategy]
+    desk = Team("desk", members=[troubled("w", optional=True), Counting().agent("clerk", answer)])
+    members = [Counting().agent("a", "said"), Counting().agent("b", "said")]
+    turns = 2 if strategy == "selector" else None
+    result = await run_in_memory(
+        Team("outer", members=members, helpers=[desk], strategy=strategy, options=options, max_turns=turns)
+    )
+    assert result.failure is None
+    assert "outer: desk: 'w' failed and was skipped (refused: no)" in result.warnings
+
+
 async def test_a_nested_team_at_its_limit_keeps_the_warning_of_a_refused_write() -> None:  # M-01
     async def write(turn: Turn, ctx: Context) -> Reply:
         await ctx.ask(FunctionAgent("other", put), Turn("go"), key="other")

@@ -16,6 +16,15 @@ def tells_of_own_limit(warning: str) -> bool:
     return warning.partition(": ")[2].startswith(AT_ITS_LIMIT)
 
 
+def lasting_warnings(reply: Reply) -> list[str]:
+    """The warnings of a reply that still hold for whoever asked.
+
+    A nested team that has used up its turns has ended well, so the warning of its own limit is left out.
+    """
+    at_limit = reply.stop_reason == "max_turns"
+    return [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
+
+
 class Talk:
     """A team's conversation while it runs: what the next member is told, and what has been said.
 
@@ -44,12 +53,13 @@ class Talk:
         """Take in what a member said."""
         self._said.extend(reply.messages)
         self._last = reply
-        # A nested team that has had its turns has ended well; whatever else it warns of still holds.
-        if reply.warnings:
-            at_limit = reply.stop_reason == "max_turns"
-            self.warnings += [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
+        self.warnings += lasting_warnings(reply)
         if reply.stop_reason == "budget":
             self.short_of_budget = True
+
+    def warn(self, reply: Reply) -> None:
+        """Keep the warnings of a reply that is not part of the conversation, such as a selector's, each once."""
+        self.warnings += [text for text in lasting_warnings(reply) if text not in self.warnings]
 
     def take(self, reply: Reply | Failure) -> Outcome | None:
         """Take in what came of an ask; the outcome, if this ends the team."""

@@ -174,6 +174,7 @@ class Chair:
         if isinstance(reply, Failure):
             self.talk.warnings += reply.skipped
             return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
+        self.talk.warn(reply)
         read = read_selection(reply, candidates, self._names)
         if isinstance(read, SelectorChoice):
             return TeamSelected(member=read.name, turn=number, how=read.how, by=agent)

@@ -136,6 +136,7 @@ class Office:
             if reply.signal == "terminate":
                 self.talk.add(reply)
                 return self.talk.ended("terminated")
+            self.talk.warn(reply)
             decision = read_decision(reply, list(self._specialists), self.options.max_delegations)
             if not isinstance(decision, Unreadable):
                 self._note_decision(reply)

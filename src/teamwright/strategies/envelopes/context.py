@@ -90,7 +90,8 @@ async def run_handing_over(
     history = await desk.opened(task.history, ctx)
     outcome = await strategy.run(replace(task, history=history), members, around)
     handover = desk.handed_up(outcome) if above else None
-    return outcome.changed(messages=tuple(in_full(outcome.messages))), handover
+    warnings = (*outcome.warnings, *desk.warnings)
+    return outcome.changed(messages=tuple(in_full(outcome.messages)), warnings=warnings), handover
 
 
 def in_full(messages: Iterable[Message]) -> Iterable[Message]:
@@ -111,6 +112,11 @@ class Desk:
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
         self._escalation = Escalation((self._handoff or USUAL).escalate, leader, task.text, above=above)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What leads warned of in their rulings."""
+        return self._escalation.warnings
 
     @property
     def policy(self) -> HandoffPolicy:

@@ -15,6 +15,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.talk import lasting_warnings
 from teamwright.values.approvals import approval
 from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
 from teamwright.values.events.team import TeamEscalated
@@ -52,6 +53,8 @@ class Escalation:
         self._how, self._lead, self._task, self._above = how, lead, task, above
         self.unruled: RiskLevel = "low"
         """The highest risk that went on without a ruling."""
+        self.warnings: list[str] = []
+        """What leads warned of in their rulings."""
 
     async def ruling(self, told: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> Ruled | None:
         """What becomes of a reply, which others are told like this; none, where it just goes on."""
@@ -81,6 +84,7 @@ class Escalation:
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
             return Unreadable(f"{lead.name!r} failed ({reply.error})")
+        self.warnings += lasting_warnings(reply)
         found = read_answer(reply, _ruling())
         if isinstance(found, Unreadable):
             return Unreadable(f"the answer of {lead.name!r} is no ruling: {found.problem}")

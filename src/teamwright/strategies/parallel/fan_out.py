@@ -112,7 +112,7 @@ class FanOut:
         options, talk = task.settings.read(FanOutOptions), Talk(task)
         chunks = options.chunks
         if options.splitter is not None:
-            made = await _split(task, members.named(options.splitter), options.max_chunks, ctx)
+            made = await _split(task, talk, members.named(options.splitter), options.max_chunks, ctx)
             if isinstance(made, Outcome):
                 return made
             chunks = made
@@ -130,9 +130,8 @@ class FanOut:
         return talk.take(reply) or talk.ended("done")
 
 
-async def _split(task: Task, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
+async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
     """The chunks that the splitter makes; the outcome, if it ends the team or makes none that can be used."""
-    talk = Talk(task)
     turn = Turn(task.text, task.history, purpose="coordinate", output_schema=WANTED)
     reply = await ctx.ask(splitter, turn, key="split")
     if isinstance(reply, Failure):
@@ -140,6 +139,7 @@ async def _split(task: Task, splitter: Agent, most: int, ctx: Context) -> Sequen
     if reply.signal == "terminate":
         talk.add(reply)
         return talk.ended("terminated")
+    talk.warn(reply)
     found = read_answer(reply, CHUNKS)
     if isinstance(found, Unreadable):
         text = f'its answer is no list of chunks: {found.problem}; it should answer {{"chunks": […]}}'

@@ -148,6 +148,7 @@ class Channels:
         if isinstance(reply, Failure):
             self._hub.lead.miss(reply)
             return None
+        self._hub.lead.note_warnings(reply)
         if self._hub.lead.ends(reply) or not reply.messages:
             return None
         return reply

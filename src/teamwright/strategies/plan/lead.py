@@ -16,7 +16,7 @@ from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
 from teamwright.strategies.plan.step_runner import Flow, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Task
-from teamwright.strategies.talk import Talk
+from teamwright.strategies.talk import Talk, lasting_warnings
 from teamwright.values.envelope import HandoffPolicy
 from teamwright.values.manifest import AgentName, JsonSchema
 from teamwright.values.messages import Conversation, History, Message
@@ -116,6 +116,7 @@ class Lead:
             else:
                 self.ended = reply
             return None
+        self.note_warnings(reply)
         return None if self.ends(reply) else reply
 
     def ends(self, reply: Reply) -> bool:
@@ -123,6 +124,10 @@ class Lead:
         if reply.signal == "terminate" and self.ended is None:
             self.ended = reply
         return reply.signal == "terminate"
+
+    def note_warnings(self, reply: Reply) -> None:
+        """Keep the warnings of a reply that is no step's."""
+        self.warnings += (text for text in lasting_warnings(reply) if text not in self.warnings)
 
     def miss(self, failure: Failure) -> None:
         """Take in that somebody could not say what others were to hear."""

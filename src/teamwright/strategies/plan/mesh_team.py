@@ -159,7 +159,9 @@ class Mesh:
         reply = await ctx.ask(worker, turn, key="hear")
         if isinstance(reply, Failure):
             self._lead.miss(reply)
-        elif not self._lead.ends(reply):
+            return
+        self._lead.note_warnings(reply)
+        if not self._lead.ends(reply):
             words[worker.name] = reply
 
 
