@@ -17,7 +17,7 @@ def tells_of_own_limit(warning: str) -> bool:
 
 
 def lasting_warnings(reply: Reply) -> list[str]:
-    """The warnings of a reply that still hold for whoever asked.
+    """The warnings of a reply that still hold for the asker.
 
     A nested team that has used up its turns has ended well, so the warning of its own limit is left out.
     """
