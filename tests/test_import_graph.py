@@ -13,7 +13,7 @@ from tests.paths import ROOT
 
 SOURCE = ROOT / "src"
 PACKAGE = "teamwright"
-RECURSIVE = {("teamwright.agents.protocol", "teamwright.agents.context")}
+RECURSIVE = {("teamwright.agents.agent_like", "teamwright.agents.context")}
 """An agent is given a context, and a context asks agents: two halves of one recursive contract."""
 
 

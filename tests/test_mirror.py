@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 
 COVERED_BY = {
     "_lazy.py": "test_facades.py",
+    "agents/agent_like.py": "agents/test_contract.py",
     "agents/context.py": "runtime/context/test_branches.py",
     "agents/effect.py": "runtime/context/test_effect.py",
     "agents/functions/import_guard.py": "cli/interactive/test_sys_path.py",
@@ -24,7 +25,8 @@ COVERED_BY = {
     "agents/model/output_meter.py": "agents/model/test_agent.py",
     "agents/model/turn.py": "agents/model/test_agent.py",
     "agents/preflight.py": "teams/test_preflight.py",
-    "agents/protocol.py": "agents/test_policies.py",
+    "agents/misspelling.py": "agents/test_contract.py",
+    "agents/protocol.py": "agents/test_contract.py",
     "agents/schemas/work_bound.py": "agents/schemas/test_declaration.py",
     "agents/scripted/script_file.py": "agents/scripted/test_agent.py",
     "agents/tools/kind.py": "extending/test_new_tool_kind.py",
@@ -108,6 +110,7 @@ COVERED_BY = {
     "testing/journal.py": "journal/test_protocol.py",
     "testing/sample_facts.py": "journal/test_protocol.py",
     "testing/strategy.py": "strategies/test_conformance.py",
+    "testing/agent_trial.py": "testing/test_agent.py",
     "testing/strategy_trial.py": "strategies/test_conformance.py",
     "values/artifacts.py": "runtime/context/test_workspace.py",
     "values/degradation.py": "runtime/spending/test_ladder.py",

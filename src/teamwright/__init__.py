@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from teamwright.agents.context import Context
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
+    from teamwright.agents.policy import Policy
     from teamwright.agents.protocol import Agent
     from teamwright.agents.scripted.agent import Rule, ScriptedAgent
     from teamwright.errors import TeamwrightError
@@ -42,6 +43,7 @@ __all__ = [
     "Message",
     "ModelAgent",
     "Plan",
+    "Policy",
     "Reply",
     "RetryPolicy",
     "Rule",
@@ -62,6 +64,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.context": "Context",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
+        "teamwright.agents.policy": "Policy",
         "teamwright.agents.protocol": "Agent",
         "teamwright.agents.scripted.agent": "Rule ScriptedAgent",
         "teamwright.errors": "TeamwrightError",

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import anyio
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, NotOwned, StaleWrite
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
@@ -28,7 +28,7 @@ Levels = tuple[tuple[str, ...], ...]
 """What owning scopes within each other own, the outermost first."""
 
 
-def program_team(name: str, program: Node, members: Sequence[Agent], **more: Any) -> Team:
+def program_team(name: str, program: Node, members: Sequence[AgentLike], **more: Any) -> Team:
     """A team that follows a program."""
     return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.protocol import Agent
+from teamwright.agents.policy import Policy
 from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task
@@ -101,6 +102,10 @@ class Caller:
     own: Answering | None = None
     kind: str = "model"
 
+    @property
+    def policy(self) -> Policy:
+        return Policy(limits=self.limits)
+
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         effect = Effect(
             "model", self.model, "request", partial(self.provider.call, own=self.own), 84, 1, self.cap, self.retry,
@@ -123,7 +128,7 @@ def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = Non
     )
 
 
-def side_by_side(name: str, members: Sequence[Agent], width: int = 1000) -> Team:
+def side_by_side(name: str, members: Sequence[AgentLike], width: int = 1000) -> Team:
     """Everybody at once; who failed says so."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:

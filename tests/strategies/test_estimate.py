@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.strategies.estimate import outlook_of
+from teamwright.strategies.contract import outlook_of
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentAsked
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from teamwright.agents.effect import Attempt, Effect, Returned
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
+    from teamwright.agents.policy import Policy
     from teamwright.agents.protocol import Agent
     from teamwright.agents.registry import AgentRegistry
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
@@ -51,6 +52,7 @@ __all__ = [
     "NamedModel",
     "Notify",
     "Pace",
+    "Policy",
     "Price",
     "Recovery",
     "Reply",
@@ -78,6 +80,7 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.effect": "Attempt Effect Returned",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
+        "teamwright.agents.policy": "Policy",
         "teamwright.agents.protocol": "Agent",
         "teamwright.agents.registry": "AgentRegistry",
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",

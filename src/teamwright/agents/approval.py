@@ -8,7 +8,8 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.contract import spec_of
 from teamwright.agents.schemas.schema import Schema, with_data, with_welcome_data
 from teamwright.errors import AgentError
 from teamwright.values.messages import Message
@@ -36,7 +37,7 @@ class Draft(NamedTuple):
     """A reply that counts only once a person has agreed; `welcome` is the form that its asker would like."""
 
     reply: Reply
-    member: Agent
+    member: AgentLike
     welcome: Schema | None
 
     def edited(self, data: JsonValue) -> Reply:
@@ -44,9 +45,9 @@ class Draft(NamedTuple):
         text = edited_text(data)
         *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
         edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
-        schema = getattr(getattr(self.member, "spec", None), "output_schema", None)
-        if schema is not None:
-            return with_data(edited, schema, "The edited reply")
+        spec = spec_of(self.member)
+        if spec is not None and spec.output_schema is not None:
+            return with_data(edited, spec.output_schema, "The edited reply")
         if self.reply.data is not None:
             return edited.changed(data=_data(text))
         return with_welcome_data(edited, self.welcome)

@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.effect import Effect, Returned
-from teamwright.agents.protocol import Agent
 from teamwright.values.artifacts import Artifact, Held
 from teamwright.values.degradation import Posture
 from teamwright.values.events.event import Fact
@@ -34,7 +34,7 @@ class Context(Protocol):
     @property
     def workspace(self) -> Workspace: ...
 
-    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn; a member that fails is a value, not an exception."""
         ...
 

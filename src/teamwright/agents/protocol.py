@@ -7,29 +7,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from teamwright.agents.context import Context
+from teamwright.agents.policy import UNSET, Policy
+from teamwright.errors import UsageError
 from teamwright.values.turns import Reply, Turn
 
 if TYPE_CHECKING:
-    from teamwright.agents.context import Context
+    from teamwright.values.manifest import AgentSpec, TeamSpec
 
 
 @runtime_checkable
 class Agent(Protocol):
     """Anything that answers: a model, a function, a script, a person, a team.
 
-    Where it has them, `one_call` says that its whole turn is one effect, `limits` bound each of its turns, `approve`
-    says where a person has to agree, `can_terminate` that it may end a team, `optional` that a failure of it is skipped
-    and `critical` that one pauses the run, `capabilities` are what it is found by, and from `spec` it is made again on
-    a resume.
+    Inherit it to get the defaults. `kind` says what sort of agent it is: model, function, scripted, team … `policy` is
+    what the engine keeps to when it asks the agent, and `capabilities` are what the agent is found by.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    kind: str
+    policy: Policy = UNSET
+    description: str = ""
+    capabilities: tuple[str, ...] = ()
 
-    @property
-    def kind(self) -> str:
-        """What sort of agent it is: model, function, scripted, team …"""
-        ...
+    if TYPE_CHECKING:
+
+        @property
+        def spec(self) -> AgentSpec | TeamSpec | None:
+            """The declaration from which the agent is made again on a resume."""
+            return None
+
+    else:
+        spec = None  # a property could not be set as a plain attribute by who inherits it
+
+        def __new__(cls, *args: object, **settings: object) -> Agent:  # noqa: ARG004 - they are for __init__
+            """Make an agent of a class that inherits this one; refuse to make one of this class itself."""
+            if cls is Agent:
+                raise UsageError(
+                    "Agent is what all agents have in common, and can't be made itself: make a ModelAgent("
+                    "'helper', model='openai:gpt-5-mini', instructions='…'), a FunctionAgent or a ScriptedAgent, or a"
+                    " class of your own that inherits Agent."
+                )
+            return super().__new__(cls)
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Answer the turn, or raise an `AgentError`."""

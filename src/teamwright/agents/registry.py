@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.contract import capabilities_of, require_agent
 from teamwright.agents.protocol import Agent
 from teamwright.errors import DuplicateName, UnknownName
 from teamwright.values.names import check_name
 
-A = TypeVar("A", bound=Agent)
+A = TypeVar("A", bound=AgentLike)
 
 
 class AgentRegistry:
     """Agents, each under its own name, in the order in which they came."""
 
-    def __init__(self, agents: Iterable[Agent] = ()) -> None:
+    def __init__(self, agents: Iterable[AgentLike] = ()) -> None:
         self._agents: dict[str, Agent] = {}
         for agent in agents:
             self.register(agent)
@@ -25,7 +27,7 @@ class AgentRegistry:
         name = check_name("agent", agent.name)
         if name in self._agents:
             raise DuplicateName("agent", name)
-        self._agents[name] = agent
+        self._agents[name] = require_agent(agent)
         return agent
 
     def get(self, name: str) -> Agent:
@@ -41,7 +43,7 @@ class AgentRegistry:
     def search(self, *, capability: str) -> tuple[Agent, ...]:
         """The agents that declare this capability; upper and lower case are the same."""
         wanted = capability.strip().casefold()
-        return tuple(agent for agent in self if wanted in map(str.casefold, _capabilities(agent)))
+        return tuple(agent for agent in self if wanted in map(str.casefold, capabilities_of(agent)))
 
     def __contains__(self, name: object) -> bool:
         return name in self._agents
@@ -51,9 +53,3 @@ class AgentRegistry:
 
     def __len__(self) -> int:
         return len(self._agents)
-
-
-def _capabilities(agent: Agent) -> Iterable[str]:
-    """What an agent says it can do; one that says nothing is found by name alone."""
-    declared: Iterable[str] = getattr(agent, "capabilities", ())
-    return declared

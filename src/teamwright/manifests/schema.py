@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from teamwright.agents.tools.registry import OWN, find_kind, kind_names
 from teamwright.documents.field_checks import IMPORT_PATH
 from teamwright.errors import UsageError
+from teamwright.strategies.contract import options_of
 from teamwright.strategies.options import schema_of
-from teamwright.strategies.protocol import options_of
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.manifest import JsonSchema, Manifest
 from teamwright.values.plan import Step

@@ -15,8 +15,8 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.model.models import Models
-from teamwright.agents.protocol import Agent
 from teamwright.errors import (
     NotResumable,
     UsageError,
@@ -105,7 +105,7 @@ class Engine:
 
     async def run(
         self,
-        team: Agent,
+        team: AgentLike,
         task: str,
         *,
         run_id: str | None = None,
@@ -118,7 +118,7 @@ class Engine:
         return await handle.result()
 
     async def stream(
-        self, team: Agent, task: str, *, run_id: str | None = None, limits: Limits | None = None
+        self, team: AgentLike, task: str, *, run_id: str | None = None, limits: Limits | None = None
     ) -> AsyncGenerator[Event | Delta]:
         """Run a team and yield its events as they become durable, and pieces of replies as they come."""
         handle = await self.start(team, task, run_id=run_id, limits=limits)
@@ -128,7 +128,7 @@ class Engine:
 
     async def start(
         self,
-        team: Agent,
+        team: AgentLike,
         task: str,
         *,
         run_id: str | None = None,
@@ -169,11 +169,11 @@ class Engine:
             raise
         return self._handed_out(handle)
 
-    async def resume(self, run_id: str, *, team: Agent | None = None) -> RunResult:
+    async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
         """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
         return await (await self.start_resume(run_id, team=team)).result()
 
-    async def start_resume(self, run_id: str, *, team: Agent | None = None) -> Handle:
+    async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
         """Resume a run in the background. Only one can drive it, and whoever comes second is told here."""
         self._require_open()
         async with AsyncExitStack() as lock:
@@ -199,7 +199,7 @@ class Engine:
         *,
         at: int | str | Checkpoint | None = None,
         retry: bool = False,
-        team: Agent | None = None,
+        team: AgentLike | None = None,
         task: str | None = None,
         new_id: str | None = None,
         limits: Limits | None = None,
@@ -220,7 +220,7 @@ class Engine:
         *,
         at: int | str | Checkpoint | None = None,
         retry: bool = False,
-        team: Agent | None = None,
+        team: AgentLike | None = None,
         task: str | None = None,
         new_id: str | None = None,
         limits: Limits | None = None,
@@ -316,7 +316,7 @@ def new_run_id(now: float) -> str:
 
 
 def run_sync(
-    team: Agent,
+    team: AgentLike,
     task: str,
     *,
     journal: Journal | Path | str | None = None,
@@ -332,7 +332,9 @@ def run_sync(
     return anyio.run(main)
 
 
-def resume_sync(run_id: str, *, team: Agent | None = None, journal: Journal | Path | str | None = None) -> RunResult:
+def resume_sync(
+    run_id: str, *, team: AgentLike | None = None, journal: Journal | Path | str | None = None
+) -> RunResult:
     """Resume a run from code that is not async; `team` only if it is made of things without a name."""
 
     async def main() -> RunResult:

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.policy import UNSET, Policy
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey
@@ -49,7 +50,7 @@ class DegradationLadder(Protocol):
         """What is cut back now."""
         ...
 
-    def tier(self, member: Agent) -> Tier:
+    def tier(self, member: AgentLike) -> Tier:
         """Which of its models a member answers with now."""
         ...
 
@@ -71,8 +72,8 @@ class Scope:
 
     __slots__ = (
         "_claimed", "_horizon", "account", "agent_scope", "announced", "began", "deadline", "degradation", "emitted",
-        "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "parent", "path", "recovery", "run",
-        "said", "spending", "stopping", "usage", "weighs",
+        "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "parent", "path", "policy",
+        "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -100,14 +101,15 @@ class Scope:
         if parent is not None:  # what holds around a scope holds in it
             self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
             self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
-            self.in_agent, self.spending = parent.in_agent, parent.spending
+            self.in_agent, self.spending, self.policy = parent.in_agent, parent.spending, parent.policy
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
-        self.fallback: Agent | None = None
+        self.fallback: AgentLike | None = None
         self.holding: Holding = run.ownership.everything
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.weighs = False
+        self.policy: Policy = UNSET
         self.spending = Spending()
 
     def part(self, path: str, lane: Lane, account: Account | None) -> Scope:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
 
 from teamwright.agents.protocol import Agent
-from teamwright.strategies.protocol import Members, Settings, Strategy
 from teamwright.values.models import Record
 
 
@@ -45,22 +43,6 @@ class Sketch(Record, frozen=True):
     nodes: tuple[Node, ...]
     arrows: tuple[Arrow, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class Sketches(Protocol):
-    """A strategy that can draw its team."""
-
-    def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The picture of a team whose settings have no flaw."""
-        ...
-
-
-def sketch_of(strategy: Strategy, settings: Settings, members: Members) -> Sketch:
-    """The picture that a strategy makes of its team; of one that makes none, the members in order."""
-    if isinstance(strategy, Sketches):
-        return strategy.sketch(settings, members)
-    return Sketch(nodes=places(members))
 
 
 def places(members: Sequence[Agent]) -> tuple[Node, ...]:

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from teamwright.strategies.protocol import Members, Settings, Strategy
-
-Outlook = Mapping[str, int]
-"""The asks to come, by their keys or the first part of them, with the tokens that each is expected to take, or 0."""
+from teamwright.strategies.protocol import Outlook, Settings
 
 NOTHING_KNOWN: Outlook = {}
 MOST_KNOWN = 100_000
 """A strategy that may ask for more can't tell: a bound that high says nothing about the work."""
-
-
-def outlook_of(strategy: Strategy, settings: Settings, members: Members) -> Outlook:
-    """What is to come in a team; empty where its strategy can't tell."""
-    outlook: Callable[[Settings, Members], Outlook] | None = getattr(strategy, "outlook", None)
-    return outlook(settings, members) if outlook else NOTHING_KNOWN
 
 
 def in_turns(settings: Settings) -> Outlook:

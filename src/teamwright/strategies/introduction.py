@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from teamwright.agents.contract import description_of
 from teamwright.agents.protocol import Agent
 
 
 def description_line(agent: Agent) -> str:
     """The description of an agent on one line; empty where it has none."""
-    return " ".join(str(getattr(agent, "description", "")).split())
+    return " ".join(description_of(agent).split())
 
 
 def introduction(agent: Agent) -> str:

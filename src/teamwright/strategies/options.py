@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.strategies.contract import options_of, problems_of
+from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike
 from teamwright.values.models import Value
 from teamwright.values.names import FieldPath
 from teamwright.values.text.validation_messages import misfits_of
@@ -28,7 +29,7 @@ class Named(NamedTuple):
     kind: Literal["agent", "member"]
 
 
-def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw]:
+def flaws(strategy: StrategyLike, settings: Settings, members: Members) -> list[Flaw]:
     """Everything that is wrong with a team's settings; nothing that only follows from something else."""
     found, known = list[Flaw](), {member.name for member in members}
     for named in names_in(strategy, settings.options):
@@ -40,11 +41,11 @@ def flaws(strategy: Strategy, settings: Settings, members: Members) -> list[Flaw
     usable = as_far_as_it_fits(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
-    objections = strategy.problems(replace(settings, options=usable), members)
+    objections = problems_of(strategy, replace(settings, options=usable), members)
     return [*wrong, *(Flaw(one) if isinstance(one, str) else one for one in objections)]
 
 
-def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
+def misfits(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Flaw]:
     """How options break the form that their strategy gives them."""
     model = options_of(strategy)
     if model is None:
@@ -59,7 +60,7 @@ def misfits(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Flaw]:
 
 
 def as_far_as_it_fits(
-    strategy: Strategy, options: Mapping[str, JsonValue], found: Sequence[Flaw]
+    strategy: StrategyLike, options: Mapping[str, JsonValue], found: Sequence[Flaw]
 ) -> Mapping[str, JsonValue] | None:
     """The options without fields whose misfits were found; nothing where the strategy has no other value for them."""
     model = options_of(strategy)
@@ -73,7 +74,7 @@ def as_far_as_it_fits(
     return None if misfits(strategy, kept) else kept
 
 
-def names_in(strategy: Strategy, options: Mapping[str, JsonValue]) -> list[Named]:
+def names_in(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Named]:
     """The agents and members that options name, with where."""
     model = options_of(strategy)
     if model is None:

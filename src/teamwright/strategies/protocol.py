@@ -1,19 +1,21 @@
-"""The contract of strategies, and the conversation that they are made of.
+"""The contract of strategies.
 
 A strategy is deterministic: it reaches members, time and chance only through the context, and awaits nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeVar, overload
+from typing import Literal, NamedTuple, Protocol, TypeVar, cast, overload, runtime_checkable
 
 from pydantic import JsonValue
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UnknownName
+from teamwright.strategies.diagram import Sketch, places
 from teamwright.values.envelope import Handoff
 from teamwright.values.manifest import Share
 from teamwright.values.messages import EMPTY, History
@@ -22,6 +24,9 @@ from teamwright.values.results import Outcome
 from teamwright.values.turns import Turn
 
 V = TypeVar("V", bound=Value)
+
+Outlook = Mapping[str, int]
+"""The asks to come, by their keys or the first part of them, with the tokens that each is expected to take, or 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,9 @@ class Members(Sequence[Agent]):
 
     __slots__ = ("_by_name", "_members")
 
-    def __init__(self, members: Iterable[Agent], helpers: Iterable[Agent] = ()) -> None:
-        self._members = tuple(members)
-        self._by_name = {agent.name: agent for agent in (*helpers, *self._members)}
+    def __init__(self, members: Iterable[AgentLike], helpers: Iterable[AgentLike] = ()) -> None:
+        self._members = cast("tuple[Agent, ...]", tuple(members))
+        self._by_name = {agent.name: agent for agent in (*cast("Iterable[Agent]", helpers), *self._members)}
 
     def named(self, name: str) -> Agent:
         """The member or helper of this name."""
@@ -96,53 +101,60 @@ class NoOptions(Value):
     """The options of a strategy that has none."""
 
 
-class Strategy(Protocol):
-    """One way for members to work together.
-
-    A strategy that takes options has the class of them as `options`, a `Value`; without one it takes any. Where it
-    lists fields of a team as `unused`, a manifest that sets them is warned that they change nothing. One that has a
-    `sketch` says how its team is drawn, and `lead(settings, members)` is the name of the member or helper who leads it,
-    if any. `share` is how its members share where a team does not say. A strategy that reads replies of a form of its
-    own has `example_reply(turn)`, which returns data of that form, so that the lab can simulate it.
-    """
+@runtime_checkable
+class StrategyLike(Protocol):
+    """The least that a strategy needs. What else `Strategy` declares gets the default that stands there."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def version(self) -> int:
-        """Recorded with a run, which resumes only on the version it started with: raise it when the order changes."""
-        ...
-
-    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-        """What is wrong with these settings for these members, in words; asked before anything runs.
-
-        Members may be stand-ins here, of whom only name, kind, description and `can_terminate` are known.
-        """
-        ...
+    def version(self) -> int: ...
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Bring the task to an outcome."""
         ...
 
 
-def options_of(strategy: Strategy) -> type[Value] | None:
-    """The class of a strategy's options, if it has one."""
-    return getattr(strategy, "options", None)
+class Strategy(Protocol):
+    """One way for members to work together. Inherit it to get the defaults.
 
+    `version` is recorded with a run, which resumes only on the version it started with: raise it when the order of asks
+    changes. `options` is the class of what the strategy takes; without one it takes any options. A manifest that sets
+    fields of a team that are `unused` is warned. `share` is how members share where a team does not say, and `peers`
+    says that members also talk with each other, which a team that cuts back gives up.
+    """
 
-def share_of(strategy: Strategy) -> Share:
-    """How members share where their team does not say."""
-    return getattr(strategy, "share", "transcript")
+    name: str
+    version: int
+    options: type[Value] | None = None
+    unused: Sequence[str] = ()
+    share: Share = "transcript"
+    peers: bool = False
 
+    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
+        """What is wrong with these settings for these members, in words; asked before anything runs.
 
-def lead_of(strategy: Strategy, settings: Settings, members: Members) -> str | None:
-    """The member or helper who leads a team, by name, if anybody does."""
-    lead: Callable[[Settings, Members], str | None] | None = getattr(strategy, "lead", None)
-    return lead(settings, members) if lead else None
+        Members may be stand-ins here, of whom only name, kind, description and policy are known.
+        """
+        return ()
 
+    def lead(self, settings: Settings, members: Members) -> str | None:
+        """The name of the member or helper who leads the team, if there is one."""
+        return None
 
-def example_of(strategy: Strategy, turn: Turn) -> JsonValue:
-    """Data that a member could reply with, if `turn.output_schema` is a form of the strategy's own; otherwise None."""
-    example: Callable[[Turn], JsonValue] | None = getattr(strategy, "example_reply", None)
-    return example(turn) if example else None
+    def sketch(self, settings: Settings, members: Members) -> Sketch:
+        """The picture of a team whose settings have no flaw: the members in order."""
+        return Sketch(nodes=places(members))
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """The asks to come, with the tokens that each is expected to take; empty if that is not known."""
+        return {}
+
+    def example_reply(self, turn: Turn) -> JsonValue:
+        """Data that a member could reply with, if `turn.output_schema` is a form of the strategy's own; else None."""
+        return None
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        """Bring the task to an outcome."""
+        ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 from teamwright.agents.context import Context
 from teamwright.agents.functions.import_guard import loads_code
 from teamwright.errors import UnknownName, UsageError
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.contract import require_strategy
+from teamwright.strategies.protocol import Members, Strategy, Task
 from teamwright.values.names import plain_strategy_name
 from teamwright.values.results import Outcome
 
@@ -35,17 +35,13 @@ OWN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UnloadedStrategy:
+@dataclass(frozen=True)
+class UnloadedStrategy(Strategy):
     """Stands for a strategy of another package that was not imported; it takes any options and runs nothing."""
 
     name: str
     path: str
     version: int = 0
-
-    def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-        """Only the strategy itself could say."""
-        return ()
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Refuse: its code was never loaded."""
@@ -77,7 +73,7 @@ def find_strategy(name: str) -> Strategy:
     if not loads_code():
         return UnloadedStrategy(plain, point.value)
     try:
-        made: Strategy = point.load()()
+        made = require_strategy(point.load()())
     except Exception as error:  # third-party code: whatever it does, say whose it is
         raise UsageError(f"The strategy {name!r} ({point.value}) can't be loaded: {error}") from error
     return made

@@ -17,8 +17,8 @@ from teamwright.planning.bundle import Bundle, orchestrate, settings_for
 from teamwright.planning.schedule.planner import USUAL, PlannerSettings
 from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology, TopologyProfiles
+from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
-from teamwright.strategies.protocol import options_of
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.envelope import BudgetLevel, Handoff

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.model.models import Models
+from teamwright.agents.policy import Policy, policy_from_spec
 from teamwright.agents.protocol import Agent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
@@ -25,6 +27,7 @@ from teamwright.values.manifest import (
     AgentSpec,
     AnyModel,
     FallbackModel,
+    JsonSchema,
     Manifest,
     NamedModel,
     TeamSpec,
@@ -125,20 +128,9 @@ class Builder:
             return FunctionAgent(
                 name,
                 load_function(spec.function, f"the agent {name!r}"),
-                description=spec.description,
-                capabilities=spec.capabilities,
-                input_schema=spec.input_schema,
-                output_schema=spec.output_schema,
-                timeout=spec.timeout,
-                max_bytes=spec.max_bytes,
-                retry=spec.retry,
-                too_long=spec.too_long,
-                limits=spec.limits,
-                approve=spec.approve,
-                optional=spec.optional,
-                critical=spec.critical,
                 isolate=spec.isolate,
                 can_terminate=TERMINATE in spec.tools,
+                **_shared_arguments(name, spec),
             )
         model = self._model(spec.model)
         if spec.scripted is not None:
@@ -154,25 +146,12 @@ class Builder:
             name,
             model=model,
             instructions=spec.instructions,
-            description=spec.description,
             tools=self._tools(name, spec),
-            capabilities=spec.capabilities,
-            input_schema=spec.input_schema,
-            output_schema=spec.output_schema,
             temperature=spec.temperature,
             max_tokens=spec.max_tokens,
-            economy=self._economy(spec, model),
-            priority=spec.priority,
-            timeout=spec.timeout,
             idle_timeout=spec.idle_timeout,
-            max_bytes=spec.max_bytes,
-            retry=spec.retry,
-            too_long=spec.too_long,
-            limits=spec.limits,
-            approve=spec.approve,
-            optional=spec.optional,
-            critical=spec.critical,
             models=self.models,
+            **_shared_arguments(name, spec, self._economy(spec, model)),
         )
 
     def _economy(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
@@ -191,24 +170,13 @@ class Builder:
         return ScriptedAgent(
             name,
             script,
-            description=spec.description,
             instructions=spec.instructions,
             tools=self._tools(name, spec),
-            capabilities=spec.capabilities,
-            input_schema=spec.input_schema,
-            output_schema=spec.output_schema,
             max_tokens=spec.max_tokens,
-            timeout=spec.timeout,
-            max_bytes=spec.max_bytes,
-            retry=spec.retry,
-            too_long=spec.too_long,
-            limits=spec.limits,
-            approve=spec.approve,
-            optional=spec.optional,
-            critical=spec.critical,
             pace=model,
             price=model.price if model else None,
             source=str(path),
+            **_shared_arguments(name, spec),
         )
 
     def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
@@ -226,6 +194,28 @@ class Builder:
     def _folder(self, agent: str, root: str) -> Path:
         """A folder of an agent's tools, seen from anywhere; one that is not allowed is refused."""
         return checked_root(root, self.base, self.roots, agent)
+
+
+class SharedArguments(TypedDict):
+    """The settings that every kind of agent is made with."""
+
+    description: str
+    capabilities: tuple[str, ...]
+    input_schema: JsonSchema | None
+    output_schema: JsonSchema | None
+    timeout: float | None
+    policy: Policy
+
+
+def _shared_arguments(name: str, spec: AgentSpec, economy: AnyModel | None = None) -> SharedArguments:
+    return SharedArguments(
+        description=spec.description,
+        capabilities=spec.capabilities,
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema,
+        timeout=spec.timeout,
+        policy=policy_from_spec(name, spec, economy=economy),
+    )
 
 
 def _named(model: AnyModel | None) -> NamedModel | None:

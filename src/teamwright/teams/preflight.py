@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.contract import policy_of
 from teamwright.agents.model.models import Models
 from teamwright.agents.preflight import Preflight
-from teamwright.agents.protocol import Agent
 from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.team import Team
@@ -26,11 +27,11 @@ async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | 
         raise ManifestError([_problem(text, names, places or {}) for text, names in lacking.items()])
 
 
-def _everyone(team: Team) -> Iterator[Agent]:
+def _everyone(team: Team) -> Iterator[AgentLike]:
     """The agents of a team, with those that stand in under the same name."""
     for agent in team.everyone():
         yield agent
-        other: Agent | None = getattr(agent, "fallback", None)
+        other = policy_of(agent).fallback
         if other is not None and other.name == agent.name:
             yield other
 

@@ -7,14 +7,17 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
+from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
-from teamwright.agents.policies import check_standing
+from teamwright.agents.policy import PolicyAttributes, policy_for
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
+from teamwright.strategies.contract import require_strategy, share_of
 from teamwright.strategies.options import flaws
-from teamwright.strategies.protocol import Members, Settings, Strategy, Task, share_of
+from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.degradation import Degradation
@@ -29,7 +32,7 @@ from teamwright.values.secrets.classification import HIDDEN
 from teamwright.values.turns import Reply, Turn
 
 
-class Team:
+class Team(PolicyAttributes, Agent):
     """Members that work together by a strategy, under common limits.
 
     `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter. A team
@@ -42,9 +45,9 @@ class Team:
         self,
         name: str,
         *,
-        members: Sequence[Agent],
-        helpers: Sequence[Agent] = (),
-        strategy: str | Strategy = "sequential",
+        members: Sequence[AgentLike],
+        helpers: Sequence[AgentLike] = (),
+        strategy: str | StrategyLike = "sequential",
         description: str = "",
         share: Share | None = None,
         handoff: Handoff | None = None,
@@ -62,16 +65,17 @@ class Team:
         checked: bool = False,
     ) -> None:
         self.name = check_name("team", name)
-        self.members, self.helpers = tuple(members), tuple(helpers)
-        self.strategy = find_strategy(strategy) if isinstance(strategy, str) else strategy
-        self.description, self.limits = description, limits
+        self.members, self.helpers = tuple(map(require_agent, members)), tuple(map(require_agent, helpers))
+        self.strategy = find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
+        self.description = description
+        self.policy = policy_for(
+            name, None, limits=limits, recovery=recovery, approve=approve, optional=optional, critical=critical
+        )
         self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
-        self.recovery, self.optional, self.critical = recovery, optional, critical
-        self.approve, self.notify = approve, notify
+        self.notify = notify
         if notify is not None and notify.secret and notify.secret != HIDDEN:
             signing_key(notify.secret)
         self.degradation: Degradation = degradation
-        check_standing(name, optional=optional, critical=critical)
         if approve is not None and approve.tools:
             raise UsageError(f"The team {name!r} has no tools of its own; set  tools  of  approve  on its members.")
         if isinstance(options, Value):
@@ -98,7 +102,7 @@ class Team:
         fallback = self.recovery.fallback if self.recovery else None
         if fallback and fallback not in Members(self.members, self.helpers).names:
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
-        known: dict[str, Agent] = {}
+        known: dict[str, AgentLike] = {}
         for agent in self.everyone():
             if known.setdefault(agent.name, agent) is not agent and not self._lone:
                 problems.append(f"two different agents are called {agent.name!r}")
@@ -108,7 +112,7 @@ class Team:
 
     def check_fallbacks(self) -> None:
         """Refuse a fallback that leads back to the agent it stands in for, with the path."""
-        starts = {id(agent): agent for agent in self.everyone() if _fallback(agent) is not None}
+        starts = {id(agent): agent for agent in self.everyone() if policy_of(agent).fallback is not None}
         known = dict(starts)  # agents need not be hashable
 
         def edges(key: int) -> Iterator[tuple[int, None]]:
@@ -117,7 +121,7 @@ class Team:
                 yield id(agent), None
 
         for cycle, _ in find_cycles(starts, edges):
-            start = next(place for place, key in enumerate(cycle) if _fallback(known[key]) is not None)
+            start = next(place for place, key in enumerate(cycle) if policy_of(known[key]).fallback is not None)
             names = [known[key].name for key in (*cycle[start:-1], *cycle[: start + 1])]
             text = f"the fallback of {names[0]!r} leads back to it: {cycle_text(names)}; take one of them out"
             raise ManifestError([Problem(text)])
@@ -171,10 +175,10 @@ class Team:
         """Warnings with the team's name before them."""
         return tuple(f"{self.name}: {text}" for text in warnings)
 
-    def everyone(self) -> Iterator[Agent]:
+    def everyone(self) -> Iterator[AgentLike]:
         """This team, its members and helpers, those who stand in for them, and theirs; each of them once."""
         seen: set[int] = set()
-        waiting: list[Agent] = [self]
+        waiting: list[AgentLike] = [self]
         while waiting:
             agent = waiting.pop()
             if id(agent) in seen:
@@ -183,11 +187,11 @@ class Team:
             yield agent
             if isinstance(agent, Team):
                 waiting.extend(reversed((*agent.members, *agent.helpers)))
-            elif (other := _fallback(agent)) is not None and other.name != agent.name:
+            elif (other := policy_of(agent).fallback) is not None and other.name != agent.name:
                 waiting.append(other)
 
     @property
-    def fallback_of_members(self) -> Agent | None:
+    def fallback_of_members(self) -> AgentLike | None:
         """Who is asked when a member fails that has no fallback of its own."""
         name = self.recovery.fallback if self.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
@@ -241,25 +245,22 @@ class Team:
                 if not agent._lone:
                     teams[agent.name] = agent.spec
             else:
-                agents[agent.name] = getattr(agent, "spec", None) or AgentSpec()
+                spec = spec_of(agent)
+                agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
         # Every part was checked when it was made, and a team may have thousands.
         return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 
 
-def _levels(agent: Agent) -> int:
-    inner = agent if isinstance(agent, Team) else _fallback(agent)
+def _levels(agent: AgentLike) -> int:
+    inner = agent if isinstance(agent, Team) else policy_of(agent).fallback
     return inner.levels if isinstance(inner, Team) else 0
 
 
-def _fallback(agent: Agent) -> Agent | None:
-    return getattr(agent, "fallback", None)
-
-
-def _followers(agent: Agent) -> Sequence[Agent]:
+def _followers(agent: AgentLike) -> Sequence[AgentLike]:
     """The agents that may be asked within a turn of this one, or in its place."""
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
-    other = _fallback(agent)
+    other = policy_of(agent).fallback
     return () if other is None else (other,)
 
 
@@ -267,6 +268,5 @@ def require_team(agent: object) -> Team:
     """The engine runs teams; a lone agent becomes a team of one."""
     if isinstance(agent, Team):
         return agent
-    if isinstance(agent, Agent):
-        return Team(agent.name, members=[agent])
-    raise UsageError(f"{agent!r} is neither a team nor an agent.")
+    one = require_agent(agent)
+    return Team(one.name, members=[one])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from teamwright.testing.agent import AgentConformance, check_agent
     from teamwright.testing.chat import CallTools, ChatMessage, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
     from teamwright.testing.journal import JournalConformance
     from teamwright.testing.model_server import ModelServer
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from teamwright.testing.tool_source import ToolSourceConformance, check_tool_source
 
 __all__ = [
+    "AgentConformance",
     "CallTools",
     "ChatMessage",
     "ChatRequest",
@@ -29,6 +31,7 @@ __all__ = [
     "ToolCall",
     "ToolSourceConformance",
     "a_fact_of_each_kind",
+    "check_agent",
     "check_strategy",
     "check_tool_source",
 ]
@@ -36,6 +39,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "teamwright.testing.agent": "AgentConformance check_agent",
         "teamwright.testing.chat": "CallTools ChatMessage ChatRequest Drop Fail Say SayJson ToolCall",
         "teamwright.testing.sample_facts": "a_fact_of_each_kind",
         "teamwright.testing.journal": "JournalConformance",

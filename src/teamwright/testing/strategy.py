@@ -22,8 +22,9 @@ import anyio
 
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.contract import problems_of
 from teamwright.strategies.envelopes.context import policy_of
-from teamwright.strategies.protocol import Members, Settings, Strategy
+from teamwright.strategies.protocol import Members, Settings, StrategyLike
 from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import (
     HISTORY,
@@ -70,7 +71,7 @@ async def check_declaration(trial: Rehearsal) -> None:
         raise AssertionError(f"`name` must be a name: {error}") from error
     version = cast("object", strategy.version)
     assert type(version) is int, f"`version` must be an int that grows when the order of asks changes, not {version!r}."
-    found = strategy.problems(trial.settings, Members(trial.members(Plot()), trial.helpers(Plot())))
+    found = problems_of(strategy, trial.settings, Members(trial.members(Plot()), trial.helpers(Plot())))
     assert not found, f"problems() refuses the settings it is tried with: {found}; give others to the suite."
     assert trial.make() is not strategy, "`make` must give a new strategy each time, as a resume in a new process does."
 
@@ -298,7 +299,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_strategy(
-    make: Callable[[], Strategy], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
+    make: Callable[[], StrategyLike], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
 ) -> None:
     """Put a strategy on trial; raises one `AssertionError` that tells everything that is wrong with it."""
     trial = Rehearsal(make, settings or Settings(max_turns=2), members, lines=lines)
@@ -321,7 +322,7 @@ class StrategyConformance:
     settings: Settings = Settings(max_turns=2)
     size: int = 3
 
-    def make(self) -> Strategy:
+    def make(self) -> StrategyLike:
         """A new strategy, each time."""
         raise NotImplementedError
 

@@ -15,13 +15,15 @@ from typing_extensions import override
 
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.policy import UNSET, Policy
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
+from teamwright.strategies.contract import problems_of
 from teamwright.strategies.options import names_in
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike, Task
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
@@ -77,14 +79,17 @@ class Plot:
         self._changed.set()
 
 
+MAY_TERMINATE = UNSET.changed(can_terminate=True)
+
+
 @dataclass(frozen=True)
-class Player:
+class Player(Agent):
     """A member on trial; each turn is one effect."""
 
     name: str
     plot: Plot
     kind: str = "function"
-    can_terminate: bool = True
+    policy: Policy = MAY_TERMINATE
     lines: Lines | None = None
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
@@ -118,7 +123,7 @@ class Player:
 class Watched:
     """A strategy, with what it was given before and after it ran."""
 
-    strategy: Strategy
+    strategy: StrategyLike
     histories: list[tuple[tuple[Message, ...], tuple[Message, ...]]] = field(
         default_factory=list[tuple[tuple[Message, ...], tuple[Message, ...]]]
     )
@@ -135,7 +140,7 @@ class Watched:
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
         """What it says about settings and members."""
-        return self.strategy.problems(settings, members)
+        return problems_of(self.strategy, settings, members)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Let it run, and look at the history it was given again when it is done."""
@@ -153,7 +158,7 @@ class Rehearsal:
     `lines` gives members the words that the strategy has to read, a decision for example.
     """
 
-    make: Callable[[], Strategy]
+    make: Callable[[], StrategyLike]
     settings: Settings = field(default_factory=lambda: Settings(max_turns=2))
     size: int = 3
     seconds: float = 10.0

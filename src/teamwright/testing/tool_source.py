@@ -22,6 +22,7 @@ import anyio
 from pydantic import JsonValue
 
 from teamwright.agents.context import Context
+from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.declaration import schema_fault
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.registry import make_source
@@ -43,7 +44,7 @@ Work = Callable[[Context], Awaitable[JsonValue]]
 
 
 @dataclass
-class Member:
+class Member(Agent):
     """A member that does some work with its context, and replies with what came of it."""
 
     work: Work

@@ -139,7 +139,37 @@ class FallbackModel(Value):
     model: AnyModel = Field(description="a name from `models`, or a model")
 
 
-class AgentSpec(Value):
+class MemberSettings(Value):
+    """The settings that agents and teams share as members of a team."""
+
+    limits: Limits | None = None
+    approve: Approve | None = Field(default=None, description=APPROVE)
+    optional: bool = Field(default=False, description=OPTIONAL)
+    critical: bool = Field(default=False, description=CRITICAL)
+
+
+class AgentSettings(MemberSettings):
+    """The settings that every kind of agent has: declared once for manifests and for the policy of an agent."""
+
+    economy: AnyModel | None = Field(
+        default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
+    )
+    priority: int = Field(
+        default=0, description="members below the highest of their team are the first to get the cheaper model"
+    )
+    max_bytes: int | None = Field(
+        default=None,
+        ge=LEAST_MAX_BYTES,
+        le=MOST_MAX_BYTES,
+        description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
+    )
+    retry: RetryPolicy = USUAL
+    too_long: TooLong | None = Field(
+        default=None, description="when the conversation no longer fits: summarise, fallback or fail"
+    )
+
+
+class AgentSpec(AgentSettings):
     """One agent. Exactly one of `model`, `function` and `scripted` says who answers."""
 
     description: str = ""
@@ -155,12 +185,6 @@ class AgentSpec(Value):
     output_schema: JsonSchema | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, description="output cap of each request")
-    economy: AnyModel | None = Field(
-        default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
-    )
-    priority: int = Field(
-        default=0, description="members below the highest of their team are the first to get the cheaper model"
-    )
     timeout: float | None = Field(
         default=None,
         gt=0,
@@ -172,28 +196,14 @@ class AgentSpec(Value):
         allow_inf_nan=False,
         description="seconds of silence within a model's stream; 60 unless said",
     )
-    max_bytes: int | None = Field(
-        default=None,
-        ge=LEAST_MAX_BYTES,
-        le=MOST_MAX_BYTES,
-        description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
-    )
-    retry: RetryPolicy = USUAL
     fallback: AgentName | FallbackModel | None = Field(
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
     )
-    too_long: TooLong | None = Field(
-        default=None, description="when the conversation no longer fits: summarise, fallback or fail"
-    )
-    limits: Limits | None = None
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
-    approve: Approve | None = Field(default=None, description=APPROVE)
-    optional: bool = Field(default=False, description=OPTIONAL)
-    critical: bool = Field(default=False, description=CRITICAL)
     simulation: Simulation | None = Field(default=None, description="how it behaves in  teamwright lab simulate")
 
 
-class TeamSpec(Value):
+class TeamSpec(MemberSettings):
     """One team."""
 
     description: str = ""
@@ -210,16 +220,12 @@ class TeamSpec(Value):
     )
     max_turns: int | None = Field(default=None, ge=1)
     on_max_turns: Literal["stop", "fail"] = "stop"
-    limits: Limits | None = None
     output_schema: JsonSchema | None = Field(default=None, description="the team's answer must fit it")
     options: dict[str, JsonValue] = Field(
         default={}, description="what the strategy takes; the same as a block that is named like the strategy"
     )
     recovery: Recovery | None = Field(default=None, description="how failures of its members are met")
-    approve: Approve | None = Field(default=None, description=APPROVE)
     notify: Notify | None = Field(default=None, description="who is told that a run of this team waits for a person")
-    optional: bool = Field(default=False, description=OPTIONAL)
-    critical: bool = Field(default=False, description=CRITICAL)
     simulation: Simulation | None = Field(
         default=None, description="how members behave there that say nothing about it themselves"
     )

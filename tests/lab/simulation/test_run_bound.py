@@ -10,7 +10,8 @@ from teamwright.errors import UsageError
 from teamwright.lab.simulation.agents import Cast
 from teamwright.lab.simulation.fake_replies import MOST_FILLED, filled
 from teamwright.lab.simulation.simulate import simulate
-from teamwright.strategies.estimate import MOST_KNOWN, outlook_of
+from teamwright.strategies.contract import outlook_of
+from teamwright.strategies.estimate import MOST_KNOWN
 from teamwright.strategies.protocol import Members
 from teamwright.values.simulation import Lognormal, Simulation
 from teamwright.values.usage import CHARACTERS_PER_TOKEN

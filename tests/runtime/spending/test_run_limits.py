@@ -9,6 +9,7 @@ import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, Reply, Team, Turn
 from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.policy import Policy
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.budget.money import Rate, picodollars
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, ServiceError
@@ -208,7 +209,7 @@ class Failing(Spender):
 
     def __init__(self, name: str, error: AgentError) -> None:
         super().__init__(name)
-        self.error, self.optional = error, True
+        self.error, self.policy = error, Policy(optional=True)
 
     async def call(self, attempt: Attempt) -> Returned:
         raise self.error

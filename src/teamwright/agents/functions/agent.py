@@ -16,20 +16,21 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import in_process, in_thread
-from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
+from teamwright.values.limits import Limits, RetryPolicy, TooLong
 from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import check_max_bytes, reply_cut_warning
+from teamwright.values.reply_limits import reply_cut_warning
 from teamwright.values.text.display import error_text
 from teamwright.values.turns import Failure, Reply, Turn
 
@@ -38,7 +39,7 @@ BARE = AgentSpec.model_construct()
 Function = Callable[..., Any]
 
 
-class FunctionAgent:
+class FunctionAgent(PolicyAttributes, Agent):
     """An agent that is a function: it gets the turn (or only its text, when annotated `str`) and returns its answer.
 
     The answer is a string, a `Reply`, or any JSON value, which becomes structured output.
@@ -58,7 +59,7 @@ class FunctionAgent:
         timeout: float | None = None,
         max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
-        fallback: Agent | None = None,
+        fallback: AgentLike | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
         approve: Approve | None = None,
@@ -66,16 +67,30 @@ class FunctionAgent:
         can_terminate: bool = False,
         optional: bool = False,
         critical: bool = False,
+        policy: Policy | None = None,
     ) -> None:
         self.name = check_name("agent", name)
-        self.description, self.capabilities, self.limits = description, capabilities, limits
-        self.can_terminate, self.optional, self.critical = can_terminate, optional, critical
-        self.fallback, self.too_long, self.approve = fallback, too_long, approve
-        check_standing(name, optional=optional, critical=critical)
-        if approve is not None and approve.tools:
+        self.description, self.capabilities = description, capabilities
+        parameters = _parameters(function, name)
+        self._wants_context = len(parameters) > 1
+        self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
+        self.policy = policy_for(
+            name,
+            policy,
+            max_bytes=max_bytes,
+            retry=retry,
+            fallback=fallback,
+            too_long=too_long,
+            limits=limits,
+            approve=approve,
+            can_terminate=can_terminate,
+            optional=optional,
+            critical=critical,
+            one_call=not self._wants_context,
+        )
+        if self.approve is not None and self.approve.tools:
             raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
-        self._function, self._retry, self._timeout = function, retry or USUAL, timeout
-        self.max_bytes = check_max_bytes(name, max_bytes)
+        self._function, self._timeout = function, timeout
         self._isolate: Literal["thread", "process"] = isolate
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
@@ -89,29 +104,16 @@ class FunctionAgent:
             "input_schema": input_schema,
             "output_schema": output_schema,
             "timeout": timeout,
-            "max_bytes": max_bytes,
-            "retry": None if retry is USUAL else retry,
-            "limits": limits,
-            "tools": (TERMINATE,) if can_terminate else (),
-            "too_long": too_long,
-            "approve": approve,
             "isolate": isolate if isolate != "thread" else None,
-            "optional": optional,
-            "critical": critical,
         }
         self._declared = {field: value for field, value in declared.items() if value}
-        parameters = _parameters(function, name)
-        self._wants_context = len(parameters) > 1
-        self.one_call = not self._wants_context
-        """Whether a turn is nothing but a call of the function."""
-        self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
 
     @property
     def spec(self) -> AgentSpec:
         """The agent as a declaration; a function that can't be imported by name is left out of it."""
-        given = self._declared
-        if self.fallback is not None:
-            given = {**given, "fallback": fallback_spec(self.name, self.fallback)}
+        given = {**self._declared, **self.policy.declared(self.name)}
+        if self.policy.can_terminate:
+            given["tools"] = (TERMINATE,)
         return AgentSpec.model_validate(given) if given else BARE
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
@@ -129,9 +131,9 @@ class FunctionAgent:
             name=self.name,
             request=turn.digest,
             call=partial(self._call, turn, ctx),
-            retry=self._retry,
+            retry=self.policy.retry,
             timeout=self._timeout,
-            max_bytes=self.max_bytes,
+            max_bytes=self.policy.reply_bytes,
         )
         returned = await ctx.effect("call", effect)
         said = returned.value if type(returned.value) is str else _as_recorded(returned)

@@ -11,26 +11,27 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
 from teamwright.agents.model.models import Models, shared_models
-from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
 from teamwright.values.approvals import Approve
-from teamwright.values.limits import USUAL, Limits, RetryPolicy, TooLong
+from teamwright.values.limits import Limits, RetryPolicy, TooLong
 from teamwright.values.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES, check_idle_timeout, check_max_bytes
+from teamwright.values.reply_limits import IDLE_SECONDS, check_idle_timeout
 from teamwright.values.turns import Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
 
 
-class ModelAgent:
+class ModelAgent(PolicyAttributes, Agent):
     """An agent that a language model answers for.
 
     `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
@@ -62,36 +63,43 @@ class ModelAgent:
         idle_timeout: float | None = None,
         max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
-        fallback: Agent | None = None,
+        fallback: AgentLike | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
         approve: Approve | None = None,
         optional: bool = False,
         critical: bool = False,
+        policy: Policy | None = None,
         models: Models | None = None,
     ) -> None:
         self.name = check_name("agent", name)
         if not model:
             raise UsageError(f"The agent {name!r} needs a model, for example 'openai:gpt-5-mini' or 'local'.")
-        self.model, self.economy, self.priority = model, economy, priority
+        self.model = model
         self.instructions, self.description = instructions, description
         self.capabilities = tuple(capabilities)
         self.input_schema = as_schema(input_schema, f"the input of {name!r}")
         self.output_schema = as_schema(output_schema, f"the output of {name!r}")
         self.output_type: type[object] | None = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
-        self.idle_timeout, self.max_bytes = check_idle_timeout(name, idle_timeout), check_max_bytes(name, max_bytes)
-        self.retry = retry or USUAL
-        self.limits, self.optional, self.critical = limits, optional, critical
-        self.fallback, self.too_long, self.approve = fallback, too_long, approve
-        check_standing(name, optional=optional, critical=critical)
-        self.toolbox = Toolbox(tools, approve, name, self.max_bytes)
+        self.idle_timeout = check_idle_timeout(name, idle_timeout)
+        settings = policy_for(
+            name,
+            policy,
+            economy=economy,
+            priority=priority,
+            max_bytes=max_bytes,
+            retry=retry,
+            fallback=fallback,
+            too_long=too_long,
+            limits=limits,
+            approve=approve,
+            optional=optional,
+            critical=critical,
+        )
+        self.toolbox = Toolbox(tools, settings.approve, name, settings.reply_bytes)
+        self.policy = settings.changed(can_terminate=True) if self.toolbox.can_terminate else settings
         self._models = models
-
-    @property
-    def can_terminate(self) -> bool:
-        """Whether it has the built-in `terminate` tool."""
-        return self.toolbox.can_terminate
 
     @property
     def spec(self) -> AgentSpec:
@@ -105,23 +113,13 @@ class ModelAgent:
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
             "max_tokens": self.max_tokens,
-            "economy": self.economy,
-            "priority": self.priority,
             "timeout": self.timeout,
             "idle_timeout": None if self.idle_timeout == IDLE_SECONDS else self.idle_timeout,
-            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
-            "limits": self.limits,
-            "fallback": fallback_spec(self.name, self.fallback),
-            "too_long": self.too_long,
-            "approve": self.approve,
-            "optional": self.optional,
-            "critical": self.critical,
+            **self.policy.declared(self.name),
         }
         given = {name: value for name, value in declared.items() if value}
         if self.temperature is not None:
             given["temperature"] = self.temperature
-        if self.retry is not USUAL:
-            given["retry"] = self.retry
         return AgentSpec.model_validate(given)
 
     def __repr__(self) -> str:

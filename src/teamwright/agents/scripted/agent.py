@@ -18,10 +18,11 @@ import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.budget_notice import left_line
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policies import check_standing, fallback_spec
+from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.prices import rate_of
 from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import ERRORS
@@ -32,12 +33,12 @@ from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
 from teamwright.values.approvals import Approve
-from teamwright.values.limits import USUAL, Limits, Pace, Price, RetryPolicy, TooLong
+from teamwright.values.limits import Limits, Pace, Price, RetryPolicy, TooLong
 from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.messages import Message, digest
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import MAX_BYTES, MOST_REQUESTS, check_max_bytes, reply_cut_warning
+from teamwright.values.reply_limits import MOST_REQUESTS, reply_cut_warning
 from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.text.transcript import quoted
@@ -146,7 +147,7 @@ def mark(index: int) -> str:
     return f"rule-{index}"
 
 
-def leftovers(agents: Iterable[Agent], used: Callable[[str, str], int]) -> list[str]:
+def leftovers(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> list[str]:
     """What the strict scripts of these agents still have; `used` counts a mark of the member of that name."""
     members: dict[int, tuple[Script, set[str]]] = {}
     for agent in agents:
@@ -159,7 +160,7 @@ def leftovers(agents: Iterable[Agent], used: Callable[[str, str], int]) -> list[
     ]
 
 
-class ScriptedAgent:
+class ScriptedAgent(PolicyAttributes, Agent):
     """An agent whose model is a script. Tools are really called."""
 
     kind = "scripted"
@@ -179,12 +180,13 @@ class ScriptedAgent:
         timeout: float | None = None,
         max_bytes: int | None = None,
         retry: RetryPolicy | None = None,
-        fallback: Agent | None = None,
+        fallback: AgentLike | None = None,
         too_long: TooLong | None = None,
         limits: Limits | None = None,
         approve: Approve | None = None,
         optional: bool = False,
         critical: bool = False,
+        policy: Policy | None = None,
         pace: Pace | None = None,
         price: Price | None = None,
         source: str | None = None,
@@ -192,24 +194,27 @@ class ScriptedAgent:
         self.name = check_name("agent", name)
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
-        self.limits, self.optional, self.critical = limits, optional, critical
-        self.fallback, self.too_long, self.approve = fallback, too_long, approve
-        check_standing(name, optional=optional, critical=critical)
-        self.max_bytes = check_max_bytes(name, max_bytes)
-        self._toolbox = Toolbox(tools, approve, name, self.max_bytes)
+        settings = policy_for(
+            name,
+            policy,
+            max_bytes=max_bytes,
+            retry=retry,
+            fallback=fallback,
+            too_long=too_long,
+            limits=limits,
+            approve=approve,
+            optional=optional,
+            critical=critical,
+        )
+        self._toolbox = Toolbox(tools, settings.approve, name, settings.reply_bytes)
+        self.policy = settings.changed(can_terminate=True) if self._toolbox.can_terminate else settings
         self._max_tokens, self._timeout = max_tokens, timeout
-        self._retry = retry or USUAL
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
         self._source = source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"
         self._under_way: Counter[tuple[str, str]] = Counter()
-
-    @property
-    def can_terminate(self) -> bool:
-        """Whether it has the built-in `terminate` tool."""
-        return self._toolbox.can_terminate
 
     @property
     def spec(self) -> AgentSpec:
@@ -224,19 +229,11 @@ class ScriptedAgent:
             "output_schema": self._output_schema,
             "max_tokens": self._max_tokens,
             "timeout": self._timeout,
-            "max_bytes": None if self.max_bytes == MAX_BYTES else self.max_bytes,
-            "limits": self.limits,
-            "fallback": fallback_spec(self.name, self.fallback),
-            "too_long": self.too_long,
-            "approve": self.approve,
-            "optional": self.optional,
-            "critical": self.critical,
+            **self.policy.declared(self.name),
         }
         given = {name: value for name, value in declared.items() if value}
         if (self._pace or self._price) and self._source:
             given["model"] = self._named
-        if self._retry is not USUAL:
-            given["retry"] = self._retry
         return AgentSpec.model_validate(given)
 
     @property
@@ -297,7 +294,7 @@ class ScriptedAgent:
             prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
             messages=1,
             max_output=cap,
-            retry=self._retry,
+            retry=self.policy.retry,
             timeout=self._timeout,
             model=self._model,
             pace=self._pace,

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.strategies.diagram import Node, Sketch, sketch_of
+from teamwright.agents.contract import policy_of
+from teamwright.strategies.contract import sketch_of
+from teamwright.strategies.diagram import Node, Sketch
 from teamwright.strategies.introduction import description_line
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
@@ -140,10 +142,11 @@ def _facts(team: Team) -> list[str]:
 
 
 def _portrait(agent: Agent, *, member: bool) -> Portrait:
-    traits = {"optional": "optional", "critical": "critical", "can_terminate": "may end the team"}
+    policy = policy_of(agent)
+    traits = {"optional": policy.optional, "critical": policy.critical, "may end the team": policy.can_terminate}
     return Portrait(
         kind=agent.kind,
         description=description_line(agent),
-        traits=tuple(words for name, words in traits.items() if getattr(agent, name, False)),
+        traits=tuple(words for words, holds in traits.items() if holds),
         member=member,
     )

@@ -18,19 +18,22 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
+from teamwright.agents.contract import policy_of, spec_of
 from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.policy import UNSET, Policy, PolicyAttributes, policy_from_spec
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.agents.protocol import Agent
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, AgentTimeout, RateLimited, ServiceError
 from teamwright.lab.simulation.fake_replies import MadeUp, filled
 from teamwright.lab.simulation.run_bound import count_turn
-from teamwright.strategies.protocol import example_of
+from teamwright.strategies.contract import example_of
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
-from teamwright.values.limits import Limits, Pace, TooLong
-from teamwright.values.manifest import AgentSpec, AnyModel, Manifest, model_key
+from teamwright.values.limits import Pace
+from teamwright.values.manifest import AgentSpec, Manifest, model_key
 from teamwright.values.messages import Message, digest
 from teamwright.values.models import Value
 from teamwright.values.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
@@ -63,70 +66,39 @@ USUAL_FUNCTION = USUAL_MEMBER.model_copy(
 """A function is quick, costs no tokens and does what it should."""
 
 
-@dataclass(slots=True)
-class SimulatedAgent:
-    """Stands in for an agent: the same name, limits, retries, model and price, and behaviour in place of a mind."""
+@dataclass
+class SimulatedAgent(PolicyAttributes, Agent):
+    """Stands in for an agent: the same name, policy, model and price, and behaviour in place of a mind."""
 
     name: str
-    spec: AgentSpec
+    declared: AgentSpec
     simulation: Simulation
     kind: str = "model"
-    can_terminate: bool = False
-    fallback: Agent | None = None
+    policy: Policy = UNSET
     example: Callable[[Turn], JsonValue] | None = None
     """Data of a form of the strategy's own, from the strategy of the team around."""
 
-    @property
-    def description(self) -> str:
-        """What it is good for."""
-        return self.spec.description
+    def __post_init__(self) -> None:
+        if self.policy is UNSET:
+            self.policy = policy_from_spec(self.name, self.declared, approve=None, max_bytes=None)
+        self.description, self.capabilities = self.declared.description, self.declared.capabilities
 
     @property
-    def capabilities(self) -> tuple[str, ...]:
-        """What it is found by."""
-        return self.spec.capabilities
-
-    @property
-    def limits(self) -> Limits | None:
-        """What bounds each of its turns."""
-        return self.spec.limits
-
-    @property
-    def optional(self) -> bool:
-        """Whether a failure of it is skipped."""
-        return self.spec.optional
-
-    @property
-    def critical(self) -> bool:
-        """Whether a failure of it pauses the run."""
-        return self.spec.critical
-
-    @property
-    def economy(self) -> AnyModel | None:
-        """The model that it falls to when the budget is tight."""
-        return self.spec.economy
-
-    @property
-    def priority(self) -> int:
-        """Who has less falls to a cheaper model first."""
-        return self.spec.priority
-
-    @property
-    def too_long(self) -> TooLong | None:
-        """What is done when the conversation no longer fits."""
-        return self.spec.too_long
+    def spec(self) -> AgentSpec:
+        """The declaration of the agent that it stands in for."""
+        return self.declared
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Behave for one turn, which is one call."""
-        if turn.tier == "economy" and self.economy is not None:
-            cheaper = self.spec.model_copy(update={"model": self.economy})
-            return await replace(self, spec=cheaper).respond(structs.replace(turn, tier="primary"), ctx)
+        if turn.tier == "economy" and self.policy.economy is not None:
+            cheaper = self.declared.model_copy(update={"model": self.policy.economy})
+            return await replace(self, declared=cheaper).respond(structs.replace(turn, tier="primary"), ctx)
         chance = Random(ctx.clock.random())
         simulation = self.simulation
         right = chance.random() < (simulation.skill or 0.0)
-        ends = self.can_terminate and chance.random() < (simulation.terminate or 0.0)
+        ends = self.policy.can_terminate and chance.random() < (simulation.terminate or 0.0)
         said = self._said(turn, right=right, chance=chance)
-        taken = Taken(turn, self._behaviour(turn.purpose), right, chance, said, self.spec.instructions)
+        taken = Taken(turn, self._behaviour(turn.purpose), right, chance, said, self.declared.instructions)
         returned = await ctx.effect("request-1", self._effect(taken))
         text = returned.value if isinstance(returned.value, str) else to_json(returned.value).decode()
         data = None if isinstance(returned.value, str) else returned.value
@@ -152,7 +124,7 @@ class SimulatedAgent:
         said = simulation.right if right else simulation.wrong
         if said is not None and turn.purpose == "work":
             return said
-        schema = self.spec.output_schema or turn.output_schema
+        schema = self.declared.output_schema or turn.output_schema
         if schema is None:
             made = None
         else:
@@ -161,7 +133,7 @@ class SimulatedAgent:
         return f"{self.name} is done with its part." if made is None else made
 
     def _effect(self, taken: Taken) -> Effect:
-        model, spec = self.spec.model, self.spec
+        model, spec = self.declared.model, self.declared
         kind: EffectKind = "function" if self.kind == "function" else "model"
         return Effect(
             kind=kind,
@@ -179,13 +151,13 @@ class SimulatedAgent:
         )
 
     def _rate(self, prompt: int) -> Rate | None:
-        return rate_of(self.spec.model, prompt) if self.spec.model is not None else None
+        return rate_of(self.declared.model, prompt) if self.declared.model is not None else None
 
     async def _call(self, taken: Taken, attempt: Attempt) -> Returned:
         chance, simulation = taken.chance, self.simulation
         fate, latency = chance.random(), _drawn(taken.behaviour.latency, chance)
         if error := self._failing(fate, simulation):
-            waits = (self.spec.timeout or NO_ANSWER_AFTER) if isinstance(error, AgentTimeout) else REFUSED_AFTER
+            waits = (self.declared.timeout or NO_ANSWER_AFTER) if isinstance(error, AgentTimeout) else REFUSED_AFTER
             await anyio.sleep(waits)
             raise error
         output, cut = round(_drawn(taken.behaviour.output, chance)), False
@@ -194,8 +166,8 @@ class SimulatedAgent:
             output, cut = attempt.max_output, True
         said = filled(taken.said, output) if isinstance(taken.said, str) else taken.said
         usage = Usage(requests=1, input_tokens=taken.input, output_tokens=output)
-        if self.spec.model is not None:
-            usage = usage.changed(usd=cost_of(self.spec.model, usage))
+        if self.declared.model is not None:
+            usage = usage.changed(usd=cost_of(self.declared.model, usage))
         return Returned(said, usage, RIGHT if taken.right else WRONG, cut)
 
     def _failing(self, fate: float, simulation: Simulation) -> AgentError | None:
@@ -284,7 +256,7 @@ class Cast:
         return played
 
     def _played(
-        self, agent: Agent, usual: Simulation | None, known: dict[str, Agent], teams: dict[Part, Team]
+        self, agent: AgentLike, usual: Simulation | None, known: dict[str, Agent], teams: dict[Part, Team]
     ) -> Agent:
         if agent.name in known:
             return known[agent.name]
@@ -292,19 +264,19 @@ class Cast:
             known[agent.name] = made = self.team(agent, usual, teams)
             return made
         known[agent.name] = stand_in = self._stand_in(agent, usual)
-        other: Agent | None = getattr(agent, "fallback", None)
+        other = policy_of(agent).fallback
         if other is not None:
             same = other.name == agent.name  # the same agent with another model
-            stand_in.fallback = self._stand_in(other, usual) if same else self._played(other, usual, known, teams)
+            fallback = self._stand_in(other, usual) if same else self._played(other, usual, known, teams)
+            stand_in.policy = stand_in.policy.changed(fallback=fallback)
         return stand_in
 
-    def _stand_in(self, agent: Agent, usual: Simulation | None) -> SimulatedAgent:
+    def _stand_in(self, agent: AgentLike, usual: Simulation | None) -> SimulatedAgent:
         declared, learnt = self.declared.get(agent.name), self.learnt.members.get(agent.name)
         function = agent.kind == "function"
         simulation = USUAL_FUNCTION if function else over(usual, over(self.learnt.everybody, USUAL_MEMBER))
         simulation = over(learnt, over(declared, simulation))
-        spec: AgentSpec = getattr(agent, "spec", None) or AgentSpec()
-        ends: bool = getattr(agent, "can_terminate", False)
-        return SimulatedAgent(
-            agent.name, spec, simulation, kind="function" if function else "model", can_terminate=ends
-        )
+        spec = spec_of(agent)
+        declared_spec = spec if isinstance(spec, AgentSpec) else AgentSpec()
+        policy = policy_of(agent).changed(approve=None, fallback=None, max_bytes=None, one_call=False)
+        return SimulatedAgent(agent.name, declared_spec, simulation, "function" if function else "model", policy)

@@ -12,6 +12,7 @@ from math import ceil
 
 from pydantic import JsonValue
 
+from teamwright.agents.contract import policy_of
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError
 from teamwright.history.kpis import Kpis
@@ -180,5 +181,5 @@ def _shapes(team: Team, topologies: Sequence[str]) -> tuple[dict[str, Team], dic
 
 def _notes(team: Team) -> tuple[str, ...]:
     """What is otherwise in a simulation than in a run."""
-    asks = [agent.name for agent in team.everyone() if getattr(agent, "approve", None) is not None]
+    asks = [agent.name for agent in team.everyone() if policy_of(agent).approve is not None]
     return (f"approvals of {', '.join(asks)} are taken as given at once",) if asks else ()

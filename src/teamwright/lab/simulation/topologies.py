@@ -9,9 +9,10 @@ from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, UsageError
 from teamwright.planning.topology.profiles import Topology
+from teamwright.strategies.contract import options_of, share_of
 from teamwright.strategies.options import names_in
 from teamwright.strategies.plan.step_options import STEPS
-from teamwright.strategies.protocol import Settings, options_of, share_of
+from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.team import Team
 from teamwright.values.manifest import TeamSpec

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.context import Context
 from teamwright.agents.cycles import MOST_CYCLES, MOST_FALLBACKS, MOST_NESTED, cycle_text, depths, find_cycles
+from teamwright.agents.policy import UNSET, Policy
 from teamwright.agents.protocol import Agent
 from teamwright.documents.nodes import Fields, Place, Scalar, place_at, plain, shown
 from teamwright.documents.problems import COMPARISONS, ProblemReport
@@ -24,9 +25,10 @@ from teamwright.documents.schema_check import SchemaCheck
 from teamwright.errors import UsageError, a
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
+from teamwright.strategies.contract import options_of, share_of, unused_of
 from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
 from teamwright.strategies.plan.step_options import owned_keys
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of, share_of
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.manifest import TERMINATE, Share
 from teamwright.values.owned_paths import WILD, wildcards_problem
@@ -35,17 +37,19 @@ from teamwright.values.turns import Reply, Turn
 OTHER_FILE = "another file may declare it: add it with  --with FILE"
 SPELLINGS = {"max_turns": "maxTurns"}
 
+MAY_TERMINATE = UNSET.changed(can_terminate=True)
+
 Asked = list[tuple[str, Place]]
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+@dataclass(frozen=True)
+class StandIn(Agent):
     """What is known of a member before anybody can answer; it is never asked."""
 
     name: str
     kind: str = "model"
     description: str = ""
-    can_terminate: bool = False
+    policy: Policy = UNSET
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
         """Nobody is there."""
@@ -137,7 +141,7 @@ class _TeamChecks:
         self.report.problem(place, message, self.report.near(name, known, "choose one of them"))
 
     def _note_unused(self, team: Declaration, strategy: Strategy) -> None:
-        for name in cast("Iterable[str]", getattr(strategy, "unused", ())):
+        for name in unused_of(strategy):
             if team.fields.has(name):
                 entry = team.fields.entries[name]
                 message = f"{team.words}: {entry.key!r} changes nothing in {a(strategy.name)} team"
@@ -249,7 +253,8 @@ class _TeamChecks:
             return StandIn(name)
         description = one.fields.text("description")
         ends = one.kind == "agent" and any(tool == TERMINATE for tool, _ in one.fields.texts("tools"))
-        return StandIn(name, self._kind(one), str(description.value) if description else "", ends)
+        policy = MAY_TERMINATE if ends else UNSET
+        return StandIn(name, self._kind(one), str(description.value) if description else "", policy)
 
     def _kind(self, one: Declaration) -> str:
         if one.kind == "team":

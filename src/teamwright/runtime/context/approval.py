@@ -8,8 +8,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 from pydantic_core import to_json
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED, Draft, decided, edited_text
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
 from teamwright.values.approvals import Approve, approval
@@ -26,16 +27,16 @@ class Gate:
 
     __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
 
-    def __init__(self, scope: Scope, member: Agent, place: str, points: Approve, *, after: bool) -> None:
+    def __init__(self, scope: Scope, member: AgentLike, place: str, points: Approve, *, after: bool) -> None:
         self._scope, self._member, self._place = scope, member, place
         self._before, self._after = points.before, after
         self._turn: Turn | None = None
         self.refusal: Failure | None = None
 
     @classmethod
-    def of(cls, scope: Scope, member: Agent, place: str, stands_in: Gate | None = None) -> Gate | None:
+    def of(cls, scope: Scope, member: AgentLike, place: str, stands_in: Gate | None = None) -> Gate | None:
         """The gate of an ask; whoever stands in for a member says nothing that the member might not have said."""
-        points: Approve | None = getattr(member, "approve", None)
+        points = policy_of(member).approve
         if points is None and stands_in is None:
             return None
         points = points or NOWHERE

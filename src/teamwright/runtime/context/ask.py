@@ -8,8 +8,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Context
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract import policy_of
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.recorded_reply import recorded_reply
@@ -21,10 +22,11 @@ from teamwright.runtime.context.turn_ending import clean_reply, ending_fact, fai
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.scope import Scope
 from teamwright.runtime.spending.degradation import Degradation
+from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.limits import Limits, tighter
+from teamwright.values.limits import tighter
 from teamwright.values.turns import Failure, Reply, Turn
 from teamwright.values.usage import Amounts
 
@@ -43,7 +45,7 @@ class Ask:
     def __init__(
         self,
         scope: Scope,
-        member: Agent,
+        member: AgentLike,
         turn: Turn,
         key: str,
         new_context: Callable[[Scope], Context],
@@ -127,7 +129,7 @@ class Ask:
             length=len(turn.history),
             digest=turn.digest,
             purpose=turn.purpose,
-            called=child.account is None and self.gate is None and getattr(self._member, "one_call", False),
+            called=child.account is None and self.gate is None and child.policy.one_call,
             left=_remaining(child, seconds),
             tier="primary" if ladder is None else ladder.tier(self._member),
         )
@@ -290,11 +292,11 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     return None if seconds is None else Amounts(seconds=seconds)
 
 
-def _child(scope: Scope, path: str, member: Agent) -> Scope:
+def _child(scope: Scope, path: str, member: AgentLike) -> Scope:
     """The scope of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""
     run = scope.run
-    limits: Limits | None = getattr(member, "limits", None)
-    team = member.kind == "team"
+    policy = policy_of(member)
+    limits, team = policy.limits, member.kind == "team"
     child = Scope(
         run,
         path,
@@ -304,12 +306,13 @@ def _child(scope: Scope, path: str, member: Agent) -> Scope:
         agent_scope=scope.agent_scope if team else path,
         account=scope.account if limits is None else run.account(path, limits, scope.account),
     )
-    child.limits, child.weighs, child.in_agent = limits, False, not team
+    child.policy, child.limits, child.weighs, child.in_agent = policy, limits, False, not team
     if not team:
         child.spending = run.past.spending.open.pop(path, None) or Spending()
         return child
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.weighs = ladder, True
-    if (recovery := getattr(member, "recovery", None)) is not None:
-        child.recovery, child.fallback = recovery, getattr(member, "fallback_of_members", None)
+    if policy.recovery is not None:
+        child.recovery = policy.recovery
+        child.fallback = member.fallback_of_members if isinstance(member, Team) else None
     return child

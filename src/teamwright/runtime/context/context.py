@@ -11,9 +11,10 @@ from functools import partial
 
 from msgspec import structs
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.context import Branches, Clock, Context, Workspace
+from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
-from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, MisplacedEffect
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
@@ -63,7 +64,7 @@ class RunContext:
             self._workspace = RunWorkspace(self._scope)
         return self._workspace
 
-    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn. A recorded ending is returned, and nobody is called."""
         scope = self._scope
         run = scope.run
@@ -79,7 +80,8 @@ class RunContext:
         # An earlier version told the text as it was, and its digest is in the record.
         if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
-        gate = None if getattr(member, "approve", None) is None else Gate.of(scope, member, place)
+        policy = policy_of(member)
+        gate = None if policy.approve is None else Gate.of(scope, member, place)
         ask = Ask(scope, member, turn, place, RunContext, gate=gate)
         try:
             ending = await ask.ending()
@@ -88,7 +90,7 @@ class RunContext:
         finally:
             if ladder is not None:
                 ladder.ask_ended(join_key(scope.path, place))
-        if isinstance(ending, Failure) and getattr(member, "optional", False):
+        if isinstance(ending, Failure) and policy.optional:
             return ending.changed(optional=True)
         return ending
 

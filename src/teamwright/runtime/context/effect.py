@@ -296,8 +296,13 @@ class Calls:
 
     @property
     def _retry(self) -> RetryPolicy | None:
-        """The effect's own policy; where it has only the usual one, the team's."""
+        """The effect's own policy; where it has only the usual one, the team's.
+
+        A request or function call that has none keeps to that of its agent. A tool may not be safe to call again.
+        """
         own, teams = self._effect.retry, self._scope.recovery
+        if own is None and self._effect.kind != "tool" and self._scope.policy.retry is not USUAL:
+            own = self._scope.policy.retry
         return teams.retry or own if own is USUAL and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:

@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.protocol import Agent
+from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.approval import Gate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
@@ -40,10 +41,10 @@ NOTHING_SET = Recovery.model_construct()
 class Recovering:
     """One ask that failed, and its further attempts."""
 
-    def __init__(self, ask: Ask, scope: Scope, member: Agent, key: str) -> None:
+    def __init__(self, ask: Ask, scope: Scope, member: AgentLike, key: str) -> None:
         self._scope, self._member, self._key = scope, member, key
         self._turn, self._attempt, self._gate, self._new_context = ask.turn, ask.attempt, ask.gate, ask.new_context
-        self._policy = scope.recovery or NOTHING_SET
+        self._policy, self._recovery = policy_of(member), scope.recovery or NOTHING_SET
         self._asked = 0
 
     @staticmethod
@@ -59,7 +60,7 @@ class Recovering:
         if isinstance(ending, Failure) and self.may_help(ending) and (other := self._fallback(ending)):
             self._note(ending, "fell_back", other.name)
             ending = await self._again(other)
-        while isinstance(ending, Failure) and self.may_help(ending) and getattr(self._member, "critical", False):
+        while isinstance(ending, Failure) and self.may_help(ending) and self._policy.critical:
             match await self._ask_person(ending):
                 case "retry":
                     ending = await self._again(self._member)
@@ -73,24 +74,22 @@ class Recovering:
 
     @property
     def _too_long(self) -> TooLong:
-        own: TooLong | None = getattr(self._member, "too_long", None)
-        return own or self._policy.too_long
+        return self._policy.too_long or self._recovery.too_long
 
-    def _fallback(self, failure: Failure) -> Agent | None:
+    def _fallback(self, failure: Failure) -> AgentLike | None:
         """The member's own fallback, else the team's, unless that is the member itself.
 
         A team never stands in for its own members, which would be asked again without end. An earlier version let it,
         so a replay follows the record where it says that the team did.
         """
-        own: Agent | None = getattr(self._member, "fallback", None)
-        other, scope = own or self._scope.fallback, self._scope
+        other, scope = self._policy.fallback or self._scope.fallback, self._scope
         if other is None or other is self._member:
             return None
         if other.kind != "team" or not scope.is_within(other.name):
             return other
         return other if (scope.path, failure.error, other.name) in scope.run.past.recovered else None
 
-    async def _again(self, member: Agent) -> Reply | Failure:
+    async def _again(self, member: AgentLike) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = Gate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)

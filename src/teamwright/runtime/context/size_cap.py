@@ -8,11 +8,12 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
-from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.messages import Message
-from teamwright.values.reply_limits import MAX_BYTES, cut_text, fits, reply_cut_warning, text_size
+from teamwright.values.reply_limits import cut_text, fits, reply_cut_warning, text_size
 from teamwright.values.turns import Reply
 from teamwright.values.usage import NOTHING, Usage
 
@@ -39,9 +40,9 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
     return returned
 
 
-def reply_within_cap(reply: Reply, member: Agent) -> Reply:
+def reply_within_cap(reply: Reply, member: AgentLike) -> Reply:
     """A reply whose texts and data are within the cap of who gives it."""
-    cap: int = getattr(member, "max_bytes", MAX_BYTES)
+    cap = policy_of(member).reply_bytes
     if reply.data is not None and isinstance(reply.data, dict | list) and (size := json_size(reply.data)) > cap:
         raise InvalidOutput(f"{member.name!r} replied with JSON of {size} bytes; at most {cap} are taken (max_bytes)")
     if sum(len(one.content) for one in reply.messages) * 4 <= cap:

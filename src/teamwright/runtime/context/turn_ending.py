@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.handoff import handed_over, handover_from
-from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentError, LimitReached, MemberFailed
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
@@ -21,7 +21,7 @@ from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns import Failure, Reply, Turn
 
 
-def clean_reply(reply: Reply, member: Agent, turn: Turn, child: Scope) -> Reply:
+def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:
     """The reply with what its turn has used, without secrets, and under the name of who was asked."""
     changes: dict[str, object] = {}
     if reply.usage is not child.usage:
@@ -54,7 +54,7 @@ def _signed(reply: Reply, name: str, child: Scope) -> Reply:
     return reply
 
 
-def failure_from(error: BaseException | None, member: Agent, child: Scope) -> Failure:
+def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -> Failure:
     """The failure that an error counts as; no error means that others stopped the turn."""
     run, name = child.run, member.name
     partial = error.messages if isinstance(error, MemberFailed) else None
@@ -84,7 +84,7 @@ def _as_said_by_member(messages: Sequence[Message], name: str, child: Scope) -> 
     return _signed_by(name, messages)
 
 
-def ending_fact(ending: Reply | Failure, member: Agent, child: Scope) -> AgentReplied | AgentFailed:
+def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> AgentReplied | AgentFailed:
     """The fact that records how a turn ended."""
     recorder = child.run.recorder
     if isinstance(ending, Failure):

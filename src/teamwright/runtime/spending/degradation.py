@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from teamwright.agents.protocol import Agent
+from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.contract import policy_of
 from teamwright.budget.money import dollars
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskPerson, Scope
 from teamwright.runtime.spending.forecast import Forecast, Pressure
 from teamwright.runtime.spending.ladder import AGGRESSIVE, AUTO, LADDER, Crew, Rung
-from teamwright.strategies.estimate import outlook_of
-from teamwright.strategies.protocol import Members, lead_of
+from teamwright.strategies.contract import lead_of, outlook_of, peers_of
+from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
 from teamwright.values.degradation import AT_EASE, Posture
 from teamwright.values.events.budget import BudgetDegraded
@@ -44,7 +45,7 @@ class Degradation:
         self._strength = AGGRESSIVE if team.degradation == "aggressive" else AUTO
         self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
         lead = lead_of(team.strategy, team.settings, members)
-        self._crew = Crew(team.settings.share, getattr(team.strategy, "peers", False), frozenset(_thrifty(team, lead)))
+        self._crew = Crew(team.settings.share, peers_of(team.strategy), frozenset(_thrifty(team, lead)))
         self._taken: list[tuple[Rung, Posture]] = []
         self._weighed: int = -1
         self._at_work = 0
@@ -52,13 +53,13 @@ class Degradation:
         self.posture = AT_EASE
 
     @classmethod
-    def of(cls, team: Agent, scope: Scope) -> Degradation | None:
+    def of(cls, team: AgentLike, scope: Scope) -> Degradation | None:
         """The ladder of a team that has one; a budget must bound it."""
         if not isinstance(team, Team) or team.degradation == "none" or scope.account is None:
             return None
         return cls(team, scope)
 
-    def tier(self, member: Agent) -> Tier:
+    def tier(self, member: AgentLike) -> Tier:
         """Which of its models a member answers with now."""
         return "economy" if self.posture.economy and member.name in self._crew.thrifty else "primary"
 
@@ -163,12 +164,12 @@ class Degradation:
 
 def _thrifty(team: Team, lead: str | None) -> Iterator[str]:
     """Who may fall to a cheaper model: those below the highest priority; where all are alike, all but the lead."""
-    priorities = {member.name: int(getattr(member, "priority", 0)) for member in team.members}
+    priorities = {member.name: policy_of(member).priority for member in team.members}
     highest = max(priorities.values())
     alike = len(set(priorities.values())) == 1
     for member in team.members:
         lower = member.name != lead if alike else priorities[member.name] < highest
-        if lower and getattr(member, "economy", None) is not None:
+        if lower and policy_of(member).economy is not None:
             yield member.name
 
 

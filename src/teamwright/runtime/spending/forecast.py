@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from teamwright.budget.ledger import BOUNDS, TOKENS, USD, Account, Bound
 from teamwright.budget.money import picodollars
-from teamwright.strategies.estimate import Outlook
+from teamwright.strategies.protocol import Outlook
 from teamwright.values.key import root_key
 from teamwright.values.usage import Usage
 

@@ -12,8 +12,8 @@ from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.diagram import Sketch, places
-from teamwright.strategies.estimate import Outlook, in_turns
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.estimate import in_turns
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamRouted
 from teamwright.values.models import Value
@@ -31,7 +31,7 @@ class GraphOptions(Value):
     )
 
 
-class Graph:
+class Graph(Strategy):
     """Begins with the first member and goes on along the first edge that is open, until none is.
 
     A member that fails ends the team, unless an edge from it looks at `error` and is open.

@@ -9,8 +9,8 @@ from pydantic import Field
 from teamwright.agents.context import Context
 from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
 from teamwright.strategies.diagram import Arrow, Sketch, in_line, places
-from teamwright.strategies.estimate import MOST_KNOWN, NOTHING_KNOWN, Outlook
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.estimate import MOST_KNOWN, NOTHING_KNOWN
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
@@ -27,7 +27,7 @@ class RoundRobinOptions(Value):
     )
 
 
-class RoundRobin:
+class RoundRobin(Strategy):
     """Rounds of everybody, until somebody terminates, `max_turns` full rounds are over or `turns` single turns."""
 
     name = "round_robin"

@@ -14,8 +14,8 @@ from teamwright.strategies.conversation.selector_answer import SelectorChoice, r
 from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing, prompt_problem
 from teamwright.strategies.conversation.turn_limit import out_of_turns
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.estimate import Outlook, in_turns
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.estimate import in_turns
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamSelected
 from teamwright.values.manifest import AgentName
@@ -38,7 +38,7 @@ class SelectorOptions(Value):
     edges: tuple[Edge, ...] = Field(default=(), description="who may follow whom; without any, everybody everybody")
 
 
-class Selector:
+class Selector(Strategy):
     """A conversation in which each next speaker is chosen; where only one may speak, nobody is asked.
 
     An answer that names nobody who may speak falls back to the first who may, and an event says why.

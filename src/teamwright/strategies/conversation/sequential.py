@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from teamwright.agents.context import Context
 from teamwright.strategies.diagram import Sketch, in_line, places
-from teamwright.strategies.estimate import Outlook
-from teamwright.strategies.protocol import Members, NoOptions, Settings, Task
+from teamwright.strategies.protocol import Members, NoOptions, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
 
 
-class Sequential:
+class Sequential(Strategy):
     """A pipeline: one member after the other. The same member may stand in it several times."""
 
     name = "sequential"
     version = 1
     options = NoOptions
     unused = ("max_turns", "on_max_turns")
-
-    def problems(self, settings: Settings, members: Members) -> list[str]:
-        """Nothing beyond having members can be wrong."""
-        return []
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """A line."""

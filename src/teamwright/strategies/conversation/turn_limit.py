@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from teamwright.agents.contract import policy_of
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.talk import AT_ITS_LIMIT, Talk
@@ -11,7 +12,7 @@ from teamwright.values.turns import Failure
 
 def can_terminate(member: Agent) -> bool:
     """Whether a member has the built-in `terminate` tool."""
-    return bool(getattr(member, "can_terminate", False))
+    return policy_of(member).can_terminate
 
 
 def out_of_turns(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:

@@ -26,7 +26,7 @@ from teamwright.strategies.delegation.decisions import (
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import Unreadable
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
@@ -49,7 +49,7 @@ class HierarchicalOptions(FailurePolicy):
     )
 
 
-class Hierarchical:
+class Hierarchical(Strategy):
     """Decisions of one orchestrator, until it gives the answer or `max_iterations` of them are made."""
 
     name = "hierarchical"

@@ -14,15 +14,17 @@ from typing import TypeVar
 from msgspec import structs
 from pydantic import JsonValue
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.context import Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.contract import policy_of as agent_policy
 from teamwright.agents.effect import Effect, Returned
 from teamwright.agents.handoff import bounded
-from teamwright.agents.protocol import Agent
 from teamwright.planning.topology.profiles import BUDGETS
+from teamwright.strategies.contract import lead_of
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
-from teamwright.strategies.protocol import Members, Strategy, Task, lead_of
+from teamwright.strategies.protocol import Members, Strategy, Task
 from teamwright.values.degradation import Posture
 from teamwright.values.envelope import (
     Envelope,
@@ -147,7 +149,7 @@ class Desk:
             return self._shown(reply, told)
         if not ruling.passed:
             text = f"Its reply was too risky to go on with: {ruling.note}"
-            optional = bool(getattr(member, "optional", False))
+            optional = agent_policy(member).optional
             return Failure(member=member.name, error=REJECTED, message=text, optional=optional)
         if ruling.edited is not None:
             reply = ruling.edited
@@ -179,7 +181,7 @@ class Desk:
         data = briefly(reply.data, self.policy.max_summary_chars)
         return reply.changed(messages=(told,), data=data, whole=reply)
 
-    async def _sealed(self, reply: Reply, member: Agent, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
+    async def _sealed(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
         handover = reply.handoff or bounded(None, reply.text, self.policy)
         pointers = await self._kept(reply.text, handover, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
@@ -238,7 +240,7 @@ class HandoffContext:
         """What the steps around this one own."""
         return self._inner.owned
 
-    async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply | Failure:
+    async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
         """Let a member take its turn; of work, what comes back is the envelope. Who coordinates is heard in full.
 
         Where a turn asks for a handoff, its reply is to be told on, so that comes back as an envelope too.

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
+from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import Draft, decided
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
@@ -76,7 +77,7 @@ class Escalation:
         return await _ask_person(told, draft, ctx, key)
 
     async def _ask_lead(
-        self, lead: Agent, told: EnvelopeMessage, member: Agent, ctx: Context, key: str
+        self, lead: Agent, told: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
     ) -> Ruled | Unreadable:
         """What the lead rules; a lead that fails or says neither yes nor no has ruled nothing."""
         text = ASK.format(member=member.name, risk=told.envelope.risk_level, task=self._task)

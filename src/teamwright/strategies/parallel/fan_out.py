@@ -14,10 +14,9 @@ from typing_extensions import TypedDict
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.estimate import Outlook
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, Parts, part_turn, result_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
 from teamwright.strategies.talk import Talk
 from teamwright.values.manifest import AgentName
@@ -67,7 +66,7 @@ WANTED: dict[str, JsonValue] = {
 }
 
 
-class FanOut:
+class FanOut(Strategy):
     """Members take the chunks in turn; a splitter or an aggregator that is a member takes none, unless all are.
 
     With `share: transcript` a worker is told its chunk and then the task, and the aggregator all chunks with their

@@ -16,7 +16,7 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
 from teamwright.values.plan import Step
@@ -31,7 +31,7 @@ class DagOptions(StepOptions):
     answer: str | None = Field(default=None, description="the step that gives the team's answer; else the last one")
 
 
-class Dag:
+class Dag(Strategy):
     """Steps are worked on as soon as what they need is there; a step that is skipped is told as a fact.
 
     With `share: transcript` a step is told what the steps it needs came to, under their ids, and then the task. With
@@ -42,7 +42,6 @@ class Dag:
     version = 2
     options = DagOptions
     unused = ("max_turns", "on_max_turns")
-    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Steps must make a graph without circles, and each must have somebody to work on it."""
@@ -56,6 +55,10 @@ class Dag:
         if options.answer is not None and options.answer not in (ids := {step.id for step in options.steps}):
             found.append(Flaw(f"there is no step {options.answer!r}; {nearest(options.answer, ids)}", ("answer",)))
         return found
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """An ask for each step."""
+        return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The steps, and what they need."""

@@ -12,7 +12,7 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.plan.hub import Hub, Round
 from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.manifest import MemberName
 from teamwright.values.results import Outcome
@@ -30,7 +30,7 @@ class LeadSubagentOptions(LeadOptions):
         return self.workers_of(members)[0] if self.worker is None else members.named(self.worker)
 
 
-class LeadSubagent:
+class LeadSubagent(Strategy):
     """Each step is a round: the lead's word to the worker, and the result back. Whoever steps name, one works."""
 
     name = "lead_subagent"
@@ -38,7 +38,6 @@ class LeadSubagent:
     options = LeadSubagentOptions
     share = "a2a_lite"
     unused = ("max_turns", "on_max_turns")
-    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """There must be somebody to lead and somebody else to work."""
@@ -51,6 +50,10 @@ class LeadSubagent:
     def lead(self, settings: Settings, members: Members) -> str:
         """The lead."""
         return settings.read(LeadSubagentOptions).lead_of(members).name
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """An ask for each step."""
+        return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The lead, and who works for it."""

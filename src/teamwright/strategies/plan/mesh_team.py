@@ -18,7 +18,7 @@ from teamwright.strategies.plan.lead import Lead, WorkerPool, to_be_told_on, tol
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.messages import History, Message
 from teamwright.values.plan import Step
@@ -41,7 +41,7 @@ class MeshOptions(RoundOptions):
     )
 
 
-class MeshTeam:
+class MeshTeam(Strategy):
     """Rounds are the batches of the plan's schedule. The lead hands them out and puts the answer together."""
 
     name = "mesh_team"
@@ -50,7 +50,6 @@ class MeshTeam:
     share = "a2a_lite"
     peers = True
     unused = ("max_turns", "on_max_turns")
-    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """There must be two who can hear each other, besides the lead."""
@@ -59,6 +58,10 @@ class MeshTeam:
     def lead(self, settings: Settings, members: Members) -> str:
         """The one who puts the answer together."""
         return settings.read(MeshOptions).lead_of(members).name
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """An ask for each step."""
+        return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The workers among each other, and the lead who hears of all."""

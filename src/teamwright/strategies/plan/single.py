@@ -12,7 +12,7 @@ from teamwright.strategies.diagram import Node, Sketch, in_line, when
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.manifest import MemberName
@@ -28,7 +28,7 @@ class SingleOptions(ShapeOptions):
     member: MemberName | None = Field(default=None, description="who works on all of them; else the first member")
 
 
-class Single:
+class Single(Strategy):
     """Steps in topological order, each in the same conversation: what was asked and answered before stands above it.
 
     Whoever steps name, the one member does the work.
@@ -38,12 +38,15 @@ class Single:
     version = 1
     options = SingleOptions
     unused = ("max_turns", "on_max_turns")
-    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Steps must make a graph without circles, with tasks and conditions that can be read."""
         steps = settings.read(SingleOptions).steps
         return [*plan_flaws(steps), *template_flaws(steps)]
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """An ask for each step."""
+        return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The steps in a line."""

@@ -11,7 +11,7 @@ from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import Lead
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.results import Outcome
 
 
@@ -23,7 +23,7 @@ class StarOptions(RoundOptions):
     )
 
 
-class StarTeam:
+class StarTeam(Strategy):
     """Rounds are the batches of the plan's schedule, and no barrier: a step waits for its own inputs alone.
 
     In a round each worker is told the batch by its envelope and the lead's word, and its result goes to the lead.
@@ -35,7 +35,6 @@ class StarTeam:
     share = "a2a_lite"
     peers = True
     unused = ("max_turns", "on_max_turns")
-    outlook = turn_per_step
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
         """Somebody must be there to work besides the lead."""
@@ -44,6 +43,10 @@ class StarTeam:
     def lead(self, settings: Settings, members: Members) -> str:
         """The one in the middle."""
         return settings.read(StarOptions).lead_of(members).name
+
+    def outlook(self, settings: Settings, members: Members) -> Outlook:
+        """An ask for each step."""
+        return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """The lead over the workers, who answer to it."""

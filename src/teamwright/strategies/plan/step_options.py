@@ -10,12 +10,12 @@ from pydantic import Field
 from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS
 from teamwright.planning.schedule.planner import plan_faults
-from teamwright.strategies.estimate import Outlook
+from teamwright.strategies.contract import options_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.plan.step_runner import KNOWN
-from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, options_of
+from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy
 from teamwright.values.plan import Step
 from teamwright.values.text.display import name_text
 
@@ -38,7 +38,7 @@ class ShapeOptions(StepOptions):
     reason: str = Field(default="", description="why this shape was chosen, for the record")
 
 
-def turn_per_step(strategy: Strategy, settings: Settings, _members: Members) -> Outlook:
+def turn_per_step(strategy: Strategy, settings: Settings) -> Outlook:
     """The outlook of a strategy whose options are steps: what each is expected to take, talk about it included."""
     options = settings.read(cast("type[StepOptions]", options_of(strategy)))
     return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}

@@ -20,7 +20,7 @@ from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.envelopes.context import briefly, policy_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import result_of
-from teamwright.strategies.protocol import Flaw, Members, Settings, Task
+from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.events import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.strategies.reply_parsing import Unreadable
@@ -33,7 +33,7 @@ from teamwright.values.turns import Failure, Reply, Turn
 Bound = Literal["max_events", "max_depth"]
 
 
-class Reactive:
+class Reactive(Strategy):
     """A network of members. One reacts to an event at most once, by the first of its subscriptions that fits."""
 
     name = "reactive"

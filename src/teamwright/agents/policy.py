@@ -1,0 +1,148 @@
+"""The policy of an agent: what bounds its turns, and what happens when one fails.
+
+The engine reads a policy and never changes it. Everything optional that it wants to know of an agent is here.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, Self, TypeVar, cast, overload
+
+from pydantic import ConfigDict, Field, SkipValidation, ValidationError
+
+from teamwright.agents.agent_like import AgentLike
+from teamwright.errors import UsageError
+from teamwright.values.approvals import Approve
+from teamwright.values.limits import USUAL, Limits, Recovery, RetryPolicy, TooLong
+from teamwright.values.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
+from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes
+from teamwright.values.text.validation_messages import misfits_of
+
+T = TypeVar("T")
+
+
+class Policy(AgentSettings):
+    """How the engine treats an agent: limits, approvals, retries, fallbacks and the rest. What is not set is usual."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    fallback: SkipValidation[AgentLike | None] = Field(default=None, description="the agent that is asked instead")
+    recovery: Recovery | None = Field(default=None, description="of a team: how failures of its members are met")
+    can_terminate: bool = Field(default=False, description="whether it may end its team")
+    one_call: bool = Field(default=False, description="whether each of its turns is one effect and nothing else")
+
+    @property
+    def reply_bytes(self) -> int:
+        """The size cap of a reply."""
+        return MAX_BYTES if self.max_bytes is None else self.max_bytes
+
+    def changed(self, **settings: object) -> Self:
+        """The same policy with other values in these fields."""
+        return self.model_copy(update=settings)
+
+    def declared(self, name: str) -> dict[str, object]:
+        """The fields of an `AgentSpec` that differ from the usual ones, for the agent of this name."""
+        given = {field: value for field, value in self if field in AgentSettings.model_fields and value}
+        if self.retry is USUAL:
+            given.pop("retry", None)
+        if self.fallback is not None and (fallback := fallback_spec(name, self.fallback)) is not None:
+            given["fallback"] = fallback
+        return given
+
+
+UNSET = Policy.model_construct(retry=USUAL)
+"""The policy of an agent that sets nothing."""
+ONE_CALL = UNSET.changed(one_call=True)
+"""The policy of a function that sets nothing, shared by all of them: a team may have thousands."""
+
+
+def policy_for(name: str, base: Policy | None = None, **settings: object) -> Policy:
+    """The policy of the agent of this name: `base` with the settings that are given; raises `UsageError`."""
+    check_max_bytes(name, cast("int | None", settings.get("max_bytes")))
+    given = {field: value for field, value in settings.items() if value}
+    if base is None and not given:
+        return UNSET
+    if base is None and given == {"one_call": True}:
+        return ONE_CALL
+    made = _validated(name, given if base is None else {**dict(base), **given})
+    check_standing(name, optional=made.optional, critical=made.critical)
+    return made
+
+
+def _validated(name: str, settings: dict[str, object]) -> Policy:
+    """The policy with these settings, or a `UsageError` that names the agent and each setting that does not fit."""
+    try:
+        return Policy.model_validate(settings)
+    except ValidationError as error:
+        wrong = "; ".join(map(str, misfits_of(error, settings)))
+        raise UsageError(f"The policy of the agent {name!r} does not fit: {wrong}.") from error
+
+
+def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
+    """The policy that a declaration gives, with these changes; its fallback is an agent, which others have to make."""
+    given = {field: value for field, value in spec if field in AgentSettings.model_fields}
+    return policy_for(name, None, **{**given, **changes})
+
+
+def check_standing(name: str, *, optional: bool, critical: bool) -> None:
+    """Reject a member that is both optional and critical."""
+    if optional and critical:
+        raise UsageError(
+            f"{name!r} is optional and critical: a failure can't be both skipped and a reason to pause; keep one."
+        )
+
+
+def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
+    """A fallback as a declaration: another agent by its name, the same agent on another model by that model."""
+    from teamwright.agents.contract import spec_of
+
+    if fallback.name != name:
+        return fallback.name
+    spec = spec_of(fallback)
+    model = spec.model if isinstance(spec, AgentSpec) else None
+    return FallbackModel(model=model) if model is not None else None
+
+
+class HasPolicy(Protocol):
+    """An agent whose policy can be replaced."""
+
+    policy: Policy
+
+
+class FromPolicy(Generic[T]):
+    """An attribute of an agent that is a field of its policy; setting it gives the agent another policy."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, agent: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, agent: HasPolicy, owner: type | None = None) -> T: ...
+    def __get__(self, agent: HasPolicy | None, owner: type | None = None) -> Self | T:
+        return self if agent is None else cast("T", getattr(agent.policy, self._name))
+
+    def __set__(self, agent: HasPolicy, value: T) -> None:
+        agent.policy = agent.policy.changed(**{self._name: value})
+
+
+class PolicyAttributes:
+    """The fields of its policy as attributes of an agent: `agent.limits`, `agent.optional` …"""
+
+    policy: Policy = UNSET
+    limits = FromPolicy[Limits | None]()
+    approve = FromPolicy[Approve | None]()
+    optional = FromPolicy[bool]()
+    critical = FromPolicy[bool]()
+    economy = FromPolicy[AnyModel | None]()
+    priority = FromPolicy[int]()
+    retry = FromPolicy[RetryPolicy]()
+    too_long = FromPolicy[TooLong | None]()
+    fallback = FromPolicy[AgentLike | None]()
+    recovery = FromPolicy[Recovery | None]()
+    can_terminate = FromPolicy[bool]()
+    one_call = FromPolicy[bool]()
+
+    @property
+    def max_bytes(self) -> int:
+        """The size cap of a reply and of a tool's result."""
+        return self.policy.reply_bytes

@@ -1,0 +1,88 @@
+"""Policies: settings of an agent, given one by one or together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.agents.model.agent import ModelAgent
+from teamwright.agents.policy import UNSET, Policy, policy_from_spec
+from teamwright.agents.scripted.agent import ScriptedAgent
+from teamwright.errors import UsageError
+from teamwright.teams.team import Team
+from teamwright.values.approvals import Approve
+from teamwright.values.limits import Limits, RetryPolicy
+from tests.agents.sample_functions import shout
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "model": lambda **more: ModelAgent("a", model="local", **more),
+    "function": lambda **more: FunctionAgent("a", shout, **more),
+    "scripted": lambda **more: ScriptedAgent("a", [], **more),
+    "team": lambda **more: Team("a", members=[FunctionAgent("b", shout)], **more),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("standing", ["optional", "critical"])
+def test_every_agent_knows_and_declares_it(kind: str, standing: str) -> None:
+    plain, marked = KINDS[kind](), KINDS[kind](**{standing: True})
+    assert (plain.optional, plain.critical) == (False, False)
+    assert getattr(marked, standing)
+    assert getattr(marked.spec, standing)
+    assert marked.spec != plain.spec
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_is_both(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"'a' is optional and critical: .* keep one"):
+        KINDS[kind](optional=True, critical=True)
+
+
+@pytest.mark.parametrize("kind", ["model", "function", "scripted"])
+def test_settings_one_by_one_or_as_a_policy_make_the_same_agent(kind: str) -> None:
+    settings: dict[str, Any] = {
+        "limits": Limits(calls=3),
+        "approve": Approve(after=True),
+        "retry": RetryPolicy(attempts=1),
+        "too_long": "fail",
+        "max_bytes": 5000,
+        "critical": True,
+        "fallback": FunctionAgent("b", shout),
+    }
+    one, other = KINDS[kind](**settings), KINDS[kind](policy=Policy(**settings))
+    assert one.policy == other.policy
+    assert one.spec == other.spec
+    assert {name: getattr(other, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize("kind", ["model", "function", "scripted"])
+def test_a_policy_comes_back_from_the_declaration(kind: str) -> None:
+    agent = KINDS[kind](limits=Limits(calls=3), optional=True, max_bytes=5000, retry=RetryPolicy(attempts=1))
+    again = policy_from_spec("a", agent.spec, one_call=kind == "function")
+    assert again == agent.policy
+
+
+def test_a_setting_stands_over_the_policy() -> None:
+    agent = FunctionAgent("a", shout, policy=Policy(limits=Limits(calls=3), optional=True), limits=Limits(calls=4))
+    assert (agent.limits, agent.optional) == (Limits(calls=4), True)
+
+
+def test_another_value_of_an_attribute_is_another_policy() -> None:
+    agent = FunctionAgent("a", shout)
+    before = agent.policy
+    agent.limits = Limits(calls=1)
+    assert (before.limits, agent.policy.limits, agent.limits) == (None, Limits(calls=1), Limits(calls=1))
+    assert type(agent).limits is not None
+
+
+def test_agents_that_set_nothing_share_their_policy() -> None:
+    assert FunctionAgent("a", shout).policy is FunctionAgent("b", shout).policy
+    assert ModelAgent("a", model="local").policy is UNSET
+
+
+def test_what_does_not_fit_a_policy_is_told_with_the_name_of_the_agent() -> None:
+    with pytest.raises(UsageError, match="The policy of the agent 'a' does not fit: limits"):
+        FunctionAgent("a", shout, limits=cast("Limits", 5))

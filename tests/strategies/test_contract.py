@@ -1,0 +1,111 @@
+"""What a strategy may leave out, and what it may not misspell."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from teamwright import Context, FunctionAgent, Strategy, Team, run_sync
+from teamwright.errors import UsageError
+from teamwright.strategies import Members, NoOptions, Outcome, Settings, Talk, Task, find_strategy
+from teamwright.strategies.contract import (
+    KNOWN,
+    lead_of,
+    options_of,
+    outlook_of,
+    peers_of,
+    problems_of,
+    require_strategy,
+    share_of,
+    sketch_of,
+    unused_of,
+)
+from teamwright.strategies.protocol import StrategyLike
+from teamwright.strategies.registry import OWN
+
+
+class Bare:
+    """A strategy that has nothing but what a team can't do without."""
+
+    name, version = "bare", 1
+
+    async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
+        talk = Talk(task)
+        talk.take(await ctx.ask(members[0], talk.turn(1), key="only"))
+        return talk.ended("done")
+
+
+class Inheriting(Bare, Strategy):
+    """A strategy that inherits the contract."""
+
+
+def team(strategy: object) -> Team:
+    return Team("t", members=[FunctionAgent("a", lambda turn: "fine")], strategy=cast("StrategyLike", strategy))
+
+
+def with_attributes(**attributes: object) -> StrategyLike:
+    strategy = Bare()
+    vars(strategy).update(attributes)
+    return strategy
+
+
+@pytest.mark.parametrize("make", [Bare, Inheriting])
+def test_what_a_strategy_leaves_out_has_the_default_of_the_contract(make: type[Bare]) -> None:
+    strategy = make()
+    one = team(strategy)
+    members = Members(one.members)
+    assert one.strategy is cast("object", strategy)
+    assert (options_of(strategy), tuple(unused_of(strategy)), share_of(strategy)) == (None, (), "transcript")
+    assert (peers_of(strategy), lead_of(strategy, one.settings, members)) == (False, None)
+    assert (outlook_of(strategy, one.settings, members), problems_of(strategy, one.settings, members)) == ({}, ())
+    assert [node.agent for node in sketch_of(strategy, one.settings, members).nodes] == ["a"]
+    assert run_sync(one, "x", journal="memory").output == "fine"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_our_own_strategies_inherit_the_contract(name: str) -> None:
+    assert Strategy in type(find_strategy(name)).__mro__
+    assert all(hasattr(find_strategy(name), one) for one in KNOWN)
+
+
+def lead(settings: Settings, members: Members) -> str:
+    return members[0].name
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("option", NoOptions, "options"),
+        ("unusd", ("max_turns",), "unused"),
+        ("shared", "a2a_lite", "share"),
+        ("peer", True, "peers"),
+        ("problem", lead, "problems"),
+        ("leads", lead, "lead"),
+        ("skech", lead, "sketch"),
+        ("outlok", lead, "outlook"),
+    ],
+)
+def test_a_misspelt_attribute_is_an_error_where_the_team_is_made(name: str, value: object, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"The strategy 'bare' has '{name}', .* did you mean '{meant}'"):
+        team(with_attributes(**{name: value}))
+
+
+def test_attributes_of_a_sane_class_are_nobodys_business() -> None:
+    team(with_attributes(option="fast", shared={}, peer="a", problem=lambda step: step, leads=["a"], versions=(1,)))
+
+
+def test_what_is_no_strategy_is_told_what_it_lacks() -> None:
+    class Unversioned:
+        name = "x"
+
+        async def runs(self, task: Task, members: Members, ctx: Context) -> Outcome: ...
+
+    with pytest.raises(UsageError, match=r"is no strategy.*'version' is missing, add it; 'run' is missing, did you"):
+        team(Unversioned())
+    with pytest.raises(UsageError, match=r"is a class; make a strategy of it: {2}strategy=Bare\(\)"):
+        team(Bare)
+
+
+def test_a_strategy_of_another_package_is_held_against_the_contract() -> None:
+    assert require_strategy(find_strategy("sequential")).name == "sequential"
