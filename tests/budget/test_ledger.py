@@ -272,7 +272,7 @@ async def test_being_told_of_a_cut_is_part_of_the_prompt() -> None:
 
 async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
     account = Account("run", Limits(tokens=800), None)
-    account.wait(63)
+    account.add_waiting(63)
     held = [await reserve(account, 100) for _ in range(2)]
     assert [one.max_output for one in held] == [USEFUL_OUTPUT, USEFUL_OUTPUT]
     third = queue(account, 100)
@@ -286,7 +286,7 @@ async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
 async def test_only_those_who_wait_at_a_level_share_what_is_left_there() -> None:
     run = Account("", Limits(tokens=100_000), None)
     left, right = Account("left", Limits(tokens=4000), run), Account("right", Limits(tokens=4000), run)
-    right.wait(9)
+    right.add_waiting(9)
     assert (await reserve(left, 0)).max_output == 4000
     assert (await reserve(right, 0)).max_output == 400
 

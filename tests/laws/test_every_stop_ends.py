@@ -119,7 +119,7 @@ PROGRAMS = ("scope_deadline", "branches_in_a_scope", "first_wins")
 
 @pytest.fixture(autouse=True)
 def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("teamwright.agents.functions.threads.GRACE", 0.1)
+    monkeypatch.setattr("teamwright.agents.functions.threads.THREAD_GRACE", 0.1)
 
 
 async def has_begun(stage: Stage, count: int = 1) -> None:

@@ -201,7 +201,7 @@ async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
 async def test_a_function_that_cannot_be_stopped_gets_a_grace_time_and_is_then_left_behind_visibly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("teamwright.agents.functions.threads.GRACE", 0.05)
+    monkeypatch.setattr("teamwright.agents.functions.threads.THREAD_GRACE", 0.05)
     release = threading.Event()
 
     def stubborn(turn: Turn) -> str:

@@ -10,19 +10,19 @@ from teamwright.errors import JournalUnavailable, NonDeterminism
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.ordering.delivery import Turnstile
+from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.run_state import RunState, Waiting
+from teamwright.runtime.run_state import PendingQuestion, RunState
 from teamwright.values.limits import Limits
 from teamwright.values.people import Answer, Question
 
 
 def state(past: RunRecord | None = None) -> RunState:
     recorder = Recorder(MemoryJournal(), "r", 0, lambda: 0.0, lambda events: None, lambda error: None)
-    turnstile = Turnstile([], lambda key, waiting: None, lambda: None)
+    delivery = OrderedDelivery([], lambda key, waiting: None, lambda: None)
     record, bodies = past or RunRecord(), MemoryJournal().bodies
-    return RunState("r", 1, record, recorder, turnstile, Redactor(), Bus(), lambda: 0.0, bodies)
+    return RunState("r", 1, record, recorder, delivery, Redactor(), Bus(), lambda: 0.0, bodies)
 
 
 async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
@@ -65,7 +65,7 @@ async def test_only_open_questions_with_nothing_else_going_on_wait_for_people() 
     run = state()
     assert not run.waits_for_people
     question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    run.questions["t/q"] = Waiting(Question(text="?"), question)
+    run.questions["t/q"] = PendingQuestion(Question(text="?"), question)
     assert run.waits_for_people
     run.agents_at_work = 1
     assert not run.waits_for_people

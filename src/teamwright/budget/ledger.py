@@ -141,7 +141,7 @@ class Account:
             count(level.held, cost, sign)
             level.holders += sign if cost.tokens else 0
 
-    def wait(self, count: int) -> None:
+    def add_waiting(self, count: int) -> None:
         """So many more will come for a reservation, or fewer: a fair share leaves theirs."""
         for level in self.chain():
             level.waiting += count
@@ -164,13 +164,13 @@ class Account:
         if (granted := self.reserve_now(wanted)) is not None:
             return granted
         waiter = _ReservationWaiter(self, wanted, asyncio.get_running_loop().create_future())
-        self.wait(1)
+        self.add_waiting(1)
         self.outermost.queue.append(waiter)
         try:
             return await waiter.granted
         except asyncio.CancelledError:
             if waiter.granted.cancelled():
-                self.wait(-1)
+                self.add_waiting(-1)
                 self.outermost.serve()
             elif waiter.granted.done() and waiter.granted.exception() is None:
                 waiter.granted.result().give_back()
@@ -180,11 +180,11 @@ class Account:
         """The same, or nothing where it would have to wait, also behind others."""
         if any(not waiter.granted.done() for waiter in self.outermost.queue):
             return None
-        self.wait(1)
+        self.add_waiting(1)
         try:
             return self._grant(wanted)
         finally:
-            self.wait(-1)
+            self.add_waiting(-1)
 
     def serve(self) -> None:
         """Grant or refuse whoever waits here, in order, up to the first who has to wait on.
@@ -205,7 +205,7 @@ class Account:
                     return
                 granted.set_result(reservation)
             self.queue.popleft()
-            account.wait(-1)
+            account.add_waiting(-1)
 
     def _grant(self, wanted: Wanted) -> Reservation | None:
         cost, cap, cut = self._worst_case(wanted)

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-GRACE = 5.0
+CANCEL_GRACE = 5.0
 """Seconds that a run's members have to end once they are cancelled."""
 
 FIRST_PAUSE = 0.25

@@ -27,7 +27,7 @@ from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Journal
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import GRACE
+from teamwright.runtime.cancellation import CANCEL_GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
@@ -69,7 +69,7 @@ class Engine:
         wall: Callable[[], float] = time.time,
         seed: Callable[[], int] = NEW_SEED,
         monotonic: Callable[[], float] | None = None,
-        grace: float = GRACE,
+        grace: float = CANCEL_GRACE,
     ) -> None:
         self.journal = resolve_journal(journal)
         self.grace = grace

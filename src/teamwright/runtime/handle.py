@@ -55,8 +55,8 @@ class Handle:
         try:
             with self.engine.models.shared():
                 result = await run.drive(self._beginning)
-            if run.delivery is not None:
-                self.engine.deliver(run.delivery)
+            if run.webhook_delivery is not None:
+                self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.runs.end(self.run_id, cancel)
             self._result = result or await self.engine.runs.result(self.run_id)

@@ -36,7 +36,8 @@ class Recorder:
         publish: Callable[[Sequence[Event]], None],
         failed: Callable[[JournalError], None],
     ) -> None:
-        self._journal, self._run_id, self._now, self.publish, self._failed = journal, run_id, now, publish, failed
+        self._journal, self._run_id, self._now = journal, run_id, now
+        self._publish, self._failed = publish, failed
         self.number = last
         self.last_durable = last
         self._events: list[Event] = []
@@ -152,7 +153,7 @@ class Recorder:
             self._failed(self._error)
         else:
             self.last_durable = batch.events[-1].number
-            self.publish(batch.events)
+            self._publish(batch.events)
         while self._waiting and (self._error is not None or self._waiting[0][0] <= self.last_durable):
             _, future = self._waiting.popleft()
             if future.done():

@@ -17,11 +17,11 @@ from teamwright.history.ending import Ending, aborted_over, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import GRACE, ContainedTask
+from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.context.context import RunContext
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.driver_lock import driver_lock
-from teamwright.runtime.ordering.delivery import Turnstile
+from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import RunState
@@ -89,7 +89,7 @@ class Run:
         past: RunRecord | None = None,
         *,
         lock: AbstractAsyncContextManager[object] | None = None,
-        grace: float = GRACE,
+        grace: float = CANCEL_GRACE,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or driver_lock(journal, run_id)
@@ -100,10 +100,10 @@ class Run:
         self._ended = False
         self._waiting_for: dict[str, Question] = {}
         self._driving_since = wall()
-        self._stopped_at: float | None = None
+        self._paused_at: float | None = None
         self._waited = 0.0
         self.interactive = False
-        self.delivery: Delivery | None = None
+        self.webhook_delivery: Delivery | None = None
         """What is to be sent to a webhook once this driver has released the run."""
         self.begun = asyncio.Event()
         """Set when the run can be found in the journal, or will not be."""
@@ -111,8 +111,8 @@ class Run:
             run_id=run_id,
             seed=0,
             past=self._past,
-            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish_first, self.journal_failed),
-            turnstile=Turnstile(self._past.deliveries.due, self._stuck, self._caught_up),
+            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish, self.journal_failed),
+            delivery=OrderedDelivery(self._past.deliveries.due, self._stuck, self._caught_up),
             redactor=Redactor(team.secrets),
             bus=bus,
             wall=wall,
@@ -124,7 +124,7 @@ class Run:
             grace=grace,
             cancel=self._cancel,
         )
-        state.turnstile.when_idle = self._idle
+        state.delivery.when_idle = self._idle
         self.last_inbox_id = 0
 
     async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
@@ -170,9 +170,9 @@ class Run:
         state = self._state
         task, history = self._begin(beginning) if beginning else self._resume()
         if state.limits is not None:
-            state.bound("", state.limits)
-        lane = state.turnstile.open_lane()
-        lane.clocks = (self,)
+            state.record_limits("", state.limits)
+        lane = state.delivery.open_lane()
+        lane.timers = (self,)
         scope = Scope(state, "", lane, account=state.account("", state.limits, None))
         return Opened(scope, Turn(task, history))
 
@@ -200,7 +200,7 @@ class Run:
         if self._paused is not None and not state.cancelled:
             return await self._set_down(self._paused)
         if state.closing or not state.cancelled:
-            return await self._left()
+            return await self._interrupted()
         said = tuple(scope.said)
         if state.aborted is not None:
             return await self._end(ending_of(aborted_over(state.aborted, said), scope.usage))
@@ -219,10 +219,9 @@ class Run:
         """A cancel that arrived while the driver was leaving, and that nobody has carried out yet."""
         return self._cancel_sent if self._state.closing and not self._ended else None
 
-    def _publish_first(self, events: Sequence[Event]) -> None:
-        """The first events are durable: others can find the run."""
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Publish events that are durable; from the first of them on, others can find the run."""
         self.begun.set()
-        self._state.recorder.publish = self._state.bus.publish
         self._state.bus.publish(events)
 
     def _begin(self, beginning: Beginning) -> tuple[str, History]:
@@ -273,7 +272,7 @@ class Run:
         state.seed, state.now, state.format = started.seed, self._past.started_at, started.format
         state.limits = self._past.limits()
         self._past.charge_open_turns()
-        state.recorder.held = state.turnstile.replaying
+        state.recorder.held = state.delivery.replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
         state.task = str(self._past.bodies.value(started.task))
         return state.task, History.of(self._past.bodies.messages(started.history))
@@ -294,7 +293,7 @@ class Run:
 
     def _check_that_nothing_was_left_out(self, ending: Ending) -> None:
         """A run that ends well has come to everything that was under way when its record ended."""
-        if ending.status == "completed" and (ask := self._state.left_out()):
+        if ending.status == "completed" and (ask := self._state.unreached_ask()):
             self._state.disagree(ask, f"that {ask!r} was asked", "ended without asking it")
 
     async def _end(self, ending: Ending) -> RunResult:
@@ -332,10 +331,10 @@ class Run:
         webhook = Webhook.of(self._team.notify)
         if webhook is not None and reason in FOR_PEOPLE:
             notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
-            self.delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
+            self.webhook_delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
-    async def _left(self) -> None:
-        """The driver was told to stop: what was written down so far becomes durable."""
+    async def _interrupted(self) -> None:
+        """Record that the driver was stopped; what is recorded so far becomes durable."""
         if not self._state.recorder.held:
             self._over = True
             self._state.recorder.add("", "", RunInterrupted())
@@ -387,27 +386,27 @@ class Run:
         """Wait for answers in place, or pause once nothing but an answer can continue the run."""
         self.interactive = interactive
         if not interactive:
-            self._state.turnstile.look_again()
+            self._state.delivery.check_idle()
 
-    def stop(self) -> None:
-        """Nothing in the whole run can go on but by a person's answer."""
-        self._stopped_at = self._wall()
+    def pause_timer(self) -> None:
+        """Pause the time of the run: nothing in it can go on but by a person's answer."""
+        self._paused_at = self._wall()
 
-    def go_on(self) -> None:
-        """Something can."""
-        if self._stopped_at is not None:
-            self._waited += self._wall() - self._stopped_at
-            self._state.waited("", self._stopped_at)
-            self._stopped_at = None
+    def resume_timer(self) -> None:
+        """Let the time of the run go on."""
+        if self._paused_at is not None:
+            self._waited += self._wall() - self._paused_at
+            self._state.record_wait("", self._paused_at)
+            self._paused_at = None
 
     def _call_returned(self) -> None:
         self._check_pause()
         if self._state.questions:
-            self._state.turnstile.look_again()
+            self._state.delivery.check_idle()
 
     def _check_pause(self) -> None:
         """Set the run down when that was asked for and all calls are back."""
-        if self._state.pausing and not self._state.calls_out and not self._state.turnstile.replaying:
+        if self._state.pausing and not self._state.open_calls and not self._state.delivery.replaying:
             self._pause("pause")
 
     def _idle(self) -> None:
@@ -435,7 +434,7 @@ class Run:
     def _cancel(self) -> None:
         """End the run; what was recorded is replayed first, so that nothing which was said is lost."""
         self._state.cancelled = True
-        if not self._state.turnstile.replaying:
+        if not self._state.delivery.replaying:
             self._state.stop()
 
     def _stuck(self, recorded: str, waiting: list[str]) -> None:

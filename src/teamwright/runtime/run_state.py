@@ -14,9 +14,9 @@ from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightErro
 from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import GRACE, ContainedTask
-from teamwright.runtime.ordering.delivery import Turnstile
-from teamwright.runtime.ordering.path_locks import Ownership
+from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
+from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.ordering.path_locks import PathLocks
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.spending.rate_limiter import Limiters
@@ -37,7 +37,7 @@ WORTH_NOTING = 0.01
 """Seconds of waiting for people that are worth a line in the record."""
 
 
-class Waiting(NamedTuple):
+class PendingQuestion(NamedTuple):
     """A question that somebody in this process waits to have answered."""
 
     question: Question
@@ -82,7 +82,7 @@ class RunState:
     seed: int
     past: RunRecord
     recorder: Recorder
-    turnstile: Turnstile
+    delivery: OrderedDelivery
     redactor: Redactor
     bus: Bus
     wall: Callable[[], float]
@@ -91,7 +91,7 @@ class RunState:
     limits: Limits | None = None
     format: int = RUN_FORMAT
     """The format that the run began with."""
-    grace: float = GRACE
+    grace: float = CANCEL_GRACE
     """Seconds that members have to end once they are cancelled."""
     driver: asyncio.Task[Any] | None = None
     """The task of the engine that drives the run: no code of a member runs in it."""
@@ -107,7 +107,7 @@ class RunState:
     """That a person aborted the run; then it is `cancelled` as well, for all that are in it."""
     pausing: bool = False
     agents_at_work: int = 0
-    calls_out: dict[str, OpenCall] = field(default_factory=dict[str, OpenCall])
+    open_calls: dict[str, OpenCall] = field(default_factory=dict[str, OpenCall])
     """The calls that have left, by key."""
     turns: dict[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     """How to abandon each turn that a member is taking, by key, in the order in which they began."""
@@ -123,18 +123,18 @@ class RunState:
     heard: dict[str, tuple[int, Reply | Failure]] = field(default_factory=dict[str, tuple[int, "Reply | Failure"]])
     marks: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
-    questions: dict[str, Waiting] = field(default_factory=dict[str, "Waiting"])
+    questions: dict[str, PendingQuestion] = field(default_factory=dict[str, "PendingQuestion"])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     call_returned: Callable[[], None] = lambda: None
     cancel: Callable[[], None] = lambda: None
     """Ends the run, once everything that is recorded has been replayed."""
-    ownership: Ownership = field(init=False)
+    path_locks: PathLocks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ownership = Ownership(self.turnstile)
+        self.path_locks = PathLocks(self.delivery)
 
-    def arrived(self, event: Event) -> None:
-        """Something has reached the run: from here on it is past, in time and in what can be seen."""
+    def advance_to(self, event: Event) -> None:
+        """Move the run's time and its horizon to an event that was delivered."""
         self.now = event.time
         self.horizon.number = max(self.horizon.number, event.number)
 
@@ -161,8 +161,8 @@ class RunState:
         """Go on without what runs inside a scope, since it does not end; the record tells how each turn there ended."""
         self.abandoned.append(scope)
         self.has_abandoned.set()
-        for key in [key for key in self.calls_out if is_inside(key, scope)]:
-            self.calls_out.pop(key).abandon()
+        for key in [key for key in self.open_calls if is_inside(key, scope)]:
+            self.open_calls.pop(key).abandon()
         for key in reversed([key for key in self.turns if is_inside(key, scope)]):
             self.turns.pop(key)()
         for part in reversed([part for part in self.parts if is_inside(part.key, scope)]):
@@ -181,14 +181,14 @@ class RunState:
             self.abort(error)
             raise
 
-    def waited(self, scope: str, since: float) -> None:
-        """Write down that a scope has waited for people, unless its record has to stay as it is."""
+    def record_wait(self, scope: str, since: float) -> None:
+        """Record that a scope has waited for people, unless its record has to stay as it is."""
         seconds = self.wall() - since
         if seconds >= WORTH_NOTING and self.error is None:
             self.recorder.add(scope, "", ScopeWaited(seconds=seconds))
 
-    async def left(self) -> NoReturn:
-        """The driver is leaving: whoever gets here waits to be stopped, so that nothing more is decided or written.
+    async def park_until_cancelled(self) -> NoReturn:
+        """Park the caller until it is cancelled: the driver is leaving, so nothing more is decided or written.
 
         What was abandoned is not cancelled any more, so that it ends here; slowly, since it may try again for ever.
         """
@@ -200,9 +200,9 @@ class RunState:
     def waits_for_people(self) -> bool:
         """Whether, with every branch waiting, nothing but an answer can move the run on."""
         answered = any(waiting.answer.done() for waiting in self.questions.values())
-        return bool(self.questions) and not self.agents_at_work and not self.calls_out and not answered
+        return bool(self.questions) and not self.agents_at_work and not self.open_calls and not answered
 
-    def left_out(self) -> str | None:
+    def unreached_ask(self) -> str | None:
         """An ask that was under way when the record ended, and that this driver has not come to."""
         if not self.past.number:
             return None
@@ -235,8 +235,8 @@ class RunState:
         before = self.past.spending.spent.get(scope)
         return Account(scope, limits, parent, before.cost if before else NO_COST)
 
-    def bound(self, scope: str, limits: Limits) -> None:
-        """Write down, once, that these limits hold in a scope."""
+    def record_limits(self, scope: str, limits: Limits) -> None:
+        """Record, once, that these limits hold in a scope."""
         if scope not in self.past.opened and limits.bounds.given:
             self.past.opened.add(scope)
             before = self.past.spending.spent.get(scope)

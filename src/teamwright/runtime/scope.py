@@ -106,7 +106,7 @@ class Scope:
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
         self.fallback: AgentLike | None = None
-        self.holding: Holding = run.ownership.everything
+        self.holding: Holding = run.path_locks.everything
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.weighs = False
         self.policy: Policy = UNSET

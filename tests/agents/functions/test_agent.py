@@ -404,7 +404,7 @@ async def test_a_thread_that_ends_within_the_grace_time_is_not_abandoned() -> No
 
 
 async def test_a_thread_that_does_not_end_is_left_behind_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE", 0.05)
+    monkeypatch.setattr(module, "THREAD_GRACE", 0.05)
     stop = threading.Event()
     agent = FunctionAgent("a", lambda turn: stop.wait(30), timeout=0.05, retry=RetryPolicy(attempts=0))
     result, events = await run(agent)
@@ -415,7 +415,7 @@ async def test_a_thread_that_does_not_end_is_left_behind_visibly(monkeypatch: py
 
 
 async def test_cancelling_a_run_leaves_a_stubborn_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE", 0.05)
+    monkeypatch.setattr(module, "THREAD_GRACE", 0.05)
     stop, started = threading.Event(), threading.Event()
 
     def stubborn(text: str) -> str:
@@ -441,7 +441,7 @@ import time
 from teamwright import FunctionAgent, run_sync
 from teamwright.values.limits import RetryPolicy
 from teamwright.agents.functions import threads
-threads.GRACE = 0.05
+threads.THREAD_GRACE = 0.05
 def hang(text: str) -> str:
     time.sleep(600)
     return ""

@@ -9,7 +9,7 @@ from teamwright import Context, Engine, FunctionAgent, Limits, RunResult, Team, 
 from teamwright.agents.protocol import Agent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.people import Question
-from teamwright.runtime.ordering.lane import Lane, look_again
+from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.approvals import Approve
@@ -26,12 +26,12 @@ class Watch:
 
     def __init__(self, lane: Lane) -> None:
         self.runs = True
-        lane.clocks = (*lane.clocks, self)
+        lane.timers = (*lane.timers, self)
 
-    def stop(self) -> None:
+    def pause_timer(self) -> None:
         self.runs = False
 
-    def go_on(self) -> None:
+    def resume_timer(self) -> None:
         self.runs = True
 
 
@@ -39,24 +39,24 @@ def test_a_branch_stands_still_with_all_of_its_branches() -> None:
     root = Lane(1)
     inner, other = Lane(2, root), Lane(3, root)
     leaf = Lane(4, inner)
-    clocks = [Watch(lane) for lane in (root, inner, other, leaf)]
+    timers = [Watch(lane) for lane in (root, inner, other, leaf)]
 
     def running() -> list[bool]:
-        return [clock.runs for clock in clocks]
+        return [clock.runs for clock in timers]
 
     root.inside, inner.inside, root.waits, inner.waits = 2, 1, True, True
     leaf.asking += 1
-    look_again(leaf)
+    update_timers(leaf)
     assert running() == [True, False, True, False]
     other.asking += 1
-    look_again(other)
+    update_timers(other)
     assert running() == [False, False, False, False]
     leaf.asking -= 1
-    look_again(leaf)
+    update_timers(leaf)
     assert running() == [True, True, False, True]
     root.waits = False
     other.asking -= 1
-    look_again(other)
+    update_timers(other)
     assert running() == [True, True, True, True]
 
 

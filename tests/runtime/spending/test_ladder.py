@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.runtime.spending.ladder import AUTO, LADDER, Crew
+from teamwright.runtime.spending.ladder import AUTO, LADDER, TeamTraits
 from teamwright.values.degradation import AT_EASE, Posture
 
-BUSY = Crew("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
-PLAIN = Crew("output", peers=False, thrifty=frozenset(), busiest=1)
+BUSY = TeamTraits("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
+PLAIN = TeamTraits("output", peers=False, thrifty=frozenset(), busiest=1)
 
 
 def test_the_rungs_stand_in_the_order_that_was_promised() -> None:  # Z-11
@@ -27,6 +27,6 @@ def test_a_rung_changes_its_field_alone(rung: object) -> None:  # Z-11
 def test_one_worker_is_always_left() -> None:
     workers = next(rung for rung in LADDER if rung.name == "workers")
     lower = workers.lower(
-        AT_EASE, Crew("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
+        AT_EASE, TeamTraits("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
     )
     assert lower.workers == 1

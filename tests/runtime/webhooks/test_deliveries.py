@@ -143,7 +143,7 @@ async def test_a_private_address_is_not_called_unless_that_is_allowed() -> None:
 @pytest.mark.usefixtures("allowed")
 async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
     """The result is there at once, and the run can be answered, resumed and ended meanwhile."""
-    monkeypatch.setattr(deliveries, "GRACE", 0.2)
+    monkeypatch.setattr(deliveries, "DELIVERY_GRACE", 0.2)
     monkeypatch.setattr(attempt, "TIMEOUT", 50.0)
     with Receiver(hangs=True).open() as receiver:
         with anyio.fail_after(20):

@@ -31,7 +31,7 @@ T = TypeVar("T")
 ASYNC_LIBRARY: ContextVar[str | None] | None = current_async_library_cvar
 """Says, for all who look, that an event loop runs here: which a thread must not inherit."""
 
-GRACE = 1.0
+THREAD_GRACE = 1.0
 """How long synchronous work may take to end once nobody waits for it any more."""
 
 LOOK_EVERY = 0.01
@@ -74,7 +74,7 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
             with anyio.CancelScope(shield=True):  # of a library; the engine's own is waited out in `_until`
                 await _until(ended)
                 if abandoned is not None and not ended.is_set():
-                    await abandoned(GRACE)
+                    await abandoned(THREAD_GRACE)
             raise
     if error is None:
         return cast("T", answer)
@@ -142,7 +142,7 @@ async def _until(event: threading.Event) -> None:
     The wait may be cancelled again; whoever calls this raises the first cancellation afterwards.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + GRACE
+    end = loop.time() + THREAD_GRACE
     while not event.is_set() and loop.time() < end:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(LOOK_EVERY)

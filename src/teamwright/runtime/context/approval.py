@@ -22,7 +22,7 @@ BEFORE, AFTER = "approve-before", "approve-after"
 NOWHERE = Approve.model_construct()
 
 
-class Gate:
+class ApprovalGate:
     """What a person has to let pass around one ask and its further attempts."""
 
     __slots__ = ("_after", "_before", "_member", "_place", "_scope", "_turn", "refusal")
@@ -34,7 +34,9 @@ class Gate:
         self.refusal: Failure | None = None
 
     @classmethod
-    def of(cls, scope: Scope, member: AgentLike, place: str, stands_in: Gate | None = None) -> Gate | None:
+    def of(
+        cls, scope: Scope, member: AgentLike, place: str, stands_in: ApprovalGate | None = None
+    ) -> ApprovalGate | None:
         """The gate of an ask; whoever stands in for a member says nothing that the member might not have said."""
         points = policy_of(member).approve
         if points is None and stands_in is None:
@@ -43,8 +45,8 @@ class Gate:
         after = points.after or (stands_in is not None and stands_in._after)
         return cls(scope, member, place, points, after=after) if points.before or after else None
 
-    async def told(self, turn: Turn) -> Turn:
-        """What the member is told once a person has agreed; they are asked once, however often it is tried."""
+    async def approve_task(self, turn: Turn) -> Turn:
+        """The turn once a person has agreed to it; they are asked once, however often it is tried."""
         if self._before:
             self._before = False
             question = approval(f"May {self._member.name!r} begin with this task?", turn.task, about=turn.digest)
@@ -56,7 +58,7 @@ class Gate:
         self._turn = turn
         return turn
 
-    async def passed(self, reply: Reply, child: Scope) -> Reply | Failure:
+    async def approve_reply(self, reply: Reply, child: Scope) -> Reply | Failure:
         """The reply that counts, once a person has agreed."""
         if not self._after:
             return reply

@@ -16,7 +16,7 @@ from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.history.record.spending import Spending
 from teamwright.runtime.cancellation import ContainedTask
-from teamwright.runtime.context.approval import Gate
+from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
 from teamwright.runtime.context.turn_ending import clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
@@ -50,7 +50,7 @@ class Ask:
         key: str,
         new_context: Callable[[Scope], Context],
         first: int = 1,
-        gate: Gate | None = None,
+        gate: ApprovalGate | None = None,
     ) -> None:
         self._scope, self._member, self._key, self.new_context = scope, member, key, new_context
         self.turn, self.attempt, self.gate = turn, first, gate
@@ -59,7 +59,7 @@ class Ask:
         """The recorded ending, in its place in the order of the journal, or a new one."""
         scope, run = self._scope, self._scope.run
         if self.gate is not None:
-            self.turn = await self.gate.told(self.turn)
+            self.turn = await self.gate.approve_task(self.turn)
         place, full, recorded = self._match()
         if full in run.asked:  # by another way to write the same key: `a/b` here, and `b` in the scope `a`
             raise DuplicateKey(full)
@@ -67,8 +67,8 @@ class Ask:
         if recorded is not None and recorded.ending is not None:
             if recorded.stopped:
                 await self._until_stopped(recorded)
-            if not run.turnstile.passes(scope.lane, full):
-                await run.turnstile.arrive(scope.lane, full, scope.agent_scope)
+            if not run.delivery.passes(scope.lane, full):
+                await run.delivery.arrive(scope.lane, full, scope.agent_scope)
             scope.spend(recorded.ending.usage)
             reply = recorded_reply(recorded, run.past.bodies, run.recorder.know)
             return self._hear(full, reply, run.past.deliveries.arrivals[full])
@@ -77,9 +77,9 @@ class Ask:
         if full in run.past.reopened:
             run.past.reopened.discard(full)
         else:
-            run.turnstile.announce(full)
-        if not run.turnstile.passes(scope.lane, full):
-            await run.turnstile.arrive(scope.lane, full, scope.agent_scope)
+            run.delivery.announce(full)
+        if not run.delivery.passes(scope.lane, full):
+            await run.delivery.arrive(scope.lane, full, scope.agent_scope)
         return self._hear(full, ending, event)
 
     def _match(self) -> tuple[str, str, RecordedAsk | None]:
@@ -112,7 +112,7 @@ class Ask:
         child.began = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
         child.announced = asked.called
         if child.limits is not None:
-            run.bound(full, child.limits)
+            run.record_limits(full, child.limits)
         if run.format == 1:
             self.turn = replace(self.turn, quoting="none")
         if asked.left is not None or asked.tier != "primary":
@@ -150,7 +150,7 @@ class Ask:
         at_work = alone - scope.in_agent  # an agent that asks another one is waiting
         run.agents_at_work += at_work
         if alone:
-            run.turnstile.enter_agent(scope.lane, child.path)
+            run.delivery.enter_agent(scope.lane, child.path)
         try:
             if self.gate is not None and self.gate.refusal is not None:
                 return self.gate.refusal
@@ -161,7 +161,7 @@ class Ask:
             else:
                 ending = await self._respond(child)
             if self.gate is not None and isinstance(ending, Reply):
-                return await self.gate.passed(ending, child)
+                return await self.gate.approve_reply(ending, child)
             return ending
         except asyncio.CancelledError:
             if scope.being_stopped and child.path in run.turns:
@@ -171,14 +171,14 @@ class Ask:
             if run.turns.pop(child.path, None) is not None:
                 run.agents_at_work -= at_work
                 if alone:
-                    run.turnstile.leave_agent(child.path)
+                    run.delivery.leave_agent(child.path)
 
     def _abandon(self, place: str, child: Scope) -> None:
         """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
         run = self._scope.run
         run.agents_at_work -= child.in_agent - self._scope.in_agent
         if child.in_agent:
-            run.turnstile.leave_agent(child.path)
+            run.delivery.leave_agent(child.path)
         self._record_abandoned(child)
         if self._scope.being_stopped:
             self._record_stop(place, child)
@@ -213,7 +213,7 @@ class Ask:
             await task.ended()
         if not task.stopping:
             return task.result()
-        await child.run.turnstile.rejoin(child.lane)
+        await child.run.delivery.rejoin(child.lane)
         text = f"{self._member.name!r} used up its {seconds:g} seconds"
         kind = "timeout" if child.in_agent else "deadline"
         return failure_from(MemberFailed(kind, text), self._member, child)
@@ -258,7 +258,7 @@ class Ask:
         """Deliver the ending to whoever asked."""
         run = self._scope.run
         if event is not None:
-            run.arrived(event)
+            run.advance_to(event)
             run.heard[full] = (event.number, ending)
         self._say(ending)
         return ending
@@ -272,11 +272,11 @@ class Ask:
         """Replay an ask that was cut short: wait for the same decision to stop it again."""
         assert recorded.ending is not None
         scope, run = self._scope, self._scope.run
-        run.turnstile.park(scope.lane)
+        run.delivery.park(scope.lane)
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            run.turnstile.unpark(scope.lane)
+            run.delivery.unpark(scope.lane)
             if self.turn.purpose == "work":
                 scope.said.extend(run.past.bodies.messages(recorded.ending.messages))
             scope.spend(recorded.ending.usage)

@@ -11,7 +11,7 @@ from typing import Generic, Self, TypeVar, cast
 
 from teamwright.agents.context import Context
 from teamwright.runtime.cancellation import Cancellation, abandon_task
-from teamwright.runtime.ordering.lane import look_again
+from teamwright.runtime.ordering.lane import update_timers
 from teamwright.runtime.scope import Scope
 from teamwright.values.key import SEPARATOR, join_key
 
@@ -113,17 +113,17 @@ class RunBranches:
 
     def abandon(self) -> None:
         """Whoever started the branches was abandoned: they end here, as far as the run is concerned."""
-        turnstile = self._scope.run.turnstile
+        delivery = self._scope.run.delivery
         self._abandoned = True
         running, self._running = self._running, {}
         self._drop_queue()
         for branch in running:
             if branch.cancelled:
-                turnstile.unwound()
+                delivery.unwound()
             self._scope.lane.inside -= 1
             self._at_work(-1)
             branch.abandon()
-            turnstile.close_lane(branch.scope.lane)
+            delivery.close_lane(branch.scope.lane)
         if self._wake is not None:
             self._scope.lane.waits = False
             self._at_work(1)
@@ -136,14 +136,14 @@ class RunBranches:
         if self._abandoned:
             raise asyncio.CancelledError("abandoned")
         around = self._scope
-        lane = around.run.turnstile.open_lane(around.lane)
+        lane = around.run.delivery.open_lane(around.lane)
         scope = around.part(join_key(around.path, around.claim(name)), lane, around.account)
         branch = RunBranch(name, scope, self._new_context(scope), work)
         self._all.append(cast("RunBranch[object]", branch))
         if self._has_room:
             self._launch(cast("RunBranch[object]", branch))
         else:
-            around.run.turnstile.park(lane)
+            around.run.delivery.park(lane)
             self._queue.append(cast("RunBranch[object]", branch))
         return branch
 
@@ -159,20 +159,20 @@ class RunBranches:
     def cancel(self) -> None:
         """Stop every branch that has not finished; none of them is handed out any more."""
         self._stopped = self._stopped or bool(self._running)
-        turnstile = self._scope.run.turnstile
+        delivery = self._scope.run.delivery
         self._drop_queue()
         for branch in self._running:
             if branch.cancelled:
                 continue
             branch.cancelled = branch.scope.stopping = True
-            turnstile.unwind(branch.scope.lane)
+            delivery.unwind(branch.scope.lane)
             branch.stop(partial(self._abandon, branch))
 
     def _drop_queue(self) -> None:
         while self._queue:
             branch = self._queue.popleft()
             branch.cancelled = True
-            self._scope.run.turnstile.close_lane(branch.scope.lane)
+            self._scope.run.delivery.close_lane(branch.scope.lane)
 
     def _abandon(self, branch: RunBranch[object]) -> None:
         """Go on without a branch that does not end."""
@@ -185,7 +185,7 @@ class RunBranches:
     async def __aenter__(self) -> Self:
         run = self._scope.run
         if run.abandoned and self._scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         run.parts[self] = None
         return self
 
@@ -226,12 +226,12 @@ class RunBranches:
         self._running[branch] = None
         self._scope.lane.inside += 1
         self._at_work(1)
-        self._scope.run.turnstile.unpark(branch.scope.lane)
+        self._scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
 
     def _end(self, branch: RunBranch[object]) -> None:
         """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
-        turnstile = self._scope.run.turnstile
+        delivery = self._scope.run.delivery
         self._running.pop(branch, None)
         self._scope.lane.inside -= 1
         self._at_work(-1)
@@ -247,18 +247,18 @@ class RunBranches:
         if not (self._waits_for_all and (self._running or self._queue)):
             self._wake_up()
         if branch.cancelled:
-            turnstile.unwound()
-        turnstile.close_lane(branch.scope.lane)
+            delivery.unwound()
+        delivery.close_lane(branch.scope.lane)
 
     def _wake_up(self) -> None:
         if self._wake is not None and not self._wake.done():
-            self._scope.run.turnstile.unpark(self._scope.lane)
+            self._scope.run.delivery.unpark(self._scope.lane)
             self._wake.set_result(None)
 
     def _look_again(self) -> None:
         """Those that go on may all wait for people."""
         if self._scope.lane.still_inside:
-            look_again(self._scope.lane)
+            update_timers(self._scope.lane)
 
     def _at_work(self, change: int) -> None:
         if self._scope.in_agent:
@@ -267,10 +267,10 @@ class RunBranches:
     async def _rejoin(self) -> None:
         """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
         if self._abandoned:
-            await self._scope.run.left()
+            await self._scope.run.park_until_cancelled()
         if self._stopped:
             self._stopped = False
-            await self._scope.run.turnstile.rejoin(self._scope.lane)
+            await self._scope.run.delivery.rejoin(self._scope.lane)
 
     async def _wait(self, *, for_all: bool = False) -> None:
         """Wait for the next branch to finish, or for all of them, which wakes this one only once."""
@@ -279,7 +279,7 @@ class RunBranches:
         self._at_work(-1)
         self._scope.lane.waits = True
         self._look_again()
-        self._scope.run.turnstile.park(self._scope.lane)
+        self._scope.run.delivery.park(self._scope.lane)
         try:
             await self._wake
         finally:
@@ -288,4 +288,4 @@ class RunBranches:
                 self._scope.lane.waits = False
                 self._look_again()
                 self._at_work(1)
-                self._scope.run.turnstile.unpark(self._scope.lane)
+                self._scope.run.delivery.unpark(self._scope.lane)

@@ -16,18 +16,18 @@ from teamwright.agents.context import Branches, Clock, Context, Workspace
 from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentTimeout, MisplacedEffect
-from teamwright.runtime.context.approval import Gate
+from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.branches import RunBranches
 from teamwright.runtime.context.clock import ScopeClock
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.effect import Calls
+from teamwright.runtime.context.effect import EffectCall
 from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.question import ask_person_at
-from teamwright.runtime.context.recovery import Recovering
+from teamwright.runtime.context.recovery import AskRecovery
 from teamwright.runtime.context.timer import sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
-from teamwright.runtime.ordering.path_locks import Held, Owner
+from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
 from teamwright.values.degradation import AT_EASE, Posture
 from teamwright.values.events.event import Fact
@@ -69,7 +69,7 @@ class RunContext:
         scope = self._scope
         run = scope.run
         if (run.closing or run.abandoned) and scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         place = scope.claim(key)
         ladder = scope.degradation if scope.weighs else None
         if ladder is not None:
@@ -81,12 +81,12 @@ class RunContext:
         if redactor.values and run.format > 1 and (task := redactor.text(turn.task)) is not turn.task:
             turn = structs.replace(turn, task=task)
         policy = policy_of(member)
-        gate = None if policy.approve is None else Gate.of(scope, member, place)
+        gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
         ask = Ask(scope, member, turn, place, RunContext, gate=gate)
         try:
             ending = await ask.ending()
-            if isinstance(ending, Failure) and Recovering.may_help(ending):
-                ending = await Recovering(ask, scope, member, place).ending(ending)
+            if isinstance(ending, Failure) and AskRecovery.may_help(ending):
+                ending = await AskRecovery(ask, scope, member, place).ending(ending)
         finally:
             if ladder is not None:
                 ladder.ask_ended(join_key(scope.path, place))
@@ -98,11 +98,11 @@ class RunContext:
         """Touch the world once."""
         scope = self._scope
         if (scope.run.closing or scope.run.abandoned) and scope.closed:
-            return scope.run.left()
+            return scope.run.park_until_cancelled()
         place = scope.claim(key)
         if not scope.agent_scope:
             raise MisplacedEffect(join_key(scope.path, key))
-        return Calls(scope, place, effect).outcome()
+        return EffectCall(scope, place, effect).outcome()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
@@ -128,19 +128,19 @@ class RunContext:
         full = join_key(scope.path, scope.claim(name))
         child = scope.part(full, scope.lane, run.account(full, limits, scope.account))
         if limits is not None:
-            run.bound(full, limits)
+            run.record_limits(full, limits)
         if owns is None:
             async with self._in_time(child, name, limits):
                 yield RunContext(child)
             return
         if scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         held = await _own(child, tuple(owns), priority)
         try:
             async with self._in_time(child, name, limits):
                 yield RunContext(child)
         finally:
-            _give_back(child, held)
+            _release(child, held)
 
     @asynccontextmanager
     async def _in_time(self, child: Scope, name: str, limits: Limits | None) -> AsyncGenerator[None]:
@@ -151,7 +151,7 @@ class RunContext:
         with Deadline(child, limits.seconds, since=child.run.now) as deadline:
             yield
         if deadline.expired:
-            await child.run.turnstile.rejoin(child.lane)
+            await child.run.delivery.rejoin(child.lane)
             raise AgentTimeout(f"{name!r} used up its {limits.seconds:g} seconds")
 
     def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
@@ -167,7 +167,7 @@ class RunContext:
         return max(self._scope.run.now, self._scope.heard_at)
 
 
-async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> Held:
+async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
     """Wait for keys, and own them in this scope; that it has to wait is recorded once."""
     run = scope.run
 
@@ -176,13 +176,13 @@ async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> Held:
             run.recorder.add(scope.path, "", fact)
 
     owner = Owner(scope.path, scope.lane, scope.holding, scope.agent_scope, scope.in_agent)
-    held = await run.ownership.take(owner, keys, priority, held_up)
+    held = await run.path_locks.acquire(owner, keys, priority, held_up)
     run.parts[held] = None
     scope.holding = held.inside
     return held
 
 
-def _give_back(scope: Scope, held: Held) -> None:
+def _release(scope: Scope, held: PathLock) -> None:
     """Release the keys of a scope that has ended; one that was abandoned has released them already."""
     if held in scope.run.parts:
         del scope.run.parts[held]

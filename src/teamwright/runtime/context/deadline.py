@@ -25,8 +25,8 @@ class Deadline:
     """
 
     __slots__ = (
-        "_abandoned", "_around", "_cancel", "_cancellation", "_key", "_left", "_requests", "_scope", "_seconds",
-        "_since", "_stopped_at", "_timer", "_unwinding", "expired",
+        "_abandoned", "_around", "_cancel", "_cancellation", "_key", "_left", "_paused_at", "_requests", "_scope",
+        "_seconds", "_since", "_timer", "_unwinding", "expired",
     )  # fmt: skip
 
     def __init__(
@@ -46,7 +46,7 @@ class Deadline:
         self._requests = task.cancelling()
         self._timer: asyncio.TimerHandle | None = None
         self._left = 0.0
-        self._stopped_at: float | None = None
+        self._paused_at: float | None = None
         self._unwinding = self._abandoned = False
         self._around, scope.deadline = scope.deadline, self
 
@@ -76,12 +76,12 @@ class Deadline:
         run = self._scope.run
         run.parts[self] = None
         if self._scope.path in run.past.expired:
-            run.turnstile.expect(self._key, self._stop)
+            run.delivery.expect(self._key, self._stop)
         else:
             used = run.past.used_by(self._scope.path, self._since) if self._since is not None else 0.0
             self._left = max(0.0, self._seconds - used)
             self._start()
-            self._scope.lane.clocks = (*self._scope.lane.clocks, self)
+            self._scope.lane.timers = (*self._scope.lane.timers, self)
         return self
 
     def __exit__(
@@ -99,9 +99,9 @@ class Deadline:
     def _end(self) -> None:
         self._let_go()
         if self._unwinding:
-            self._scope.run.turnstile.unwound()
+            self._scope.run.delivery.unwound()
         else:
-            self._scope.run.turnstile.withdraw(self._key)
+            self._scope.run.delivery.withdraw(self._key)
 
     @property
     def _stopped_otherwise(self) -> bool:
@@ -111,18 +111,18 @@ class Deadline:
         assert around is not None
         return self._scope.run.interrupted or around.being_stopped or task.cancelling() > self._requests
 
-    def stop(self) -> None:
-        """Everything inside waits for people: the time stands still."""
+    def pause_timer(self) -> None:
+        """Pause: everything inside waits for people."""
         if self._timer is not None:
             self._timer.cancel()
             self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
-            self._timer, self._stopped_at = None, self._scope.run.wall()
+            self._timer, self._paused_at = None, self._scope.run.wall()
 
-    def go_on(self) -> None:
-        """Something inside can go on, and so does the time."""
-        if self._stopped_at is not None:
-            self._scope.run.waited(self._scope.path, self._stopped_at)
-            self._stopped_at = None
+    def resume_timer(self) -> None:
+        """Run again: something inside can go on."""
+        if self._paused_at is not None:
+            self._scope.run.record_wait(self._scope.path, self._paused_at)
+            self._paused_at = None
             self._start()
 
     def _start(self) -> None:
@@ -130,22 +130,22 @@ class Deadline:
 
     def _let_go(self) -> None:
         lane = self._scope.lane
-        lane.clocks = tuple(clock for clock in lane.clocks if clock is not self)
+        lane.timers = tuple(timer for timer in lane.timers if timer is not self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._stopped_at is not None:
-            self._scope.run.waited(self._scope.path, self._stopped_at)
+        if self._paused_at is not None:
+            self._scope.run.record_wait(self._scope.path, self._paused_at)
 
     def _ring(self) -> None:
         self._timer = None
         run = self._scope.run
         run.recorder.add(self._scope.path, "", ScopeExpired(seconds=self._seconds))
-        run.turnstile.announce(self._key)
-        run.turnstile.expect(self._key, self._stop)
+        run.delivery.announce(self._key)
+        run.delivery.expect(self._key, self._stop)
 
     def _stop(self) -> None:
         self._unwinding = self._scope.stopping = True
-        self._scope.run.turnstile.unwind(self._scope.lane)
+        self._scope.run.delivery.unwind(self._scope.lane)
         self._cancel()
 
     def _cancel_task(self, task: asyncio.Task[Any]) -> None:

@@ -32,7 +32,7 @@ from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.usage import NOTHING
 
 
-class Calls:
+class EffectCall:
     """All attempts at one effect."""
 
     __slots__ = ("_effect", "_key", "_number", "_offset", "_passed", "_pieces", "_place", "_scope")
@@ -50,8 +50,8 @@ class Calls:
         recorded = self._recorded() if run.past.number else None
         if recorded is not None and recorded.outcome is not None:
             return self._repeated(recorded)
-        if run.turnstile.replaying:
-            await run.turnstile.caught_up(scope.lane, scope.agent_scope)
+        if run.delivery.replaying:
+            await run.delivery.caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt = 0, False
         if recorded is not None:
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
@@ -61,7 +61,7 @@ class Calls:
             self._number, self._offset, self._pieces = self._number + 1, 0, None
             bounded = self._effect.model or scope.account or run.pausing
             passed = await Admission(scope, self._place, self._effect).granted() if bounded else FREE
-            run.calls_out[self._key], self._passed = self, passed
+            run.open_calls[self._key], self._passed = self, passed
             try:
                 return await self._attempt(passed, in_doubt=in_doubt)
             except AgentError as error:
@@ -72,7 +72,7 @@ class Calls:
             finally:
                 if passed.slot is not None:
                     passed.slot.close()
-                run.calls_out.pop(self._key, None)
+                run.open_calls.pop(self._key, None)
                 if run.pausing or run.questions:  # once the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
             in_doubt = False
@@ -118,7 +118,7 @@ class Calls:
         if not self._announced:
             run.recorder.add(scope.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
         try:
-            if (wait := run.recorder.waiting(at_once=run.turnstile.lone)) is not None:
+            if (wait := run.recorder.waiting(at_once=run.delivery.lone)) is not None:
                 await wait
         except asyncio.CancelledError:
             passed.give_back()
@@ -133,13 +133,13 @@ class Calls:
             raise
         except AgentError:
             if not self._is_out:
-                await run.left()
+                await run.park_until_cancelled()
             raise
         if self._pieces is not None:
             self._tell(self._pieces.rest())
         eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
         if (run.closing or run.abandoned) and scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         recorded = self._returned(returned, passed.reservation)
         self._note(eased)
         return recorded
@@ -147,7 +147,7 @@ class Calls:
     @property
     def _is_out(self) -> bool:
         """Whether somebody still waits for this call: it was not abandoned."""
-        return self._scope.run.calls_out.get(self._key) is self
+        return self._scope.run.open_calls.get(self._key) is self
 
     @property
     def _announced(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from teamwright.runtime.ordering.lane import look_again
-from teamwright.runtime.run_state import Waiting
+from teamwright.runtime.ordering.lane import update_timers
+from teamwright.runtime.run_state import PendingQuestion
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -17,11 +17,11 @@ from teamwright.values.secrets.classification import stands_for
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:
     """Ask a person at a place that is claimed already, or that nobody else can claim."""
     if scope.closed:
-        await scope.run.left()
-    return await Inquiry(scope, place, question).answer()
+        await scope.run.park_until_cancelled()
+    return await QuestionCall(scope, place, question).answer()
 
 
-class Inquiry:
+class QuestionCall:
     """A question as the scope that asks it sees it. `place` is claimed already.
 
     What a strategy asks is answered in journal order. What an agent asks is its own affair, as its effects are, so a
@@ -49,16 +49,16 @@ class Inquiry:
                 run.recorder.add(scope.path, place, self._asked)
             answer = await self._wait(full)
             if scope.closed:  # the answer waits in the inbox for the next driver
-                await run.left()
+                await run.park_until_cancelled()
             event = run.recorder.add(scope.path, place, PersonAnswered(answer=answer))
             if not scope.in_agent:
-                run.turnstile.announce(full)
+                run.delivery.announce(full)
         assert isinstance(event.fact, PersonAnswered)
         if scope.in_agent:
             scope.heard_at = event.time
         else:
-            await run.turnstile.arrive(scope.lane, full, scope.agent_scope)
-            run.arrived(event)
+            await run.delivery.arrive(scope.lane, full, scope.agent_scope)
+            run.advance_to(event)
         return event.fact.answer
 
     def _match(self) -> tuple[str, bool]:
@@ -93,28 +93,28 @@ class Inquiry:
     async def _wait(self, full: str) -> Answer:
         scope, run = self._scope, self._scope.run
         if scope.agent_scope:
-            await run.turnstile.caught_up(scope.lane, scope.agent_scope)
+            await run.delivery.caught_up(scope.lane, scope.agent_scope)
         if full in run.answers:
             return run.answers[full]
-        waiting = Waiting(self._question, asyncio.get_running_loop().create_future())
+        waiting = PendingQuestion(self._question, asyncio.get_running_loop().create_future())
         run.questions[full] = waiting
         at_work = not scope.lane.parked
         self._count(1)
-        run.turnstile.park(scope.lane)
+        run.delivery.park(scope.lane)
         try:
             return await waiting.answer
         finally:
             run.questions.pop(full, None)
             self._count(-1)
             if scope.in_agent and at_work:
-                run.turnstile.unpark(scope.lane)
+                run.delivery.unpark(scope.lane)
 
     def _count(self, change: int) -> None:
         """Several of an agent's own tasks may ask at once, on one branch: it waits as long as any of them does."""
         scope, run = self._scope, self._scope.run
         lane, before = scope.lane, scope.lane.asking
         lane.asking += change
-        run.turnstile.people_asked += change
+        run.delivery.people_asked += change
         if scope.in_agent and (before == 0 or lane.asking == 0):
             run.agents_at_work -= change
-        look_again(lane)
+        update_timers(lane)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED
 from teamwright.agents.contract import policy_of
-from teamwright.runtime.context.approval import Gate
+from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask
 from teamwright.runtime.context.emit import emit_fact
 from teamwright.runtime.context.question import ask_person_at
@@ -38,7 +38,7 @@ SUMMARISE = (
 NOTHING_SET = Recovery.model_construct()
 
 
-class Recovering:
+class AskRecovery:
     """One ask that failed, and its further attempts."""
 
     def __init__(self, ask: Ask, scope: Scope, member: AgentLike, key: str) -> None:
@@ -92,7 +92,7 @@ class Recovering:
     async def _again(self, member: AgentLike) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
-            gate = Gate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
+            gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
         ask = Ask(self._scope, member, self._turn, self._key, self._new_context, first, gate)
         ending = await ask.ending()
         self._attempt = ask.attempt
@@ -147,11 +147,11 @@ async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
         run.aborted = RunAborted(member=path, error=failure.error, message=text)
         run.recorder.add("", "", run.aborted)
     run.cancel()
-    run.turnstile.park(scope.lane)
+    run.delivery.park(scope.lane)
     try:
-        await run.left()
+        await run.park_until_cancelled()
     finally:
-        run.turnstile.unpark(scope.lane)
+        run.delivery.unpark(scope.lane)
 
 
 def in_pieces(messages: Sequence[Message], *, quote: bool = True) -> Iterator[str]:

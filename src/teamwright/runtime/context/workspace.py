@@ -68,7 +68,7 @@ class RunWorkspace:
         """
         scope, run = self._scope, self._scope.run
         if scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         self._writes += 1
         place = scope.claim(key or f"write-{self._writes}")
         event = run.past.writes.get(join_key(scope.path, place))
@@ -88,7 +88,7 @@ class RunWorkspace:
         """Store something large once, and return a pointer to it."""
         scope, run = self._scope, self._scope.run
         if scope.closed:
-            await run.left()
+            await run.park_until_cancelled()
         self._artifacts += 1
         place = scope.claim(key or f"artifact-{self._artifacts}")
         text = isinstance(content, str)

@@ -27,7 +27,7 @@ class _Waiter:
     act: Callable[[], None] | None = None
 
 
-class Turnstile:
+class OrderedDelivery:
     """The order in which a run goes on.
 
     `stuck` is told when every branch waits and none of them for what is recorded next; if it returns, that record is
@@ -217,7 +217,7 @@ class Turnstile:
         finally:
             self._blocked[agent] -= 1
 
-    def look_again(self) -> None:
+    def check_idle(self) -> None:
         """Something else than a branch has changed: see whether the run can only go on by a person's answer."""
         if self._lanes:
             self._watch()

@@ -1,4 +1,4 @@
-"""Which branches wait for people and for nothing else: the clocks of their scopes stand still meanwhile.
+"""Which branches wait for people and for nothing else: the timers of their scopes stand still meanwhile.
 
 A branch does so while it asks a person itself, while it waits for keys behind one that does, or while it waits for
 branches of its own that all do.
@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
-class Clock(Protocol):
-    """Something that measures the time of a scope."""
+class PausableTimer(Protocol):
+    """A timer of a scope, which pauses while the scope waits for people."""
 
-    def stop(self) -> None:
-        """Nothing in the scope can go on but by a person's answer."""
+    def pause_timer(self) -> None:
+        """Pause: nothing in the scope can go on but by a person's answer."""
         ...
 
-    def go_on(self) -> None:
-        """Something can."""
+    def resume_timer(self) -> None:
+        """Run again: something in the scope can go on."""
         ...
 
 
@@ -30,7 +30,17 @@ class Lane:
     """
 
     __slots__ = (
-        "around", "asking", "behind", "clocks", "closed", "inside", "number", "parked", "still", "still_inside", "tell",
+        "around",
+        "asking",
+        "behind",
+        "closed",
+        "inside",
+        "number",
+        "parked",
+        "still",
+        "still_inside",
+        "tell",
+        "timers",
         "waits",
     )  # fmt: skip
 
@@ -38,19 +48,19 @@ class Lane:
         self.number, self.around, self.tell = number, around, tell
         self.parked = self.waits = self.still = self.behind = self.closed = False
         self.asking = self.inside = self.still_inside = 0
-        self.clocks: Sequence[Clock] = ()
+        self.timers: Sequence[PausableTimer] = ()
 
 
-def look_again(lane: Lane) -> None:
-    """Something about a branch has changed: stop or start its clocks, and those of the branches around it."""
+def update_timers(lane: Lane) -> None:
+    """Pause or resume the timers of a branch that has changed, and those of the branches around it."""
     around: Lane | None = lane
     while around is not None:
         still = around.asking > 0 or around.behind or (around.waits and 0 < around.inside == around.still_inside)
         if still == around.still:
             break
         around.still = still
-        for clock in around.clocks:
-            clock.stop() if still else clock.go_on()
+        for timer in around.timers:
+            timer.pause_timer() if still else timer.resume_timer()
         around = around.around
         if around is not None:
             around.still_inside += 1 if still else -1

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from teamwright.errors import NotOwned
 from teamwright.planning.lock_table import Claim, Claims
-from teamwright.runtime.ordering.delivery import Turnstile
-from teamwright.runtime.ordering.lane import Lane, look_again
+from teamwright.runtime.ordering.delivery import OrderedDelivery
+from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 
@@ -48,10 +48,10 @@ class Waiter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class PathLock:
     """The keys of one scope while it lasts: where its claim stands, and what those inside may do."""
 
-    ownership: Ownership
+    path_locks: PathLocks
     owner: Owner
     claim: Claim
     inside: Holding
@@ -63,29 +63,29 @@ class Held:
 
     def abandon(self) -> None:
         """Release the keys: the scope has ended, or one around it was abandoned."""
-        self.ownership.give_back(self)
+        self.path_locks.release(self)
 
 
-class Ownership:
+class PathLocks:
     """Who owns what in one run. Whoever is stopped gives back only when all that is being stopped has ended.
 
     How long that takes differs between a live run and its replay; who goes next must not.
     """
 
-    def __init__(self, turnstile: Turnstile) -> None:
+    def __init__(self, delivery: OrderedDelivery) -> None:
         self.everything = Holding()
-        self._turnstile = turnstile
+        self._delivery = delivery
         self._waiting: dict[Claim, Waiter] = {}
         self._lanes: dict[Claim, Lane] = {}
         self._leaving: list[tuple[Claims, Claim]] = []
         self._owners: dict[tuple[Claims, Lane], int] = {}
         self._looking = self._look_again = False
         self._behind = 0
-        turnstile.when_unwound, turnstile.when_still = self._all_left, self._stand_still
+        delivery.when_unwound, delivery.when_still = self._all_left, self._stand_still
 
-    async def take(
+    async def acquire(
         self, owner: Owner, keys: tuple[str, ...], priority: int, held_up: Callable[[StepHeldUp], None]
-    ) -> Held:
+    ) -> PathLock:
         """Wait until nobody else owns one of the keys, and own them; calls `held_up` first where it has to wait."""
         claims = owner.around.claims
         self._check(owner, keys)
@@ -97,11 +97,11 @@ class Ownership:
             held_up(StepHeldUp(keys=tuple(wanted), by=tuple(one.name for one in ahead[:MOST_NAMED])))
             await self._wait(owner, claims, claim)
         if keys:
-            self._owners[claims, owner.lane] = self._turnstile.opened
+            self._owners[claims, owner.lane] = self._delivery.opened
         inside = Holding(owner.around.owned.narrowed(keys), Claims() if keys else claims)
-        return Held(self, owner, claim, inside)
+        return PathLock(self, owner, claim, inside)
 
-    def give_back(self, held: Held) -> None:
+    def release(self, held: PathLock) -> None:
         """Let others have the keys of a scope."""
         owner = held.owner
         self._owners.pop((owner.around.claims, owner.lane), None)
@@ -140,7 +140,7 @@ class Ownership:
         self._waiting[claim] = waiter
         self._stand_still()
         try:
-            await self._turnstile.hold(owner.lane, waiter.ready, owner.agent_scope)
+            await self._delivery.hold(owner.lane, waiter.ready, owner.agent_scope)
         except asyncio.CancelledError:
             self._waiting.pop(claim, None)
             self._leave(claims, claim)
@@ -149,7 +149,7 @@ class Ownership:
             self._put(owner.lane, behind=False)
 
     def _leave(self, claims: Claims, claim: Claim) -> None:
-        if self._turnstile.unwinding:
+        if self._delivery.unwinding:
             self._leaving.append((claims, claim))
             return
         self._end(claims, claim)
@@ -172,7 +172,7 @@ class Ownership:
         while (claim := claims.next()) is not None:
             waiter = self._waiting.pop(claim, None)
             if waiter is not None:
-                self._turnstile.unpark(waiter.lane)
+                self._delivery.unpark(waiter.lane)
                 if not waiter.ready.done():
                     waiter.ready.set_result(None)
         claims.held_up.clear()
@@ -184,7 +184,7 @@ class Ownership:
         if self._looking:
             return
         self._looking = True
-        while self._look_again and (self._turnstile.people_asked or self._behind):
+        while self._look_again and (self._delivery.people_asked or self._behind):
             self._look_again = False
             for claim, waiter in list(self._waiting.items()):
                 _, ahead = waiter.claims.ahead_of(claim)
@@ -195,4 +195,4 @@ class Ownership:
         if behind != lane.behind:
             lane.behind = behind
             self._behind += 1 if behind else -1
-            look_again(lane)
+            update_timers(lane)

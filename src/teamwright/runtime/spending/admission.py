@@ -63,7 +63,7 @@ class Admission:
         limiter = run.limiters.of(effect) if effect.model else None
         while True:
             if run.pausing or self._scope.closed:
-                await run.left()
+                await run.park_until_cancelled()
             reservation = await self._reserve(self._account) if self._account else None
             if limiter is None:
                 return Pass(reservation, None)
@@ -78,12 +78,12 @@ class Admission:
         """Wait for the model; nothing if the budget has no room when its turn has come, or the run is being left."""
         scope, effect, run = self._scope, self._effect, self._scope.run
         if self._account is not None:
-            self._account.wait(1)
+            self._account.add_waiting(1)
         try:
             slot = await limiter.wait(scope.lanes, effect.prompt_bytes, effect.max_output)
         finally:
             if self._account is not None:
-                self._account.wait(-1)
+                self._account.add_waiting(-1)
         passed: Pass | None = None
         try:
             if not run.pausing and not scope.closed:

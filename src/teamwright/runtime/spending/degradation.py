@@ -16,7 +16,7 @@ from teamwright.budget.money import dollars
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskPerson, Scope
 from teamwright.runtime.spending.forecast import Forecast, Pressure
-from teamwright.runtime.spending.ladder import AGGRESSIVE, AUTO, LADDER, Crew, Rung
+from teamwright.runtime.spending.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.strategies.contract import lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
@@ -42,10 +42,10 @@ class Degradation:
         members = Members(team.members, team.helpers)
         self._team = scope
         self._asks = team.degradation == "ask"
-        self._strength = AGGRESSIVE if team.degradation == "aggressive" else AUTO
+        self._thresholds = AGGRESSIVE if team.degradation == "aggressive" else AUTO
         self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
         lead = lead_of(team.strategy, team.settings, members)
-        self._crew = Crew(team.settings.share, peers_of(team.strategy), frozenset(_thrifty(team, lead)))
+        self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), frozenset(_thrifty(team, lead)))
         self._taken: list[tuple[Rung, Posture]] = []
         self._weighed: int = -1
         self._at_work = 0
@@ -61,7 +61,7 @@ class Degradation:
 
     def tier(self, member: AgentLike) -> Tier:
         """Which of its models a member answers with now."""
-        return "economy" if self.posture.economy and member.name in self._crew.thrifty else "primary"
+        return "economy" if self.posture.economy and member.name in self._traits.thrifty else "primary"
 
     def shorten(self, turn: Turn) -> Turn:
         """The turn with as much of its history as members get now."""
@@ -84,7 +84,7 @@ class Degradation:
             if recorded is not None:
                 self._follow(recorded, scope.run)
         self._at_work += 1
-        self._crew.busiest = max(self._crew.busiest, self._at_work)
+        self._traits.busiest = max(self._traits.busiest, self._at_work)
 
     async def _weigh(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
         asked_before = join_key(scope.path, place + ASKED) in scope.run.past.questions
@@ -95,16 +95,16 @@ class Degradation:
         if pressure is None:
             return
         self._weighed = self._forecast.done
-        if pressure.share < self._strength.below and not asked_before:
+        if pressure.share < self._thresholds.below and not asked_before:
             self._declined = False
             self._let_go(scope, place, pressure)
-        elif (pressure.share > self._strength.above and not self._declined) or asked_before:
+        elif (pressure.share > self._thresholds.above and not self._declined) or asked_before:
             await self._cut_back(scope, place, pressure, ask_person)
 
     async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Take the next rung that changes anything here."""
         for rung in self._rungs_left():
-            lower = rung.lower(self.posture, self._crew, self._strength)
+            lower = rung.lower(self.posture, self._traits, self._thresholds)
             if lower == self.posture:
                 continue
             text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"

@@ -12,7 +12,7 @@ from teamwright.values.degradation import Posture
 from teamwright.values.manifest import Share
 
 
-class Strength(NamedTuple):
+class Thresholds(NamedTuple):
     """When a policy cuts back and when it lets go, as shares of the limit, and how far it goes."""
 
     above: float
@@ -22,12 +22,12 @@ class Strength(NamedTuple):
     recent: int
 
 
-AUTO = Strength(above=1.0, below=0.8, summary=0.82, workers=1, recent=6)
-AGGRESSIVE = Strength(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
+AUTO = Thresholds(above=1.0, below=0.8, summary=0.82, workers=1, recent=6)
+AGGRESSIVE = Thresholds(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
 
 
 @dataclass(slots=True)
-class Crew:
+class TeamTraits:
     """What there is to cut back in a team; `busiest` is how many have worked at once so far."""
 
     share: Share
@@ -45,7 +45,7 @@ class Rung(Protocol):
     @property
     def field(self) -> str: ...
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """The posture with this cut back; the same where there is nothing to cut."""
         ...
 
@@ -55,9 +55,9 @@ class PeerTalk:
 
     name, field = "peer_talk", "peers"
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """Only shapes with channels between workers have any."""
-        return now.changed(peers=False) if crew.peers else now
+        return now.changed(peers=False) if traits.peers else now
 
 
 class Summaries:
@@ -65,9 +65,9 @@ class Summaries:
 
     name, field = "summaries", "summary"
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """Only with `share: a2a_lite` are there summaries."""
-        return now.changed(summary=strength.summary) if crew.share == "a2a_lite" else now
+        return now.changed(summary=thresholds.summary) if traits.share == "a2a_lite" else now
 
 
 class Workers:
@@ -75,9 +75,9 @@ class Workers:
 
     name, field = "workers", "workers"
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """One always works."""
-        return now.changed(workers=max(1, crew.busiest - strength.workers)) if crew.busiest > 1 else now
+        return now.changed(workers=max(1, traits.busiest - thresholds.workers)) if traits.busiest > 1 else now
 
 
 class Economy:
@@ -85,9 +85,9 @@ class Economy:
 
     name, field = "economy", "economy"
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """Only those who have one."""
-        return now.changed(economy=True) if crew.thrifty else now
+        return now.changed(economy=True) if traits.thrifty else now
 
 
 class Compaction:
@@ -95,9 +95,9 @@ class Compaction:
 
     name, field = "compaction", "recent"
 
-    def lower(self, now: Posture, crew: Crew, strength: Strength) -> Posture:
+    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
         """With `share: output` nothing earlier is told anyway."""
-        return now.changed(recent=strength.recent) if crew.share != "output" else now
+        return now.changed(recent=thresholds.recent) if traits.share != "output" else now
 
 
 LADDER: tuple[Rung, ...] = (PeerTalk(), Summaries(), Workers(), Economy(), Compaction())

@@ -27,7 +27,7 @@ from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 LOG = logging.getLogger("teamwright")
 BACKOFF = (1.0, 5.0, 30.0, 120.0, 600.0)
 """Seconds before each further attempt."""
-GRACE = 5.0
+DELIVERY_GRACE = 5.0
 """Seconds that an engine which is being left gives to deliveries under way."""
 
 
@@ -78,13 +78,13 @@ class Deliveries:
 
     async def close(self) -> None:
         """Give what is under way a grace time, and then up."""
-        self._ends_at = anyio.current_time() + GRACE
+        self._ends_at = anyio.current_time() + DELIVERY_GRACE
         self._closing.set()
-        with anyio.move_on_after(GRACE):
+        with anyio.move_on_after(DELIVERY_GRACE):
             await self.settled()
         for scope in list(self._scopes):
             scope.cancel()
-        with anyio.move_on_after(GRACE):
+        with anyio.move_on_after(DELIVERY_GRACE):
             await self.settled()
 
     async def _deliver(self, delivery: Delivery) -> None:
