@@ -13,8 +13,6 @@ from tests.paths import ROOT
 
 SOURCE = ROOT / "src"
 PACKAGE = "teamwright"
-RECURSIVE = {("teamwright.agents.agent_like", "teamwright.agents.context")}
-"""An agent is given a context, and a context asks agents: two halves of one recursive contract."""
 
 
 class Import(NamedTuple):
@@ -70,10 +68,10 @@ def imports(source: Path) -> Iterator[Import]:
 
 
 def cycle(found: Iterator[Import]) -> list[str]:
-    """A cycle of imports outside functions; empty if there is none. `RECURSIVE` pairs count in one direction only."""
+    """A cycle of imports outside functions; empty if there is none."""
     graph: dict[str, set[str]] = {}
     for one in found:
-        if not one.lazy and (one.importer, one.imported) not in RECURSIVE:
+        if not one.lazy:
             graph.setdefault(one.importer, set()).add(one.imported)
     try:
         TopologicalSorter(graph).prepare()

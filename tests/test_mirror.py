@@ -15,7 +15,6 @@ TESTS = ROOT / "tests"
 
 COVERED_BY = {
     "_lazy.py": "test_facades.py",
-    "agents/agent_like.py": "agents/test_contract.py",
     "agents/context.py": "runtime/context/test_branches.py",
     "agents/effect.py": "runtime/context/test_effect.py",
     "agents/functions/import_guard.py": "cli/interactive/test_sys_path.py",

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 
 from teamwright import Context, Engine, Reply, RunResult, Team, Turn
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policy import Policy
 from teamwright.journal.memory import MemoryJournal

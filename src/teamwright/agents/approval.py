@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import spec_of
 from teamwright.agents.schemas.schema import Schema, with_data, with_welcome_data
 from teamwright.errors import AgentError

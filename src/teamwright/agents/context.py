@@ -1,17 +1,17 @@
 """The contract of contexts: the one door through which agents and strategies reach the world.
 
-Agents and strategies must reach clocks, randomness, models, tools, people and other members only through it.
+Agents and strategies must reach clocks, randomness, models, tools, people and other members only through it. A context
+asks agents and an agent is given a context, so the least of an agent is declared here too.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.effect import Effect, Returned
 from teamwright.values.artifacts import Artifact, Held
 from teamwright.values.degradation import Posture
@@ -23,6 +23,24 @@ from teamwright.values.turns import Failure, Reply, Turn
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+@runtime_checkable
+class AgentLike(Protocol):
+    """The least that a member of a team needs. What else `Agent` declares gets the default that stands there.
+
+    It stands apart from `Agent` because a policy refers to other agents.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    async def respond(self, turn: Turn, ctx: Context) -> Reply:
+        """Answer the turn, or raise an `AgentError`."""
+        ...
 
 
 class Context(Protocol):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.misspelling import Takes, is_ours, misspelt, names_outside, value_of
 from teamwright.agents.policy import UNSET, Policy
 from teamwright.agents.protocol import Agent

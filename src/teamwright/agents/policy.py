@@ -9,7 +9,7 @@ from typing import Generic, Protocol, Self, TypeVar, cast, overload
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.errors import UsageError
 from teamwright.values.approvals import Approve
 from teamwright.values.limits import USUAL, Limits, Recovery, RetryPolicy, TooLong

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import capabilities_of, require_agent
 from teamwright.agents.protocol import Agent
 from teamwright.errors import DuplicateName, UnknownName

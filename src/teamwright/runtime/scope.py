@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.policy import UNSET, Policy
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars

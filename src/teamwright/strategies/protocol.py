@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar, cast, overload, runti
 
 from pydantic import JsonValue
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UnknownName
 from teamwright.strategies.diagram import Sketch, places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.agents.model.models import Models
 from teamwright.agents.preflight import Preflight

@@ -7,8 +7,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.policy import PolicyAttributes, policy_for

@@ -18,7 +18,7 @@ from typing import Any, cast
 import anyio
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.errors import InvalidName, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine

@@ -7,8 +7,7 @@ from typing import Any, Literal, cast
 
 from msgspec import structs
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import description_of, policy_of
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.protocol import Agent

@@ -16,8 +16,7 @@ from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import in_process, in_thread
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for

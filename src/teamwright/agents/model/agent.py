@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.model.models import Models, shared_models
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.protocol import Agent

@@ -18,9 +18,8 @@ import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.budget_notice import left_line
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.prices import rate_of

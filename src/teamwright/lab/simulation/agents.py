@@ -18,8 +18,7 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of, spec_of
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policy import UNSET, Policy, PolicyAttributes, policy_from_spec

@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 from pydantic_core import to_json
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED, Draft, decided, edited_text
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope

@@ -11,8 +11,7 @@ from functools import partial
 
 from msgspec import structs
 
-from teamwright.agents.agent_like import AgentLike
-from teamwright.agents.context import Branches, Clock, Context, Workspace
+from teamwright.agents.context import AgentLike, Branches, Clock, Context, Workspace
 from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentTimeout, MisplacedEffect

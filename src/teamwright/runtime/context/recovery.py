@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.ask import Ask

@@ -8,7 +8,7 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.agent_like import AgentLike
+from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError

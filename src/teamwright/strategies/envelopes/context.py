@@ -14,9 +14,8 @@ from typing import TypeVar
 from msgspec import structs
 from pydantic import JsonValue
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import REJECTED, Draft
-from teamwright.agents.context import Branch, Branches, Clock, Context, Workspace
+from teamwright.agents.context import AgentLike, Branch, Branches, Clock, Context, Workspace
 from teamwright.agents.contract import policy_of as agent_policy
 from teamwright.agents.effect import Effect, Returned
 from teamwright.agents.handoff import bounded

@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from teamwright.agents.agent_like import AgentLike
 from teamwright.agents.approval import Draft, decided
-from teamwright.agents.context import Context
+from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import Unreadable, read_answer
