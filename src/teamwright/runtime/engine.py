@@ -26,6 +26,7 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Journal
+from teamwright.runtime.admission.rate_limiter import Limiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import CANCEL_GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
@@ -37,7 +38,6 @@ from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run import Beginning, Run
 from teamwright.runtime.run_reader import read_record
 from teamwright.runtime.runs import Runs
-from teamwright.runtime.spending.rate_limiter import Limiters
 from teamwright.runtime.steady_clock import steady_clock
 from teamwright.runtime.webhooks.deliveries import Deliveries, Delivery
 from teamwright.teams.team import Team, require_team

@@ -16,6 +16,7 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, aborted_over, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
+from teamwright.runtime.admission.rate_limiter import Limiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.context.context import RunContext
@@ -26,7 +27,6 @@ from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.spending.rate_limiter import Limiters
 from teamwright.runtime.webhooks.attempt import Webhook
 from teamwright.runtime.webhooks.deliveries import Delivery
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, Notice

@@ -14,13 +14,13 @@ from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFail
 from teamwright.history.record.asks import RecordedAsk
 from teamwright.history.record.recorded_reply import recorded_reply
 from teamwright.history.record.spending import Spending
+from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.approval import ApprovalGate
 from teamwright.runtime.context.deadline import Deadline
-from teamwright.runtime.context.turn_ending import clean_reply, ending_fact, failure_from
+from teamwright.runtime.context.turn_outcome import clean_reply, ending_fact, failure_from
 from teamwright.runtime.context.workspace import merge_updates
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.spending.degradation import Degradation
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event

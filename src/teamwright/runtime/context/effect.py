@@ -15,12 +15,12 @@ from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
+from teamwright.runtime.admission.admission import FREE, Admission, Pass
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes
 from teamwright.runtime.redaction import RedactedStream
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.spending.admission import FREE, Admission, Pass
 from teamwright.runtime.steady_clock import remaining_wait
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled

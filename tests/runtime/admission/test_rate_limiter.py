@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
-from teamwright.runtime.spending.rate_limiter import LONGEST_PAUSE, Limiter, Limiters, Slot
+from teamwright.runtime.admission.rate_limiter import LONGEST_PAUSE, Limiter, Limiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import NOTHING, Usage

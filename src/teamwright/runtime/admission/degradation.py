@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.budget.money import dollars
+from teamwright.runtime.admission.forecast import Forecast, Pressure
+from teamwright.runtime.admission.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.runtime.run_state import RunState
 from teamwright.runtime.scope import AskPerson, Scope
-from teamwright.runtime.spending.forecast import Forecast, Pressure
-from teamwright.runtime.spending.ladder import AGGRESSIVE, AUTO, LADDER, Rung, TeamTraits
 from teamwright.strategies.contract import lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team

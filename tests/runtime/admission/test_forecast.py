@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.budget.ledger import Account, Cost
-from teamwright.runtime.spending.forecast import Forecast
+from teamwright.runtime.admission.forecast import Forecast
 from teamwright.values.limits import Limits
 from teamwright.values.usage import Usage
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
 from teamwright.errors import NonDeterminism
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.spending.degradation import CUT, GO_ON, compacted
+from teamwright.runtime.admission.degradation import CUT, GO_ON, compacted
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.degradation import Degradation, Posture

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from teamwright.agents.effect import Effect
 from teamwright.budget.ledger import NO_COST, Account, Cost, Refusal, Reservation, Wanted, prompt_tokens
 from teamwright.budget.money import Rate
+from teamwright.runtime.admission.rate_limiter import Limiter, Slot
 from teamwright.runtime.scope import Scope
-from teamwright.runtime.spending.rate_limiter import Limiter, Slot
 from teamwright.values.events.budget import BudgetRefused, BudgetUnpriced
 
 
