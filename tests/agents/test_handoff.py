@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
-from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
+from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
 from teamwright.values.messages import History, Message
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
-POLICY = HandoffPolicy()
+POLICY = EnvelopeLimits()
 SUMMARY = "All three paths were tried and hold."
 FIELDS: dict[str, Any] = {
     "status": "blocked", "confidence": 0.91, "risk_level": "medium", "summary": SUMMARY, "needs": ["a review"],
@@ -27,7 +27,7 @@ FIELDS: dict[str, Any] = {
 LONG = "The answer, which is by far longer than what is said about it in the summary that stands below of it here."
 
 
-def read(text: str, policy: HandoffPolicy = POLICY, **more: object) -> tuple[str, Handover]:
+def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, HandoffNote]:
     """What is left of a text, and the handoff beside it."""
     reply = handed_over(Reply.of("a", text, **more), Turn("go", handoff=policy))
     assert reply.handoff is not None
@@ -38,7 +38,7 @@ def fenced(label: str = "handoff", **changes: object) -> str:
     return f"```{label}\n{json.dumps(FIELDS | changes)}\n```"
 
 
-AS_WRITTEN = Handover(
+AS_WRITTEN = HandoffNote(
     summary=SUMMARY, status="blocked", confidence=91, risk_level="medium", needs=("a review",), next_action="hand over"
 )
 
@@ -155,7 +155,7 @@ def test_each_field_is_read_for_itself(field: str, given: object, taken: object)
 
 def test_a_reply_without_a_handoff_is_its_own_summary() -> None:  # Z-03
     text = "The tide turns at nine in the evening."
-    assert read(text) == (text, Handover(summary=text, own=False))
+    assert read(text) == (text, HandoffNote(summary=text, own=False))
     assert read("x" * 400)[1].summary == "x" * 319 + ELLIPSIS
     assert read("42")[1].summary == "The whole answer: 42"
 
@@ -185,7 +185,7 @@ def test_a_handoff_in_data_is_taken_out_of_it() -> None:
 
 
 def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> None:
-    given = Handover(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
+    given = HandoffNote(summary="s" * 400, risk_level="High", needs=("n",) * 9, next_action="x" * 999)  # pyright: ignore[reportArgumentType]
     _, handover = read("The answer.", handoff=given)
     assert (len(handover.summary), len(handover.needs), len(handover.next_action)) == (320, 6, 320)
     assert handover.risk_level == "high"
@@ -198,7 +198,7 @@ def test_a_turn_that_asks_for_no_handoff_leaves_the_reply_alone() -> None:
 
 @given(st.text(max_size=700), st.integers(16, 400), st.integers(1, 9))
 def test_whatever_is_said_the_handoff_keeps_to_the_policy(text: str, most: int, needs: int) -> None:  # Z-02, Z-03
-    policy = HandoffPolicy(max_summary_chars=most, max_needs=needs)
+    policy = EnvelopeLimits(max_summary_chars=most, max_needs=needs)
     _, handover = read(text, policy)
     envelope = Envelope(
         run_id="r", task_id="t", sender="a", recipient="team", status=handover.status, confidence=handover.confidence,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue, TypeAdapter
 
 from teamwright import Context, Failure, Reply, Turn
-from teamwright.strategies import Flaw, Members, Outcome, Settings, Talk, Task, Unreadable, Value, read_answer
+from teamwright.strategies import Flaw, Members, Outcome, ParseFailure, Settings, Talk, Task, Value, read_answer
 
 
 class Ballot(Value):
@@ -29,8 +29,8 @@ def ballot_schema(names: Sequence[str]) -> dict[str, JsonValue]:
 
 def read_ranking(reply: Reply | Failure) -> tuple[str, ...]:
     """The names on a ballot; none if it cannot be read."""
-    ballot = Unreadable("no reply") if isinstance(reply, Failure) else read_answer(reply, BALLOT)
-    return () if isinstance(ballot, Unreadable) else ballot.ranking
+    ballot = ParseFailure("no reply") if isinstance(reply, Failure) else read_answer(reply, BALLOT)
+    return () if isinstance(ballot, ParseFailure) else ballot.ranking
 
 
 class RankedVote:
@@ -59,7 +59,7 @@ class RankedVote:
         proposals: dict[str, Reply] = {}
         for number, member in enumerate(members, 1):
             reply = await ctx.ask(member, talk.turn(number), key=f"propose/{member.name}")
-            if outcome := talk.take(reply):
+            if outcome := talk.receive(reply):
                 return outcome
             if isinstance(reply, Reply):
                 proposals[member.name], points[member.name] = reply, 0

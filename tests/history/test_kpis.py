@@ -18,7 +18,7 @@ from teamwright.history.kpis import FIGURES, Kpis, TurnFigures, kpis_of, read_kp
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.envelope import Handover
+from teamwright.values.envelope import HandoffNote
 from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentRecovered, AgentReplied, AgentReturned, Tally
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
@@ -465,7 +465,7 @@ def test_what_goes_into_envelopes_is_coordination_and_no_work() -> None:  # Z-12
         (0.0, "", "t", AgentAsked(member="t", member_kind="team", turn=1, task="x", length=0, digest="d")),
         (1.0, "t", "a", AgentAsked(member="one", member_kind="model", turn=1, task="x", length=0, digest="d")),
         (2.0, "t/a", "request-1", AgentReturned(body="b", usage=usage)),
-        (4.0, "t", "a", AgentReplied(usage=usage, handoff=Handover(tokens=25))),
+        (4.0, "t", "a", AgentReplied(usage=usage, handoff=HandoffNote(tokens=25))),
     ]
     found = kpis_of([Event("r", number, *told) for number, told in enumerate(facts, 1)])
     assert (found.total_tokens, found.work_tokens, found.coordination_tokens) == (100, 75, 25)

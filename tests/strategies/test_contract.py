@@ -32,7 +32,7 @@ class Bare:
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         talk = Talk(task)
-        talk.take(await ctx.ask(members[0], talk.turn(1), key="only"))
+        talk.receive(await ctx.ask(members[0], talk.turn(1), key="only"))
         return talk.ended("done")
 
 

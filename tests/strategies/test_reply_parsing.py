@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from teamwright.strategies.reply_parsing import Unreadable, found_values, read_answer, read_fitting
+from teamwright.strategies.reply_parsing import ParseFailure, found_values, read_answer, read_fitting
 from teamwright.values.turns import Reply
 
 
@@ -29,7 +29,7 @@ def said(text: str, data: JsonValue = None) -> Reply:
 
 def problem(reply: Reply) -> str:
     found = read_answer(reply, FORM)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, ParseFailure)
     return found.problem
 
 
@@ -81,14 +81,14 @@ def test_what_does_not_fit_is_told_with_its_places() -> None:
 def test_a_long_list_of_mistakes_is_cut() -> None:
     many = TypeAdapter(list[int])
     found = read_answer(said(json.dumps(["x"] * 30)), many)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, ParseFailure)
     assert found.problem.endswith("; and 25 more")
 
 
 def test_a_schema_does_as_well_as_a_model() -> None:
     assert read_fitting(said(f"It is {ANN}."), SCHEMA) == {"name": "ann", "score": 3}
     found = read_fitting(said('{"name": 1}'), SCHEMA)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, ParseFailure)
     assert found.problem == "it does not fit its schema: at 'name': 1 is not of type 'string'"
 
 
@@ -98,7 +98,7 @@ def test_a_schema_does_as_well_as_a_model() -> None:
     ids=["brackets", "nested", "braces", "surrogate", "digits"],
 )
 def test_a_text_made_to_trip_the_reader_is_only_unreadable(text: str) -> None:
-    assert isinstance(read_answer(said(text), FORM), Unreadable)
+    assert isinstance(read_answer(said(text), FORM), ParseFailure)
 
 
 @given(st.text())
@@ -106,7 +106,7 @@ def test_a_text_made_to_trip_the_reader_is_only_unreadable(text: str) -> None:
 @example('```json\n{"name": "x"}')
 def test_no_text_ever_breaks_the_reader(text: str) -> None:
     found = read_answer(said(text), FORM)
-    assert isinstance(found, Choice | Unreadable)
+    assert isinstance(found, Choice | ParseFailure)
 
 
 JSON = st.recursive(

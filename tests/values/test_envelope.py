@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from teamwright.errors import InvalidValue
-from teamwright.values.envelope import Envelope, HandoffPolicy, envelope_schema
+from teamwright.values.envelope import Envelope, EnvelopeLimits, envelope_schema
 from teamwright.values.text.display import ELLIPSIS
 from tests.paths import EXAMPLES
 
@@ -80,41 +80,41 @@ def test_the_example_is_an_envelope_within_the_policy() -> None:  # Z-01
     jsonschema.validate(data, envelope_schema())
     read = Envelope.model_validate(data)
     assert read.confidence == 91
-    assert HandoffPolicy().check(read) == []
+    assert EnvelopeLimits().check(read) == []
     assert Envelope.model_validate_json(read.model_dump_json()) == read
 
 
 def test_every_breach_is_told_in_words() -> None:  # Z-02
     long = envelope(summary="x" * 321, artifacts=["a"] * 9, needs=["n"] * 7)
-    assert HandoffPolicy().check(long) == [
+    assert EnvelopeLimits().check(long) == [
         "the summary has 321 characters, more than 320: say less",
         "there are 9 artifacts, more than 8: keep those that matter most",
         "there are 7 needs, more than 6: keep those that matter most",
     ]
-    assert HandoffPolicy().check(envelope(summary="x" * 15)) == [
+    assert EnvelopeLimits().check(envelope(summary="x" * 15)) == [
         "the summary has 15 characters, fewer than 16: say more"
     ]
-    assert HandoffPolicy().check(envelope(summary="x" * 320, artifacts=["a"] * 8, needs=["n"] * 6)) == []
+    assert EnvelopeLimits().check(envelope(summary="x" * 320, artifacts=["a"] * 8, needs=["n"] * 6)) == []
 
 
 def test_compaction_cuts_with_an_ellipsis_inside_the_cap() -> None:  # Z-02
-    cut = HandoffPolicy().compact(envelope(summary="x" * 400, artifacts=[f"a{n}" for n in range(12)], needs=["n"] * 7))
+    cut = EnvelopeLimits().compact(envelope(summary="x" * 400, artifacts=[f"a{n}" for n in range(12)], needs=["n"] * 7))
     assert cut.summary == "x" * 319 + ELLIPSIS
     assert cut.artifacts == tuple(f"a{number}" for number in range(8))
     assert len(cut.needs) == 6
     fitting = envelope()
-    assert HandoffPolicy().compact(fitting) is fitting
+    assert EnvelopeLimits().compact(fitting) is fitting
 
 
 policies = st.builds(
-    HandoffPolicy, max_summary_chars=st.integers(16, 400), max_artifacts=st.integers(1, 9), max_needs=st.integers(1, 9)
+    EnvelopeLimits, max_summary_chars=st.integers(16, 400), max_artifacts=st.integers(1, 9), max_needs=st.integers(1, 9)
 )
 texts = st.lists(st.text("ab ", min_size=1).filter(str.strip), max_size=12)
 
 
 @given(policies, st.text(min_size=16, max_size=500), texts, texts)
 def test_what_is_compacted_keeps_to_the_policy(
-    policy: HandoffPolicy, summary: str, artifacts: list[str], needs: list[str]
+    policy: EnvelopeLimits, summary: str, artifacts: list[str], needs: list[str]
 ) -> None:  # Z-02
     before = envelope(summary=summary, artifacts=artifacts, needs=needs)
     cut = policy.compact(before)
@@ -125,11 +125,11 @@ def test_what_is_compacted_keeps_to_the_policy(
 
 
 @given(policies, st.text(max_size=15))
-def test_a_summary_that_is_too_short_stays_a_breach(policy: HandoffPolicy, summary: str) -> None:  # Z-02
+def test_a_summary_that_is_too_short_stays_a_breach(policy: EnvelopeLimits, summary: str) -> None:  # Z-02
     (breach,) = policy.check(policy.compact(envelope(summary=summary)))
     assert "say more" in breach
 
 
 def test_a_policy_that_nothing_could_keep_to_is_refused() -> None:
     with pytest.raises(InvalidValue, match=r"max_summary_chars \(8\) is below min_summary_chars \(16\)"):
-        HandoffPolicy(max_summary_chars=8)
+        EnvelopeLimits(max_summary_chars=8)

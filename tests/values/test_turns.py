@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from teamwright.values.envelope import HandoffPolicy
+from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.messages import History, Message
 from teamwright.values.turns import Failure, Reply, Turn
 
@@ -48,7 +48,7 @@ def test_a_failure_is_no_reply() -> None:  # contracts: Failures
 
 
 def test_terms_of_a_handoff_are_no_part_of_what_a_turn_is_recognised_by() -> None:  # Z-03
-    assert Turn("go", handoff=HandoffPolicy()).digest == Turn("go").digest
+    assert Turn("go", handoff=EnvelopeLimits()).digest == Turn("go").digest
 
 
 def test_a_turn_knows_whether_there_is_something_to_open() -> None:

@@ -15,9 +15,9 @@ from pydantic_core import from_json, to_json
 
 from teamwright.values.envelope import (
     CONTINUE,
+    EnvelopeLimits,
     EnvelopeStatus,
-    HandoffPolicy,
-    Handover,
+    HandoffNote,
     RiskLevel,
     envelope_tokens,
     percentage,
@@ -47,12 +47,12 @@ Your team sees a short handoff in place of your answer. Write it below the answe
 ```"""
 
 
-def asked_for(policy: HandoffPolicy) -> str:
+def asked_for(policy: EnvelopeLimits) -> str:
     """What a model is told that it hands over."""
     return ASK.format(most=policy.max_summary_chars)
 
 
-def with_handoff(schema: JsonSchema, policy: HandoffPolicy) -> JsonSchema:
+def with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
     """A form of answers in which the handoff is one more field; what is no object stays as it is."""
     if schema.get("type") != "object":
         return schema
@@ -74,12 +74,12 @@ def with_handoff(schema: JsonSchema, policy: HandoffPolicy) -> JsonSchema:
     return {**schema, "properties": {**properties, KEY: handoff}}
 
 
-def written(text: str, handover: Handover) -> str:
+def written(text: str, handover: HandoffNote) -> str:
     """A text with the handoff below it, as an author writes it."""
     return f"{text}\n\n{FENCE}{KEY}\n{to_json(fields_of(handover)).decode()}\n{FENCE}"
 
 
-def fields_of(handover: Handover) -> dict[str, JsonValue]:
+def fields_of(handover: HandoffNote) -> dict[str, JsonValue]:
     """What an author writes as its handoff."""
     return {name: value for name, value in handover.to_json().items() if name in FIELDS}
 
@@ -95,12 +95,12 @@ def handed_over(reply: Reply, turn: Turn) -> Reply:
     return read.reply.changed(handoff=handover.changed(tokens=tokens))
 
 
-def bounded(said: Handover | None, text: str, policy: HandoffPolicy) -> Handover:
+def bounded(said: HandoffNote | None, text: str, policy: EnvelopeLimits) -> HandoffNote:
     """What an author said, cut to the policy.
 
     The text takes the place of a summary that is missing, that says too little, or that is no shorter than the text.
     """
-    handover, least = said or Handover(), policy.min_summary_chars
+    handover, least = said or HandoffNote(), policy.min_summary_chars
     summary = handover.summary
     if len(summary) < max(1, least) or least <= len(text) <= len(summary):
         summary = text if len(text) >= least else ALL + text
@@ -115,7 +115,7 @@ def bounded(said: Handover | None, text: str, policy: HandoffPolicy) -> Handover
 
 class _Read(NamedTuple):
     reply: Reply
-    handover: Handover | None
+    handover: HandoffNote | None
 
 
 def _read(reply: Reply) -> _Read:
@@ -211,13 +211,13 @@ def _is_json(text: str, data: JsonValue) -> bool:
         return False
 
 
-def handover_from(fields: Mapping[str, object]) -> Handover:
+def handover_from(fields: Mapping[str, object]) -> HandoffNote:
     """What somebody wrote as a handoff, each field for itself: what can't be read is as if it were not there.
 
     A risk in words of the author's own is at least medium.
     """
     risk = _word(fields.get("risk_level"))
-    return Handover(
+    return HandoffNote(
         summary=_text(fields.get("summary")),
         status=STATUSES.get(_word(fields.get("status")), "done"),
         confidence=_percent(fields.get("confidence")),
@@ -244,5 +244,5 @@ def _texts(value: object) -> tuple[str, ...]:
 def _percent(value: object) -> int:
     """How sure somebody is."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
-        return Handover().confidence
+        return HandoffNote().confidence
     return round(min(100, max(0, percentage(value))))

@@ -17,7 +17,7 @@ from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule, validate_schedule
 from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate, planner_settings
 from teamwright.planning.topology.profiles import TOPOLOGIES, TopologyProfiles
-from teamwright.values.envelope import Envelope, HandoffPolicy
+from teamwright.values.envelope import Envelope, EnvelopeLimits
 from teamwright.values.plan import Plan
 
 UNNAMED = "plan"
@@ -61,7 +61,7 @@ class Bundle:
 
 
 def prepare(
-    plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: HandoffPolicy = USUAL
+    plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: EnvelopeLimits = USUAL
 ) -> Prepared:
     """Schedule a plan, check the schedule, and say what it comes to and what workers are told."""
     schedule = make_schedule(plan, settings)
@@ -78,7 +78,7 @@ def orchestrate(
     planner: PlannerSettings = PLANNED,
     profiles: TopologyProfiles = TOPOLOGIES,
     run_id: str = UNNAMED,
-    policy: HandoffPolicy = USUAL,
+    policy: EnvelopeLimits = USUAL,
 ) -> Bundle:
     """Choose the topology for a plan and prepare the plan for it.
 

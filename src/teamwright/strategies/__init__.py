@@ -1,4 +1,4 @@
-"""How a team works together: what one needs to write a strategy, and the parts that strategies share.
+"""Facade of the strategies: what a strategy needs, and the parts that strategies share.
 
 Names load on first use, so that importing the package costs next to nothing.
 """
@@ -13,9 +13,16 @@ if TYPE_CHECKING:
     from teamwright.strategies.expressions.template import Template
     from teamwright.strategies.protocol import Flaw, Members, NoOptions, Settings, Strategy, Task
     from teamwright.strategies.registry import find_strategy, strategy_names
-    from teamwright.strategies.reply_parsing import Unreadable, read_answer
+    from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.talk import Talk
-    from teamwright.values.envelope import Envelope, EnvelopeMessage, Handoff, HandoffPolicy, Handover, envelope_tokens
+    from teamwright.values.envelope import (
+        Envelope,
+        EnvelopeLimits,
+        EnvelopeMessage,
+        EnvelopeSettings,
+        HandoffNote,
+        envelope_tokens,
+    )
     from teamwright.values.manifest import AgentName, MemberName
     from teamwright.values.models import Value
     from teamwright.values.results import Outcome
@@ -25,23 +32,23 @@ __all__ = [
     "Arrow",
     "Condition",
     "Envelope",
+    "EnvelopeLimits",
     "EnvelopeMessage",
+    "EnvelopeSettings",
     "Flaw",
-    "Handoff",
-    "HandoffPolicy",
-    "Handover",
+    "HandoffNote",
     "MemberName",
     "Members",
     "NoOptions",
     "Node",
     "Outcome",
+    "ParseFailure",
     "Settings",
     "Sketch",
     "Strategy",
     "Talk",
     "Task",
     "Template",
-    "Unreadable",
     "Value",
     "envelope_tokens",
     "find_strategy",
@@ -58,11 +65,19 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.expressions.template": "Template",
         "teamwright.strategies.protocol": "Flaw Members NoOptions Settings Strategy Task",
         "teamwright.strategies.registry": "find_strategy strategy_names",
-        "teamwright.strategies.reply_parsing": "Unreadable read_answer",
+        "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",
-        "teamwright.values.envelope": "Envelope EnvelopeMessage Handoff HandoffPolicy Handover envelope_tokens",
+        "teamwright.values.envelope": (
+            "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings HandoffNote envelope_tokens"
+        ),
         "teamwright.values.manifest": "AgentName MemberName",
         "teamwright.values.models": "Value",
         "teamwright.values.results": "Outcome",
+    },
+    renamed={
+        "Handoff": "EnvelopeSettings",
+        "HandoffPolicy": "EnvelopeLimits",
+        "Handover": "HandoffNote",
+        "Unreadable": "ParseFailure",
     },
 )

@@ -15,7 +15,7 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UnknownName
 from teamwright.strategies.diagram import Sketch, places
-from teamwright.values.envelope import Handoff
+from teamwright.values.envelope import EnvelopeSettings
 from teamwright.values.manifest import Share
 from teamwright.values.messages import EMPTY, History
 from teamwright.values.models import Value
@@ -36,7 +36,7 @@ class Settings:
     max_turns: int | None = None
     on_max_turns: Literal["stop", "fail"] = "stop"
     options: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    handoff: Handoff | None = None
+    handoff: EnvelopeSettings | None = None
 
     def read(self, model: type[V]) -> V:
         """The options as the strategy's own model; they were checked against it when the team was made."""

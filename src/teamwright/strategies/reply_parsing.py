@@ -35,18 +35,18 @@ _START = re.compile(r"[{\[]")
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class ParseFailure:
     """Why an answer can't be used, in words for the one who gave it."""
 
     problem: str
 
 
-def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | Unreadable:
+def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | ParseFailure:
     """The one value in a reply that has this form."""
     return _read(reply, form.validate_python)
 
 
-def read_fitting(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | Unreadable:
+def read_fitting(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
     """The one JSON value in a reply that fits this schema."""
 
     def fit(value: JsonValue) -> JsonValue:
@@ -66,7 +66,7 @@ def found_values(reply: Reply) -> Iterator[list[JsonValue]]:
     yield list(_in_prose(text))
 
 
-def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | Unreadable:
+def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | ParseFailure:
     """Take the first place where exactly one value fits. Two that differ are no answer: nobody knows which is meant."""
     problem = ""
     for values in found_values(reply):
@@ -80,12 +80,12 @@ def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | Unreadable:
             if made not in fitting:
                 fitting.append(made)
             if len(fitting) > MOST_DIFFERENT:
-                return Unreadable(f"it gives more than {MOST_DIFFERENT} different answers; give one")
+                return ParseFailure(f"it gives more than {MOST_DIFFERENT} different answers; give one")
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            return Unreadable(f"it gives {len(fitting)} different answers; give one")
-    return Unreadable(problem or "it holds no JSON")
+            return ParseFailure(f"it gives {len(fitting)} different answers; give one")
+    return ParseFailure(problem or "it holds no JSON")
 
 
 def _parsed(text: str) -> list[JsonValue]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from teamwright.strategies.protocol import Task
 from teamwright.values.messages import EMPTY, Conversation, History, Message
 from teamwright.values.results import Outcome, StopReason
@@ -61,8 +63,8 @@ class Talk:
         """Keep the warnings of a reply that is not part of the conversation, such as a selector's, each once."""
         self.warnings += [text for text in lasting_warnings(reply) if text not in self.warnings]
 
-    def take(self, reply: Reply | Failure) -> Outcome | None:
-        """Take in what came of an ask; the outcome, if this ends the team."""
+    def receive(self, reply: Reply | Failure) -> Outcome | None:
+        """Add the result of an ask; return the outcome if it ends the team."""
         if isinstance(reply, Failure):
             if not reply.optional:
                 return self.failed(reply)
@@ -70,6 +72,11 @@ class Talk:
             return None
         self.add(reply)
         return self.ended("terminated") if reply.signal == "terminate" else None
+
+    def take(self, reply: Reply | Failure) -> Outcome | None:
+        """Deprecated: use `receive`."""
+        warnings.warn("Talk.take is now Talk.receive", DeprecationWarning, stacklevel=2)
+        return self.receive(reply)
 
     @property
     def history(self) -> History:

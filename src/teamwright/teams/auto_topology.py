@@ -21,7 +21,7 @@ from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.envelope import BudgetLevel, Handoff
+from teamwright.values.envelope import BudgetLevel, EnvelopeSettings
 from teamwright.values.limits import Limits
 from teamwright.values.manifest import Share, Source, TeamSpec
 from teamwright.values.plan import Plan
@@ -88,7 +88,7 @@ def auto_team(
     profiles: TopologyProfiles = TOPOLOGIES,
     lead: str | None = None,
     share: Share | None = None,
-    handoff: Handoff | None = None,
+    handoff: EnvelopeSettings | None = None,
     limits: Limits | None = None,
     on_failure: str = "fail",
 ) -> Team:

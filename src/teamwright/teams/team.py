@@ -20,7 +20,7 @@ from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify, signing_key
 from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import Handoff
+from teamwright.values.envelope import EnvelopeSettings
 from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits import Limits, Recovery
 from teamwright.values.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
@@ -49,7 +49,7 @@ class Team(PolicyAttributes, Agent):
         strategy: str | StrategyLike = "sequential",
         description: str = "",
         share: Share | None = None,
-        handoff: Handoff | None = None,
+        handoff: EnvelopeSettings | None = None,
         degradation: Degradation = "none",
         max_turns: int | None = None,
         on_max_turns: Literal["stop", "fail"] = "stop",

@@ -87,7 +87,7 @@ class EnvelopeMessage(Message, frozen=True, kw_only=True):
         return cls(name=name, content=content, envelope=envelope, whole=whole)
 
 
-class Handover(Record, frozen=True):
+class HandoffNote(Record, frozen=True):
     """What an author says of its reply for others: the part of an envelope that only it can write.
 
     `own` says that the author wrote it, and not only its reply; `tokens` estimates how much of the turn went into
@@ -105,7 +105,7 @@ class Handover(Record, frozen=True):
     tokens: int = 0
 
 
-class HandoffPolicy(Value):
+class EnvelopeLimits(Value):
     """How long an envelope may be."""
 
     min_summary_chars: int = Field(default=16, ge=0, description="a shorter summary says too little")
@@ -157,7 +157,7 @@ class HandoffPolicy(Value):
         return cut(text, self.max_summary_chars)
 
 
-class Handoff(HandoffPolicy):
+class EnvelopeSettings(EnvelopeLimits):
     """How the members of a team hand over to each other, with `share: a2a_lite`."""
 
     budget: BudgetLevel = Field(
@@ -194,7 +194,7 @@ def _lines(envelope: Envelope, written: Callable[[str], str]) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def envelope_tokens(envelope: Envelope | Handover) -> int:
+def envelope_tokens(envelope: Envelope | HandoffNote) -> int:
     """About how many tokens an envelope takes."""
     texts = (envelope.summary, envelope.next_action, *envelope.artifacts, *envelope.needs)
     return ENVELOPE_TOKENS + sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)

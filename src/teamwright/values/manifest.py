@@ -10,7 +10,7 @@ from pydantic_core import PydanticKnownError
 
 from teamwright.values.approvals import Approve, Notify
 from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import Handoff
+from teamwright.values.envelope import EnvelopeSettings
 from teamwright.values.limits import USUAL, Limits, Pace, Price, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import Value
 from teamwright.values.reply_limits import LEAST_MAX_BYTES, MOST_MAX_BYTES
@@ -213,7 +213,7 @@ class TeamSpec(MemberSettings):
         default=None,
         description="what members get of each other; `transcript`, unless the strategy has another usual way",
     )
-    handoff: Handoff | None = Field(default=None, description="with share: a2a_lite, how members hand over")
+    handoff: EnvelopeSettings | None = Field(default=None, description="with share: a2a_lite, how members hand over")
     degradation: Degradation = Field(
         default="none",
         description="what is cut back when the budget will not last: nothing; auto; aggressive; or ask a person first",

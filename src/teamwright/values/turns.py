@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
 from teamwright.values.artifacts import POINTER, Artifact
-from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, Handover
+from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
 from teamwright.values.key import root_key
 from teamwright.values.messages import EMPTY, History, Message, digest
 from teamwright.values.models import JsonValue, Record
@@ -42,7 +42,7 @@ class Turn(Struct, frozen=True, dict=True):
     """What is left of the budget around the turn as it begins, where there is one. The engine sets it."""
     tier: Tier = "primary"
     """Which of its models is to answer, for a member that has a cheaper one. The engine sets it."""
-    handoff: HandoffPolicy | None = None
+    handoff: EnvelopeLimits | None = None
     """The policy that holds when the ask begins, where others will be told an envelope in place of the reply."""
     quoting: Quoting = "all"
     """Which texts of the prompt are quoted, so that none of them looks like another message."""
@@ -142,7 +142,7 @@ class Reply(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     context_updates: dict[str, JsonValue] = {}
-    handoff: Handover | None = None
+    handoff: HandoffNote | None = None
     whole: Reply | None = None
 
     @property

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.handoff import handed_over
 from teamwright.runtime.redaction import whole_characters
-from teamwright.values.envelope import Envelope, EnvelopeMessage, HandoffPolicy, envelope_schema, envelope_text
+from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.messages import Message
 from teamwright.values.turns import Reply, Turn
 from tests.fuzz.case import Outcome, Violation
@@ -63,9 +63,9 @@ class Envelopes:
         given = cast("dict[str, JsonValue]", payload)
         text = cast("str", given["text"])
         try:
-            policy = HandoffPolicy.model_validate(given["policy"])
+            policy = EnvelopeLimits.model_validate(given["policy"])
         except ValidationError:
-            policy = HandoffPolicy()
+            policy = EnvelopeLimits()
         self._check_reply(whole_characters(text), policy)  # as everything that is recorded
         try:
             envelope = Envelope.model_validate_json(text.encode("utf-8", "surrogatepass"))
@@ -74,7 +74,7 @@ class Envelopes:
         self._check_envelope(envelope, policy)
         return "accepted"
 
-    def _check_envelope(self, envelope: Envelope, policy: HandoffPolicy) -> None:
+    def _check_envelope(self, envelope: Envelope, policy: EnvelopeLimits) -> None:
         again = Envelope.model_validate_json(envelope.model_dump_json())
         if again != envelope:
             raise Violation("round trip", "an envelope changes when it is written", f"{envelope!r} and then {again!r}")
@@ -87,7 +87,7 @@ class Envelopes:
         _check_told(envelope_text(compact))
         _check_told(EnvelopeMessage.of(envelope, "a", ()).content)
 
-    def _check_reply(self, text: str, policy: HandoffPolicy) -> None:
+    def _check_reply(self, text: str, policy: EnvelopeLimits) -> None:
         reply = Reply(messages=(Message(name="a", content=text),))
         turn = Turn(task="Do it", handoff=policy)
         read = handed_over(reply, turn)

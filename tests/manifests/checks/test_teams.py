@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.strategies.registry import strategy_names
 from teamwright.teams.builder import Builder
-from teamwright.values.envelope import Handoff
+from teamwright.values.envelope import EnvelopeSettings
 from tests.manifests.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"
@@ -248,7 +248,7 @@ def test_a_manifest_says_how_members_hand_over(tmp_path: Path) -> None:  # Z-03
         "teams: {t: {members: [a, b], share: a2a_lite, handoff: {max_summary_chars: 600, budget: high, escalate: off}}}"
     )
     found = loaded(tmp_path, AGENTS + text)
-    assert found.manifest.teams["t"].handoff == Handoff(max_summary_chars=600, budget="high", escalate="off")
+    assert found.manifest.teams["t"].handoff == EnvelopeSettings(max_summary_chars=600, budget="high", escalate="off")
     assert not found.warnings
     assert Builder(found.manifest).team("t").settings.handoff == found.manifest.teams["t"].handoff
     problem = only_problem(tmp_path, AGENTS + "teams: {t: {members: [a], share: a2a_lite, handoff: {escalate: boss}}}")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from teamwright.planning.schedule.handoffs import batch_handoffs, batch_risk, envelope_tokens, handoff_tokens
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import ScheduleBatch
-from teamwright.values.envelope import HandoffPolicy
+from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.plan import Plan, Step
 from tests.planning.plans import plan, plans
 
@@ -44,7 +44,7 @@ def test_a_batch_with_more_tasks_than_pointers_makes_several_envelopes() -> None
 def test_every_task_is_pointed_at_once_and_every_envelope_keeps_to_the_policy(
     plan: Plan, width: int, pointers: int, characters: int
 ) -> None:  # Z-08, Z-02
-    policy = HandoffPolicy(max_artifacts=pointers, max_summary_chars=characters)
+    policy = EnvelopeLimits(max_artifacts=pointers, max_summary_chars=characters)
     schedule = make_schedule(plan, PlannerSettings(max_parallel=width))
     told = batch_handoffs("r", schedule, plan, policy)
     assert [pointer for one in told for pointer in one.artifacts] == [

@@ -16,13 +16,13 @@ from teamwright.strategies.delegation.decisions import (
     decision_schema,
     read_decision,
 )
-from teamwright.strategies.reply_parsing import Unreadable
+from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.turns import Reply
 
 KNOWN = ["security", "style"]
 
 
-def read(value: object) -> Decision | Unreadable:
+def read(value: object) -> Decision | ParseFailure:
     text = value if isinstance(value, str) else json.dumps(value)
     return read_decision(Reply.of("lead", text), KNOWN, 3)
 
@@ -86,18 +86,18 @@ def test_a_question_may_offer_choices() -> None:
 )
 def test_a_decision_that_cannot_be_used_says_why(written: object, problem: str) -> None:  # P-06
     found = read(written)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, ParseFailure)
     assert problem in found.problem
 
 
 def test_one_decision_hands_out_only_so_many_tasks() -> None:
     found = read({"action": "delegate", "delegations": [{"specialist": "style", "task": "x"}] * 4})
-    assert found == Unreadable("it delegates 4 tasks at once, and at most 3 are allowed")
+    assert found == ParseFailure("it delegates 4 tasks at once, and at most 3 are allowed")
 
 
 def test_letters_that_fit_two_specialists_mean_neither() -> None:
     reply = Reply.of("lead", json.dumps({"action": "delegate", "specialist": "ANN", "task": "x"}))
-    assert isinstance(read_decision(reply, ["Ann", "ann"], 3), Unreadable)
+    assert isinstance(read_decision(reply, ["Ann", "ann"], 3), ParseFailure)
 
 
 def test_the_schema_takes_each_decision_and_no_other_specialist() -> None:

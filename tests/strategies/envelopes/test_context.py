@@ -12,13 +12,13 @@ from teamwright import Context, Engine, FunctionAgent, Message, ModelAgent, Repl
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.strategies import Envelope, HandoffPolicy, Members, Outcome, Talk, Task
+from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Talk, Task
 from teamwright.strategies.envelopes.context import briefly, policy_of
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.approvals import Approve
 from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import Handoff, Handover
+from teamwright.values.envelope import EnvelopeSettings, HandoffNote
 from teamwright.values.events.agent import AgentReplied
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.limits import Limits
@@ -37,7 +37,7 @@ BY_AUTHOR = f"""{LONG}
 ```handoff
 {json.dumps({"status": "done", "confidence": 80, "risk_level": "medium", "summary": SUMMARY, "needs": ["a crane"]})}
 ```"""
-CHECK = HandoffPolicy()
+CHECK = EnvelopeLimits()
 
 
 def lite(cast: Cast, names: str, answer: object = BY_AUTHOR, **more: object) -> Team:
@@ -96,7 +96,7 @@ async def test_what_fits_its_summary_is_kept_nowhere() -> None:
 
 
 async def test_a_function_hands_over_in_typed_form() -> None:
-    cast, given = Cast(), Handover(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
+    cast, given = Cast(), HandoffNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
     await run(lite(cast, "a b", Reply.of("a", LONG, handoff=given)))
     (envelope,) = cast.turn_of("b").envelopes
     assert (envelope.summary, envelope.confidence, envelope.artifacts[1:]) == (SUMMARY, 99, ("docs/wall.md",))
@@ -106,15 +106,17 @@ async def test_a_function_hands_over_in_typed_form() -> None:
     ("handoff", "most"),
     [
         (None, 320),
-        (Handoff(budget="low"), 320),
-        (Handoff(max_summary_chars=2000), 480),
-        (Handoff(max_summary_chars=2000, budget="high"), 720),
-        (Handoff(max_summary_chars=2000, budget="low"), 320),
-        (Handoff(max_summary_chars=40), 40),
-        (Handoff(min_summary_chars=400, max_summary_chars=500, budget="low"), 320),
+        (EnvelopeSettings(budget="low"), 320),
+        (EnvelopeSettings(max_summary_chars=2000), 480),
+        (EnvelopeSettings(max_summary_chars=2000, budget="high"), 720),
+        (EnvelopeSettings(max_summary_chars=2000, budget="low"), 320),
+        (EnvelopeSettings(max_summary_chars=40), 40),
+        (EnvelopeSettings(min_summary_chars=400, max_summary_chars=500, budget="low"), 320),
     ],
 )
-async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(handoff: Handoff | None, most: int) -> None:
+async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(
+    handoff: EnvelopeSettings | None, most: int
+) -> None:
     cast = Cast()  # Z-03
     await run(lite(cast, "a b", "x" * 999, handoff=handoff))
     (envelope,) = cast.turn_of("b").envelopes
@@ -385,7 +387,7 @@ async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None: 
 
 async def test_secrets_are_taken_out_of_what_a_function_hands_over() -> None:
     async def tell(turn: Turn, ctx: Context) -> Reply:
-        return Reply.of("a", LONG, handoff=Handover(summary="The key is s3cret-key-of-the-harbour, keep it."))
+        return Reply.of("a", LONG, handoff=HandoffNote(summary="The key is s3cret-key-of-the-harbour, keep it."))
 
     team = Team("t", members=[FunctionAgent("a", tell)], share="a2a_lite")
     team.secrets = frozenset(("s3cret-key-of-the-harbour",))

@@ -12,7 +12,7 @@ from teamwright import Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.envelope import Escalate, Handoff, Handover, RiskLevel
+from teamwright.values.envelope import EnvelopeSettings, Escalate, HandoffNote, RiskLevel
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.team import TeamEscalated
@@ -44,7 +44,7 @@ def leading(ruling: object) -> object:
     return decide
 
 
-def office(cast: Cast, ruling: object, answer: object = None, handoff: Handoff | None = None) -> Team:
+def office(cast: Cast, ruling: object, answer: object = None, handoff: EnvelopeSettings | None = None) -> Team:
     members = [cast.member("a", risky() if answer is None else answer), cast.member("b")]
     lead = cast.member("lead", leading(ruling))
     options: dict[str, JsonValue] = {**LEAD, "on_failure": "collect"}
@@ -59,7 +59,7 @@ def line(cast: Cast, escalate: Escalate = "lead", answer: object = None, *, opti
         cast.member("a", risky() if answer is None else answer, optional=optional),
         cast.member("b"),
     ]
-    return Team("t", members=members, share="a2a_lite", handoff=Handoff(escalate=escalate))
+    return Team("t", members=members, share="a2a_lite", handoff=EnvelopeSettings(escalate=escalate))
 
 
 def escalations(events: list[Event]) -> list[TeamEscalated]:
@@ -159,7 +159,7 @@ async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
 
 async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_read_again() -> None:  # Z-03
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=Handover(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
     cast = Cast()
     team = Team("t", members=[cast.member("a", reply, output_schema=schema)], share="a2a_lite")
     answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
@@ -170,7 +170,7 @@ async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_rea
 
 
 async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> None:
-    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=Handover(summary=SUMMARY, risk_level="high"))
+    reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
     for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
         team = Team("t", members=[Cast().member("a", reply)], share="a2a_lite")
         result, _ = await through(team, {"approve-risk": Answer.edit(edit)})
@@ -197,7 +197,8 @@ async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, w
 async def test_a_policy_chooses_a_person_or_nobody() -> None:  # Z-03
     cast = Cast()
     result, events = await through(
-        office(cast, {"decision": "approve"}, handoff=Handoff(escalate="person")), {"approve-risk": Answer.approve()}
+        office(cast, {"decision": "approve"}, handoff=EnvelopeSettings(escalate="person")),
+        {"approve-risk": Answer.approve()},
     )
     assert result.status == "completed"
     assert [one.to for one in escalations(events)] == [""]
@@ -270,7 +271,7 @@ async def test_escalations_side_by_side_resume_to_the_same_end_from_every_point(
         lead = cast.member("lead", leading({"decision": "approve", "note": "mind the wall"}))
         return Team(
             "t", members=members, helpers=[lead], strategy="hierarchical", share="a2a_lite", options=LEAD,
-            handoff=Handoff(escalate=kind),
+            handoff=EnvelopeSettings(escalate=kind),
         )  # fmt: skip
 
     journal = MemoryJournal()

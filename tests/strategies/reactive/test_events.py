@@ -11,18 +11,18 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from teamwright.strategies.reactive.events import MOST_LINKS, WANTED, Reaction, TeamEvent, Told, read_reaction
-from teamwright.strategies.reply_parsing import Unreadable
+from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.messages import EMPTY
 from teamwright.values.turns import Reply
 
 START = TeamEvent("1", "workflow.started", data="the task")
 
 
-def read(value: object) -> Reaction | Unreadable:
+def read(value: object) -> Reaction | ParseFailure:
     return read_reaction(Reply.of("a", value if isinstance(value, str) else json.dumps(value)))
 
 
-def events(reaction: Reaction | Unreadable) -> list[tuple[str, JsonValue]]:
+def events(reaction: Reaction | ParseFailure) -> list[tuple[str, JsonValue]]:
     assert isinstance(reaction, Reaction)
     return [(one.type, one.data) for one in reaction.events]
 
@@ -60,13 +60,13 @@ def test_words_and_data_of_its_own_say_nothing_of_what_follows(said: str) -> Non
     ],
 )
 def test_what_means_to_say_something_and_does_not_is_unreadable(said: object) -> None:
-    assert isinstance(read(said), Unreadable)
+    assert isinstance(read(said), ParseFailure)
 
 
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
     st.sampled_from(["events", "state", "type", "data", "x"]), inner), max_leaves=10))  # fmt: skip
 def test_nothing_that_is_said_breaks_the_reader(said: object) -> None:
-    assert isinstance(read(said), Reaction | Unreadable)
+    assert isinstance(read(said), Reaction | ParseFailure)
 
 
 def test_the_form_that_is_asked_for_fits_what_is_read() -> None:

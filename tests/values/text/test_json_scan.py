@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from teamwright.agents.handoff import handed_over
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection
-from teamwright.strategies.reply_parsing import Unreadable, found_values, read_fitting
-from teamwright.values.envelope import HandoffPolicy
+from teamwright.strategies.reply_parsing import ParseFailure, found_values, read_fitting
+from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns import Reply, Turn
 from tests.growth import assert_linear
 
 PIECES = ["{", '["', "[1,", '{"a": "', '```\n{"a": 1}\n```\n']
 FENCES = ["```handoff\n{", "```json\n{", "```", '```handoff\n{"summary": "', "risk level "]
-HANDOFF = Turn("go", handoff=HandoffPolicy())
+HANDOFF = Turn("go", handoff=EnvelopeLimits())
 
 
 @given(st.text(alphabet='ab {}[]",\n'), st.recursive(st.integers() | st.text(max_size=3), st.lists, max_leaves=5))
@@ -67,7 +67,7 @@ def test_reading_a_handoff_out_of_a_reply_takes_linear_work(piece: str) -> None:
 def test_thousands_of_different_answers_are_not_compared_with_each_other() -> None:  # S-01
     def read(text: str) -> None:
         found = read_fitting(Reply.of("a", text), {"type": "object"})
-        assert isinstance(found, Unreadable)
+        assert isinstance(found, ParseFailure)
         assert "different answers" in found.problem
 
     assert_linear(read, prepare=lambda size: "".join(f'```\n{{"a": {n}}}\n```\n' for n in range(size)), size=500)

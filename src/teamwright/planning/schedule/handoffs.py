@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from teamwright.planning.schedule.schedule import Schedule, ScheduleBatch, locks_of
-from teamwright.values.envelope import Envelope, HandoffPolicy, RiskLevel, envelope_tokens
+from teamwright.values.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.plan import Plan
 
 PLANNER, WORKERS = "planner", "workers"
 NEXT_ACTION = "start-batch"
-USUAL = HandoffPolicy.model_construct()
+USUAL = EnvelopeLimits.model_construct()
 
 
 @collection_paused()
-def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: HandoffPolicy = USUAL) -> tuple[Envelope, ...]:
+def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: EnvelopeLimits = USUAL) -> tuple[Envelope, ...]:
     """The envelopes from the planner to the workers, in the order of the batches.
 
     A batch with more tasks than an envelope may have pointers makes several, so that none is lost.

@@ -84,12 +84,12 @@ class Graph(Strategy):
                 turn = edge.changed(talk.turn(number), trail.told) if edge else talk.turn(number)
                 reply = await ctx.ask(member, turn, key=f"turn-{number}/{member.name}")
                 trail.take(member.name, reply)
-                ended = None if isinstance(reply, Failure) else talk.take(reply)
+                ended = None if isinstance(reply, Failure) else talk.receive(reply)
                 edge = None if ended else next(trail.ways_on(), None)
             except ExpressionFailed as error:
                 return talk.failed(Failure(member="", error=error.kind, message=str(error)))
             if isinstance(reply, Failure):
-                ended = talk.take(reply.changed(optional=True) if edge else reply)
+                ended = talk.receive(reply.changed(optional=True) if edge else reply)
             if ended:
                 return ended
             if edge is None and not trail.leads_on(member.name):

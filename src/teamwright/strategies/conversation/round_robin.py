@@ -81,6 +81,6 @@ class RoundRobin(Strategy):
                 return out_of_turns(talk, task.settings, f"{turns} turns", option)
             member = members[place]
             reply = await ctx.ask(member, talk.turn(number + 1), key=f"round-{round_ + 1}/{member.name}")
-            if ended := talk.take(reply):
+            if ended := talk.receive(reply):
                 return ended
         raise AssertionError("counting never ends")

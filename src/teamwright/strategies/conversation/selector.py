@@ -156,9 +156,9 @@ class Chair:
         """Take in what came of a turn; the outcome, if this ends the team."""
         self._trail.take(member, reply)
         if isinstance(reply, Failure):
-            return self.talk.take(reply.changed(optional=True) if any(self._trail.ways_on()) else reply)
+            return self.talk.receive(reply.changed(optional=True) if any(self._trail.ways_on()) else reply)
         self._briefing.take(reply)
-        return self.talk.take(reply)
+        return self.talk.receive(reply)
 
     def _ended_by(self, reply: Reply | Failure) -> Outcome | None:
         """The end, where the one who should choose fails or ends the conversation; its last word is the answer."""

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
-from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.text.display import cut
 from teamwright.values.turns import Reply
 
@@ -55,7 +55,7 @@ def selection_schema(names: Sequence[str]) -> dict[str, JsonValue]:
 def read_selection(reply: Reply, candidates: Sequence[str], members: Sequence[str]) -> SelectorChoice | Unclear:
     """Whom of the candidates a reply means; the other members only help to say what is wrong with it."""
     found = read_answer(reply, _selection())
-    if isinstance(found, Unreadable):
+    if isinstance(found, ParseFailure):
         return _read(reply.text[:MOST_READ], candidates, members, "exact")
     return _read(found.member, candidates, members, "structured")
 

@@ -31,6 +31,6 @@ class Sequential(Strategy):
         talk = Talk(task)
         for number, member in enumerate(members, start=1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
-            if ended := talk.take(reply):
+            if ended := talk.receive(reply):
                 return ended
         return talk.ended("done")

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.errors import nearest
-from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.models import Value
 from teamwright.values.turns import Reply
@@ -73,19 +73,19 @@ class Clarify(Loose):
 Decision = Delegate | Synthesize | Clarify
 
 
-def read_decision(reply: Reply, specialists: Sequence[str], most: int) -> Decision | Unreadable:
+def read_decision(reply: Reply, specialists: Sequence[str], most: int) -> Decision | ParseFailure:
     """What an orchestrator decided, with specialists spelt as they are known; `most` bounds one decision."""
     decision = read_answer(reply, _decision())
     if not isinstance(decision, Delegate):
         return decision
     if len(decision.delegations) > most:
-        return Unreadable(f"it delegates {len(decision.delegations)} tasks at once, and at most {most} are allowed")
+        return ParseFailure(f"it delegates {len(decision.delegations)} tasks at once, and at most {most} are allowed")
     known: list[Delegation] = []
     for one in decision.delegations:
         name = _spelling(one.specialist, specialists)
         if name is None:
             hint = nearest(one.specialist, specialists).rstrip(".")
-            return Unreadable(f"there is no specialist {one.specialist!r}; {hint}")
+            return ParseFailure(f"there is no specialist {one.specialist!r}; {hint}")
         known.append(one if name == one.specialist else one.model_copy(update={"specialist": name}))
     return decision.model_copy(update={"delegations": tuple(known)})
 

@@ -27,7 +27,7 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.introduction import introduction
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
-from teamwright.strategies.reply_parsing import Unreadable
+from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
 from teamwright.values.manifest import AgentName
@@ -138,7 +138,7 @@ class Office:
                 return self.talk.ended("terminated")
             self.talk.warn(reply)
             decision = read_decision(reply, list(self._specialists), self.options.max_delegations)
-            if not isinstance(decision, Unreadable):
+            if not isinstance(decision, ParseFailure):
                 self._note_decision(reply)
                 to = tuple(one.specialist for one in decision.delegations) if isinstance(decision, Delegate) else ()
                 fact = TeamDecided(by=self._orchestrator.name, action=decision.action, iteration=number, to=to)

@@ -27,10 +27,10 @@ from teamwright.strategies.protocol import Members, Strategy, Task
 from teamwright.values.degradation import Posture
 from teamwright.values.envelope import (
     Envelope,
+    EnvelopeLimits,
     EnvelopeMessage,
-    Handoff,
-    HandoffPolicy,
-    Handover,
+    EnvelopeSettings,
+    HandoffNote,
 )
 from teamwright.values.events.event import Fact
 from teamwright.values.limits import Limits
@@ -45,12 +45,12 @@ from teamwright.values.usage import CHARACTERS_PER_TOKEN
 
 T = TypeVar("T")
 
-USUAL = Handoff.model_construct()
+USUAL = EnvelopeSettings.model_construct()
 TEAM = "team"
 """Whom envelopes are for in a team without a lead."""
 
 
-def policy_of(handoff: Handoff | None, scale: float = 1.0) -> HandoffPolicy:
+def policy_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeLimits:
     """How long envelopes may be: a summary keeps to the policy's characters and to the tokens of the budget profile.
 
     `scale` cuts that back, though not below the shortest summary that says enough.
@@ -58,7 +58,7 @@ def policy_of(handoff: Handoff | None, scale: float = 1.0) -> HandoffPolicy:
     given = handoff or USUAL
     most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * BUDGETS[given.budget].summary_cap)
     most = max(min(given.min_summary_chars, most), int(most * scale), 1)
-    return HandoffPolicy(
+    return EnvelopeLimits(
         min_summary_chars=min(given.min_summary_chars, most),
         max_summary_chars=most,
         max_artifacts=given.max_artifacts,
@@ -81,7 +81,7 @@ def briefly(value: JsonValue, most: int) -> JsonValue:
 
 async def run_handing_over(
     strategy: Strategy, task: Task, members: Members, ctx: Context, *, above: bool
-) -> tuple[Outcome, Handover | None]:
+) -> tuple[Outcome, HandoffNote | None]:
     """Let a strategy bring a task to its outcome by envelopes: the outcome in full, and what the team hands over.
 
     `above` says that this team is a member of one that shares envelopes too.
@@ -120,7 +120,7 @@ class Desk:
         return self._escalation.warnings
 
     @property
-    def policy(self) -> HandoffPolicy:
+    def policy(self) -> EnvelopeLimits:
         """How long envelopes may be now."""
         return policy_of(self._handoff, self._ctx.posture.summary)
 
@@ -158,15 +158,15 @@ class Desk:
             told = EnvelopeMessage.of(envelope, told.name, told.whole, quote=self._quotes)
         return self._shown(reply, told)
 
-    def handed_up(self, outcome: Outcome) -> Handover | None:
+    def handed_up(self, outcome: Outcome) -> HandoffNote | None:
         """What the whole team hands over: the envelope of its answer, with the highest risk that nobody ruled on."""
         unruled = self._escalation.unruled
         last = outcome.messages[-1] if outcome.messages else None
         if not isinstance(last, EnvelopeMessage):
-            return Handover(risk_level=unruled)
+            return HandoffNote(risk_level=unruled)
         envelope = last.envelope
         risk = "medium" if envelope.risk_level in RISKY else envelope.risk_level
-        return Handover(
+        return HandoffNote(
             summary=envelope.summary,
             status=envelope.status,
             confidence=envelope.confidence,
@@ -188,14 +188,14 @@ class Desk:
         return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages, quote=self._quotes)
 
     @staticmethod
-    async def _kept(text: str, handover: Handover, name: str, ctx: Context, key: str) -> tuple[str, ...]:
+    async def _kept(text: str, handover: HandoffNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:
         """A pointer to the text, unless its summary holds all of it."""
         if text in handover.summary:
             return ()
         return ((await ctx.workspace.keep(text, name=name, key=key)).pointer,)
 
     def _envelope(
-        self, sender: str, task_id: str, handover: Handover, pointers: tuple[str, ...], ctx: Context
+        self, sender: str, task_id: str, handover: HandoffNote, pointers: tuple[str, ...], ctx: Context
     ) -> Envelope:
         envelope = Envelope(
             run_id=ctx.workspace.run_id,

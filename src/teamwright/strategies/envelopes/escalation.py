@@ -14,7 +14,7 @@ from teamwright.agents.approval import Draft, decided
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
-from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import lasting_warnings
 from teamwright.values.approvals import approval
 from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
@@ -77,17 +77,17 @@ class Escalation:
 
     async def _ask_lead(
         self, lead: Agent, told: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
-    ) -> Ruled | Unreadable:
+    ) -> Ruled | ParseFailure:
         """What the lead rules; a lead that fails or says neither yes nor no has ruled nothing."""
         text = ASK.format(member=member.name, risk=told.envelope.risk_level, task=self._task)
         turn = Turn(text, History.of((told,)), purpose="coordinate", output_schema=WANTED)
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
-            return Unreadable(f"{lead.name!r} failed ({reply.error})")
+            return ParseFailure(f"{lead.name!r} failed ({reply.error})")
         self.warnings += lasting_warnings(reply)
         found = read_answer(reply, _ruling())
-        if isinstance(found, Unreadable):
-            return Unreadable(f"the answer of {lead.name!r} is no ruling: {found.problem}")
+        if isinstance(found, ParseFailure):
+            return ParseFailure(f"the answer of {lead.name!r} is no ruling: {found.problem}")
         passed = found.decision == "approve"
         if found.note:
             return Ruled(passed, f"{lead.name}: {found.note}")

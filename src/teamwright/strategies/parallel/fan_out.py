@@ -17,7 +17,7 @@ from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
-from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import Talk
 from teamwright.values.manifest import AgentName
 from teamwright.values.messages import Message
@@ -126,7 +126,7 @@ class FanOut(Strategy):
             return talk.ended("done").changed(data=job.results(parts, gaps=options.on_failure == "collect"))
         turn = job.summary(parts)
         reply = await ctx.ask(members.named(options.aggregator), turn, key="aggregate")
-        return talk.take(reply) or talk.ended("done")
+        return talk.receive(reply) or talk.ended("done")
 
 
 async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
@@ -140,7 +140,7 @@ async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Contex
         return talk.ended("terminated")
     talk.warn(reply)
     found = read_answer(reply, CHUNKS)
-    if isinstance(found, Unreadable):
+    if isinstance(found, ParseFailure):
         text = f'its answer is no list of chunks: {found.problem}; it should answer {{"chunks": […]}}'
         return talk.failed(Failure(member=splitter.name, error="invalid_output", message=text))
     chunks = found["chunks"] if isinstance(found, dict) else found

@@ -20,7 +20,7 @@ from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import to_be_told_on
 from teamwright.strategies.protocol import Task
-from teamwright.strategies.reply_parsing import Unreadable, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.envelope import Envelope, EnvelopeMessage
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamTold
 from teamwright.values.messages import History, Message
@@ -81,11 +81,11 @@ class Channels:
         if reply is None:
             return
         found = read_answer(reply, _ruling())
-        note = self._cut(reply.text if isinstance(found, Unreadable) else found.note, ctx)
+        note = self._cut(reply.text if isinstance(found, ParseFailure) else found.note, ctx)
         notes = [*said, Message(name=lead.agent.name, content=note)] if note else said
         self._hub.notes[step.id] = notes
         lead.hear(notes[len(said) :])
-        if not isinstance(found, Unreadable) and found.decision == "again":
+        if not isinstance(found, ParseFailure) and found.decision == "again":
             await self._work_again(conflict, ctx)
 
     def _cut(self, note: str, ctx: Context) -> str:

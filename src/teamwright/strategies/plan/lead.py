@@ -17,14 +17,14 @@ from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, te
 from teamwright.strategies.plan.step_runner import Flow, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Task
 from teamwright.strategies.talk import Talk, lasting_warnings
-from teamwright.values.envelope import HandoffPolicy
+from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.manifest import AgentName, JsonSchema
 from teamwright.values.messages import Conversation, History, Message
 from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
 from teamwright.values.turns import Failure, Reply, Turn
 
-TO_BE_TOLD_ON = HandoffPolicy.model_construct()
+TO_BE_TOLD_ON = EnvelopeLimits.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
 ANSWER_KEY = "lead/answer"
 
@@ -99,7 +99,7 @@ class Lead:
         key: str,
         *,
         besides: Iterable[Message] = (),
-        handoff: HandoffPolicy | None = None,
+        handoff: EnvelopeLimits | None = None,
         output_schema: JsonSchema | None = None,
     ) -> Reply | None:
         """What it answers; nothing, if it failed or has ended the team.
@@ -153,7 +153,7 @@ class Lead:
         if self._task.settings.share == "output":
             history = History.of(map(flow.message, flow.ends))
         reply = await ctx.ask(self.agent, self._turn(ANSWER, history), key=ANSWER_KEY)
-        return talk.take(reply) or talk.ended("done")
+        return talk.receive(reply) or talk.ended("done")
 
     def _heard(self, besides: Iterable[Message]) -> History:
         match self._task.settings.share:
@@ -165,7 +165,11 @@ class Lead:
                 return History.of((*self._task.history, *self._word, *besides, *self._news))
 
     def _turn(
-        self, text: str, history: History, output_schema: JsonSchema | None = None, handoff: HandoffPolicy | None = None
+        self,
+        text: str,
+        history: History,
+        output_schema: JsonSchema | None = None,
+        handoff: EnvelopeLimits | None = None,
     ) -> Turn:
         self._asked += 1
         asked = f"{text}\n\nThe task of the team:\n{self._task.text}"
@@ -207,7 +211,7 @@ class WorkerPool:
         return self._at_work[worker.name], self._taken[worker.name], self._places[worker.name]
 
 
-def to_be_told_on(task: Task) -> HandoffPolicy | None:
+def to_be_told_on(task: Task) -> EnvelopeLimits | None:
     """What a turn asks for whose reply others are told, with `share: a2a_lite`."""
     return TO_BE_TOLD_ON if task.settings.share == "a2a_lite" else None
 

@@ -23,7 +23,7 @@ from teamwright.strategies.parallel.parts import result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reactive.events import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
-from teamwright.strategies.reply_parsing import Unreadable
+from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
 from teamwright.values.messages import EMPTY, History
@@ -142,7 +142,7 @@ class Network:
                 return Done(work, replies, reply)
             replies.append(reply)
             reaction = read_reaction(reply.full)
-            if not isinstance(reaction, Unreadable):
+            if not isinstance(reaction, ParseFailure):
                 return Done(work, replies, reaction)
             if reply.signal == "terminate":
                 return Done(work, replies, Reaction())

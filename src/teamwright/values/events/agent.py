@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from teamwright.values.artifacts import Artifact
-from teamwright.values.envelope import Handover
+from teamwright.values.envelope import HandoffNote
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.models import Record
 from teamwright.values.turns import Purpose, Signal, Tier
@@ -59,7 +59,7 @@ class AgentReplied(Record, frozen=True):
     warnings: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     tally: Tally | None = None
-    handoff: Handover | None = None
+    handoff: HandoffNote | None = None
 
 
 class AgentFailed(Record, frozen=True):
