@@ -125,7 +125,7 @@ def test_a_request_of_a_wrong_shape_is_answered_in_words_and_not_counted(body: b
                 post(url, body)
             with caught.value as error:
                 assert error.code == 400
-                assert b"not a request" in error.read()
+                assert b"malformed request" in error.read()
         assert server.count == 0
 
 

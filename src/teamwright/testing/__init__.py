@@ -1,4 +1,4 @@
-"""What third parties test their parts with: conformance suites, and a model server on loopback.
+"""Test tools for third-party parts: conformance suites, and a model server on loopback.
 
 Names load on first use, so that importing the package costs next to nothing.
 """

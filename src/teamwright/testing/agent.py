@@ -1,10 +1,10 @@
-"""What every agent must do, as tests: subclass `AgentConformance`, say how yours is made, let pytest collect it.
+"""The conformance suite for agents: subclass `AgentConformance`, override `make`, and let pytest collect it.
 
 class TestMyAgent(AgentConformance):
     def make(self) -> AgentLike:
         return MyAgent("mine")
 
-`check_agent` does the same in one call. Each check names what went wrong and what to do instead.
+`check_agent` runs the same checks in one call. Each failure names the mistake and the fix.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.errors import InvalidName, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.testing.agent_trial import TROUBLE, Door, Witness
-from teamwright.testing.strategy_trial import RUN_ID, KeptJournal, Log
+from teamwright.testing.agent_trial import INJECTED_ERROR, FaultInjector, ObservedAgent
+from teamwright.testing.strategy_trial import RUN_ID, BodyJournal, TrialLog
 from teamwright.values.manifest import AgentSpec, TeamSpec
 from teamwright.values.names import check_name
 from teamwright.values.results import RunResult
@@ -33,26 +33,26 @@ from teamwright.values.turns import Reply
 
 @dataclass(frozen=True)
 class AgentTrial:
-    """How an agent on trial is made and asked. `make` must give a new one each time, with the same answers."""
+    """How to create and ask the agent under test. `make` must return a new one each time, with the same answers."""
 
     make: Callable[[], AgentLike]
     task: str = "Say something."
     seconds: float = 20.0
 
-    async def run(self, door: Door | None = None) -> tuple[Witness, RunResult, Log]:
-        """Ask the agent once; what it did is with the witness."""
-        witness, journal = Witness(self.make(), door), KeptJournal()
+    async def run(self, faults: FaultInjector | None = None) -> tuple[ObservedAgent, RunResult, TrialLog]:
+        """Ask the agent once, with these faults injected."""
+        observed, journal = ObservedAgent(self.make(), faults), BodyJournal()
         async with self.engine(journal) as engine:
-            result = await engine.run(self.team(witness), self.task, run_id=RUN_ID)
-        return witness, result, Log(await journal.read(RUN_ID), journal.kept)
+            result = await engine.run(self.team(observed), self.task, run_id=RUN_ID)
+        return observed, result, TrialLog(await journal.read(RUN_ID), journal.written_bodies)
 
     def team(self, agent: AgentLike) -> Team:
-        """A team around the agent, so that a team can be on trial as a member too."""
+        """A team around the agent, so that a team under test is a member too."""
         return Team("trial", members=[agent])
 
     @asynccontextmanager
-    async def engine(self, journal: KeptJournal) -> AsyncGenerator[Engine]:
-        """An engine; a turn that does not end has failed its trial."""
+    async def engine(self, journal: BodyJournal) -> AsyncGenerator[Engine]:
+        """An engine on this journal; fails if its block exceeds the time limit."""
         with anyio.move_on_after(self.seconds) as time:
             async with Engine(journal) as engine:
                 yield engine
@@ -60,7 +60,7 @@ class AgentTrial:
 
 
 async def check_declaration(trial: AgentTrial) -> None:
-    """It has a name and a kind, keeps the contract, and sets nothing in a way that is going away."""
+    """Check that it has a name and a kind, fulfils the contract, and uses no deprecated setting."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:
@@ -74,27 +74,25 @@ async def check_declaration(trial: AgentTrial) -> None:
     kind = cast("object", agent.kind)
     assert isinstance(kind, str), f"`kind` must be a text that says what sort of agent it is, not {kind!r}."
     assert kind, "`kind` must say what sort of agent it is."
-    assert trial.make() is not agent, "`make` must give a new agent each time, as a resume in a new process does."
+    assert trial.make() is not agent, "`make` must return a new agent on each call, as a resume in a new process does."
 
 
 async def check_reply(trial: AgentTrial) -> None:
-    """It answers a turn with a `Reply`, under its own name."""
-    witness, result, _ = await trial.run()
-    assert witness.error is None, (
-        f"`respond` raised {witness.error!r}; the trial needs a task that the agent answers: give it as `task`."
-    )
-    reply = witness.reply
+    """Check that it answers a turn with a `Reply` under its own name."""
+    observed, result, _ = await trial.run()
+    assert observed.error is None, f"`respond` raised {observed.error!r}; set `task` to one that the agent can answer."
+    reply = observed.reply
     assert isinstance(reply, Reply), f"`respond` must return a Reply, not {reply!r}; see Reply.of(name, text)."
     assert result.failure is None, f"The reply could not be recorded: {result.failure.message}"
-    if witness.kind != "team":
-        others = {message.name for message in reply.messages} - {witness.name}
-        assert not others, f"A reply carries the agent's own name, {witness.name!r}, and not {', '.join(others)}."
+    if observed.kind != "team":
+        others = {message.name for message in reply.messages} - {observed.name}
+        assert not others, f"A reply must carry the agent's own name, {observed.name!r}, not {', '.join(others)}."
 
 
 async def check_data(trial: AgentTrial) -> None:
-    """What it says is data that a record can hold, and it says the same when it is read back."""
-    witness, _, _ = await trial.run()
-    reply = witness.reply
+    """Check that the data of its reply is JSON, which a record can hold."""
+    observed, _, _ = await trial.run()
+    reply = observed.reply
     if not isinstance(reply, Reply):
         return
     try:
@@ -104,88 +102,89 @@ async def check_data(trial: AgentTrial) -> None:
 
 
 async def check_failure(trial: AgentTrial) -> None:
-    """A call that fails is a failure of the agent: an `AgentError`, whose text is no answer."""
-    witness, result, _ = await trial.run(Door("fails"))
-    if not witness.door.used:
+    """Check that a failed call fails the agent with an `AgentError`, and that the error text is not its answer."""
+    observed, result, _ = await trial.run(FaultInjector("fail"))
+    if not observed.faults.has_injected:
         return
-    if witness.error is not None:
+    if observed.error is not None:
         failure = result.failure
         assert failure is None or failure.error != "crash", (
-            f"When a call fails, `respond` raises {witness.error!r}; let the AgentError of the call pass, or raise one."
+            f"When a call fails, `respond` raises {observed.error!r}; propagate the call's AgentError, or raise one."
         )
         return
-    text = witness.reply.text if isinstance(witness.reply, Reply) else ""
-    assert TROUBLE not in text, "When a call fails, the agent tells the text of the error as its answer; raise it."
+    text = observed.reply.text if isinstance(observed.reply, Reply) else ""
+    assert INJECTED_ERROR not in text, (
+        "When a call fails, the agent returns the text of the error as its answer; raise it."
+    )
 
 
 async def check_cancellation(trial: AgentTrial) -> None:
-    """Cancelled while a call is out, it ends at once and leaves no task behind."""
-    witness, _, _ = await trial.run(Door("hangs"))
-    if not witness.door.used:
+    """Cancel it during a call: it ends at once and leaves no task behind."""
+    observed, _, _ = await trial.run(FaultInjector("hang"))
+    if not observed.faults.has_injected:
         return
-    assert witness.ended, "Cancelled while a call is out, the agent goes on: let CancelledError pass."
-    assert witness.cancelled, (
-        "Cancelled while a call is out, the agent answers or fails in another way: it must not swallow cancellation."
+    assert observed.ended, "Cancelled during a call, the agent goes on: propagate CancelledError."
+    assert observed.cancelled, (
+        "Cancelled during a call, the agent answers or fails in another way: it must not swallow cancellation."
     )
-    assert not witness.left_behind, (
-        f"Cancelled, the agent leaves tasks behind: {', '.join(witness.left_behind)}; every task needs a parent."
+    assert not observed.leaked_tasks, (
+        f"Cancelled, the agent leaves tasks behind: {', '.join(observed.leaked_tasks)}; every task needs a parent."
     )
 
 
 async def check_tasks(trial: AgentTrial) -> None:
-    """What it has started has ended when it answers."""
-    witness, _, _ = await trial.run()
-    assert not witness.left_behind, (
-        f"The agent has answered, and these tasks still run: {', '.join(witness.left_behind)}; wait for them, or cancel"
-        " them."
+    """Check that every task it started has ended when it answers."""
+    observed, _, _ = await trial.run()
+    assert not observed.leaked_tasks, (
+        f"The agent has answered, and these tasks still run: {', '.join(observed.leaked_tasks)}; await or cancel them."
     )
 
 
 async def check_replay(trial: AgentTrial) -> None:
-    """Cut after each event and resumed, it asks for the same calls and repeats none that is recorded."""
-    witness, expected, log = await trial.run()
+    """Truncate the record after each event and resume: it makes the same calls and repeats no recorded one."""
+    observed, expected, log = await trial.run()
     for number in range(1, len(log.events)):
-        cut, again = log.events[number - 1], Witness(trial.make())
-        where = f"Cut after event {number} ({cut.kind} at {cut.key!r}) and resumed, the agent"
+        last, again = log.events[number - 1], ObservedAgent(trial.make())
+        where = f"Cut after event {number} ({last.kind} at {last.key!r}) and resumed, the agent"
         try:
-            async with trial.engine(cast("Any", log.cut(number))) as engine:
+            async with trial.engine(cast("Any", log.truncated(number))) as engine:
                 result = await engine.resume(RUN_ID, team=trial.team(again))
         except NonDeterminism as error:
             raise AssertionError(
-                f"{where} does something else: the record says {error.recorded}, the agent now {error.replayed}. Keys"
-                " of calls must come from the turn, never from chance, time or anything that outlives it."
+                f"{where} does something else: the record has {error.recorded}, the agent now {error.replayed}. Derive"
+                " keys of calls from the turn, never from randomness, time or state that outlives it."
             ) from error
         assert result.output == expected.output, (
-            f"{where} answers {result.output!r}, where an uninterrupted run answered {expected.output!r}: whatever"
-            " differs from run to run belongs into ctx.effect or ctx.clock."
+            f"{where} answers {result.output!r}, and in an uninterrupted run {expected.output!r}: get whatever differs"
+            " from run to run through ctx.effect or ctx.clock."
         )
-        recorded = witness.recorded_calls(log, number)
-        assert len(recorded) + len(again.called) <= len(witness.called), (
-            f"{where} makes calls again that are recorded: {', '.join(sorted(again.called))}. Their keys must come"
-            " from the turn, never from chance, time or anything that outlives it."
+        recorded = observed.recorded_calls(log, number)
+        assert len(recorded) + len(again.calls) <= len(observed.calls), (
+            f"{where} repeats calls that are recorded: {', '.join(sorted(again.calls))}. Derive their keys from the"
+            " turn, never from randomness, time or state that outlives it."
         )
 
 
 async def check_policy(trial: AgentTrial) -> None:
-    """Its policy stays the same: an agent may not give itself other limits."""
+    """Check that its policy is constant: an agent must not change its own limits."""
     agent = trial.make()
     before = policy_of(agent)
-    assert policy_of(agent) == before, "The policy is another one each time it is read; make it once."
-    witness = Witness(agent)
-    async with trial.engine(KeptJournal()) as engine:
-        await engine.run(trial.team(witness), trial.task, run_id=RUN_ID)
-    assert policy_of(agent) == before, "A turn changes the policy of the agent; limits that change do not bound it."
+    assert policy_of(agent) == before, "The policy differs each time it is read; create it once."
+    observed = ObservedAgent(agent)
+    async with trial.engine(BodyJournal()) as engine:
+        await engine.run(trial.team(observed), trial.task, run_id=RUN_ID)
+    assert policy_of(agent) == before, "A turn changes the policy of the agent, so its limits do not bound it."
 
 
 async def check_spec(trial: AgentTrial) -> None:
-    """Where it has a `spec`, that is a declaration that can be written down and read back."""
+    """Check that its `spec`, if any, is a declaration that survives a round trip through JSON."""
     spec = cast("object", spec_of(trial.make()))
     if spec is None:
         return
-    assert isinstance(spec, AgentSpec | TeamSpec), f"`spec` must be a declaration, or nothing, and not {spec!r}."
+    assert isinstance(spec, AgentSpec | TeamSpec), f"`spec` must be a declaration or None, not {spec!r}."
     written = spec.model_dump(mode="json", exclude_unset=True)
-    assert type(spec).model_validate(written) == spec, "`spec` is another one when it was written down and read back."
-    assert spec == spec_of(trial.make()), "`spec` differs from agent to agent, though they are made alike."
+    assert type(spec).model_validate(written) == spec, "`spec` changes when it is written as JSON and read back."
+    assert spec == spec_of(trial.make()), "`spec` differs between two agents that `make` returns."
 
 
 Check = Callable[[AgentTrial], Awaitable[None]]
@@ -196,7 +195,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_agent(make: Callable[[], AgentLike], task: str = AgentTrial.task) -> None:
-    """Put an agent on trial; raises one `AssertionError` that tells everything that is wrong with it."""
+    """Run all checks on an agent; raises one `AssertionError` that lists every mistake."""
     trial, found = AgentTrial(make, task), list[str]()
     for check in CHECKS:
         try:
@@ -208,12 +207,12 @@ def check_agent(make: Callable[[], AgentLike], task: str = AgentTrial.task) -> N
 
 
 class AgentConformance:
-    """The tests of an agent. Override `task` where yours needs another one to answer."""
+    """The tests of an agent. Override `task` if yours can't answer the default one."""
 
     task: str = AgentTrial.task
 
     def make(self) -> AgentLike:
-        """A new agent, each time; all of them give the same answer to the task."""
+        """Return a new agent on each call; all of them give the same answer to the task."""
         raise NotImplementedError
 
     def check(self, check: Check) -> None:

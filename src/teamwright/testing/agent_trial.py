@@ -1,4 +1,4 @@
-"""An agent on trial: a witness asks it in place of the engine, and a door stands between it and the world."""
+"""Observes an agent under test, and injects faults into its calls."""
 
 from __future__ import annotations
 
@@ -12,84 +12,84 @@ from teamwright.agents.contract import description_of, policy_of
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
-from teamwright.testing.strategy_trial import Log
+from teamwright.testing.strategy_trial import TrialLog
 from teamwright.values.turns import Failure, Reply, Turn
 
-TROUBLE = "the trouble on trial"
+INJECTED_ERROR = "an error that the conformance suite injects"
 GRACE = 5.0
 """Seconds within which a cancelled agent has to end."""
 
 
-class Door:
-    """What happens to the calls and asks of an agent: they are made, fail or hang."""
+class FaultInjector:
+    """Lets the calls and asks of an agent pass, fail or hang."""
 
-    def __init__(self, how: Literal["opens", "fails", "hangs"] = "opens") -> None:
-        self.how = how
-        self.reached = asyncio.Event()
+    def __init__(self, mode: Literal["pass", "fail", "hang"] = "pass") -> None:
+        self.mode = mode
+        self.injected = asyncio.Event()
 
     @property
-    def used(self) -> bool:
-        """Whether a call or an ask was kept from being made."""
-        return self.reached.is_set()
+    def has_injected(self) -> bool:
+        """Whether a call or an ask failed or hung."""
+        return self.injected.is_set()
 
-    async def hold(self) -> None:
-        """Fail or hang, unless it is open."""
-        if self.how == "opens":
+    async def apply(self) -> None:
+        """Raise, hang or return, as the mode says."""
+        if self.mode == "pass":
             return
-        self.reached.set()
-        if self.how == "fails":
-            raise Refused(TROUBLE)
+        self.injected.set()
+        if self.mode == "fail":
+            raise Refused(INJECTED_ERROR)
         await asyncio.get_running_loop().create_future()
 
 
-class GuardedContext:
-    """The context of a turn, with a door before its calls and asks. All else is as the engine gives it."""
+class FaultyContext:
+    """The context of a turn with faults injected into its effects and asks, which also records the calls made."""
 
-    def __init__(self, inner: Context, door: Door, called: set[str]) -> None:
-        self._inner, self._door, self._called = inner, door, called
+    def __init__(self, inner: Context, faults: FaultInjector, calls: set[str]) -> None:
+        self._inner, self._faults, self._calls = inner, faults, calls
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def effect(self, key: str, effect: Effect) -> Returned:
-        """Touch the world once, if the door is open."""
-        await self._door.hold()
+        """Make the effect, unless a fault is injected."""
+        await self._faults.apply()
 
         async def call(attempt: Attempt) -> Returned:
-            self._called.add(attempt.key)
+            self._calls.add(attempt.key)
             return await effect.call(attempt)
 
         return await self._inner.effect(key, structs.replace(effect, call=call))
 
     async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
-        """Let a member take its turn, if the door is open; a member that fails is a value."""
+        """Ask the member, unless a fault is injected; an injected failure is a value."""
         try:
-            await self._door.hold()
+            await self._faults.apply()
         except Refused as error:
             return Failure(member=member.name, error=error.kind, message=str(error))
         return await self._inner.ask(member, turn, key=key)
 
 
-class Witness(Agent):
-    """Stands where the agent on trial would, lets it take its turn, and keeps what came of that."""
+class ObservedAgent(Agent):
+    """Wraps the agent under test, and records its reply or error, its calls, and the tasks it leaks."""
 
-    def __init__(self, agent: AgentLike, door: Door | None = None) -> None:
+    def __init__(self, agent: AgentLike, faults: FaultInjector | None = None) -> None:
         self.name, self.kind, self.policy = agent.name, agent.kind, policy_of(agent)
         self.description = description_of(agent)
-        self.door = door or Door()
+        self.faults = faults or FaultInjector()
         self.reply: object = None
         self.error: Exception | None = None
         self.ended = self.cancelled = False
-        self.left_behind: tuple[str, ...] = ()
-        self.called: set[str] = set()
+        self.leaked_tasks: tuple[str, ...] = ()
+        self.calls: set[str] = set()
         self._agent = agent
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Let the agent take the turn; one whose call hangs is cancelled."""
-        guarded = cast("Context", GuardedContext(ctx, self.door, self.called))
+        """Run the agent's turn; if its calls hang, cancel it."""
+        guarded = cast("Context", FaultyContext(ctx, self.faults, self.calls))
         before = asyncio.all_tasks()
         try:
-            if self.door.how == "hangs":
+            if self.faults.mode == "hang":
                 await self._cancelled_turn(turn, guarded)
                 return Reply.of(self.name, "cancelled")
             self.reply = reply = await self._agent.respond(turn, guarded)
@@ -98,26 +98,26 @@ class Witness(Agent):
             self.error = error
             raise
         finally:
-            self.left_behind = await _left_behind(before)
+            self.leaked_tasks = await _leaked_tasks(before)
 
     async def _cancelled_turn(self, turn: Turn, ctx: Context) -> None:
         turn_task = asyncio.ensure_future(self._agent.respond(turn, ctx))
-        reached = asyncio.ensure_future(self.door.reached.wait())
-        await asyncio.wait((turn_task, reached), return_when=asyncio.FIRST_COMPLETED)
-        reached.cancel()
+        hanging = asyncio.ensure_future(self.faults.injected.wait())
+        await asyncio.wait((turn_task, hanging), return_when=asyncio.FIRST_COMPLETED)
+        hanging.cancel()
         turn_task.cancel()
-        await asyncio.wait((turn_task, reached), timeout=GRACE)
+        await asyncio.wait((turn_task, hanging), timeout=GRACE)
         self.ended, self.cancelled = turn_task.done(), turn_task.done() and turn_task.cancelled()
         if turn_task.done() and not turn_task.cancelled():
             turn_task.exception()  # retrieved, so that asyncio logs no warning
 
-    def recorded_calls(self, log: Log, number: int) -> set[str]:
-        """The keys of its calls whose results are in the record up to this event."""
-        return {event.key for event in log.events[:number] if event.kind == "agent.returned"} & self.called
+    def recorded_calls(self, log: TrialLog, number: int) -> set[str]:
+        """The keys of its calls whose results are recorded up to this event."""
+        return {event.key for event in log.events[:number] if event.kind == "agent.returned"} & self.calls
 
 
-async def _left_behind(before: set[asyncio.Task[Any]]) -> tuple[str, ...]:
-    """The tasks that were started since then and still run a moment later."""
+async def _leaked_tasks(before: set[asyncio.Task[Any]]) -> tuple[str, ...]:
+    """The names of the tasks that were started since `before` and still run a few iterations later."""
     for _ in range(10):
         await asyncio.sleep(0)
     return tuple(sorted(task.get_name() for task in asyncio.all_tasks() - before if not task.done()))

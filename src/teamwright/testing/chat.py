@@ -1,7 +1,7 @@
-"""What the loopback model server is asked and what it answers: values, and the OpenAI shapes made of them.
+"""Requests and answers of the loopback model server, and their OpenAI wire format.
 
-A token is four characters here, so that caps and usage come out the same on every machine. Ids derive from what was
-asked, so that a request that is made again after a crash gets the same ones.
+A token is four characters here, so that caps and usage are the same on every machine. Ids derive from the request, so
+that a request that is repeated after a crash gets the same ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHARACTERS_PER_CHUNK = 20
 
 
 def tokens(text: str) -> int:
-    """Count the tokens of a text: one for each four characters begun, at least one."""
+    """Count the tokens of a text: one for each four characters, rounded up, and at least one."""
     return max(1, -(-len(text) // CHARACTERS_PER_TOKEN))
 
 
@@ -36,7 +36,7 @@ class ChatMessage(Value, defer_build=False):
 
 
 class ChatRequest(Value, defer_build=False):
-    """One request as the server got it; `number` counts arrivals from 1 and `at` is in seconds since the epoch."""
+    """One request as the server received it; `number` counts from 1 and `at` is in seconds since the epoch."""
 
     number: int
     at: float
@@ -57,14 +57,16 @@ class ChatRequest(Value, defer_build=False):
 
     @property
     def idempotency_key(self) -> str | None:
-        """What the caller sent to mark a repeated request."""
+        """The idempotency key that the caller sent, if any."""
         return self.headers.get("idempotency-key") or self.headers.get("x-idempotency-key")
 
     @property
     def digest(self) -> str:
-        """The same for requests that ask the same."""
-        asked = json.dumps([self.path, self.model, self.body.get("messages"), self.body.get("prompt")], sort_keys=True)
-        return hashlib.sha256(asked.encode()).hexdigest()[:12]
+        """A hash of the content, equal for equal requests."""
+        content = json.dumps(
+            [self.path, self.model, self.body.get("messages"), self.body.get("prompt")], sort_keys=True
+        )
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
 class Say(Value, defer_build=False):
@@ -82,7 +84,7 @@ class SayJson(Value, defer_build=False):
 
 
 class ToolCall(Value, defer_build=False):
-    """A call that the model wants made; arguments that are a string go out as they are, valid JSON or not."""
+    """A tool call that the model requests; arguments given as a string are sent unchanged, valid JSON or not."""
 
     name: str
     args: Mapping[str, JsonValue] | str = {}
@@ -90,7 +92,7 @@ class ToolCall(Value, defer_build=False):
 
 
 class CallTools(Value, defer_build=False):
-    """Answer with tool calls, and text beside them if there is any."""
+    """Answer with tool calls, and optional text beside them."""
 
     calls: tuple[ToolCall, ...]
     text: str = ""
@@ -98,7 +100,7 @@ class CallTools(Value, defer_build=False):
 
 
 class Fail(Value, defer_build=False):
-    """Answer with an HTTP error; without a body of your own it is an error object as OpenAI sends it."""
+    """Answer with an HTTP error; the default body is an OpenAI error object."""
 
     status: int
     message: str = "scripted failure"
@@ -109,7 +111,7 @@ class Fail(Value, defer_build=False):
 
 
 class Drop(Value, defer_build=False):
-    """Drop the connection; where the caller streams, the text goes out first."""
+    """Drop the connection; if the caller streams, after sending the text."""
 
     text: str = ""
     delay: float = 0.0
@@ -119,11 +121,11 @@ ChatAnswer = Say | SayJson | CallTools | Fail | Drop
 
 
 def parse(number: int, at: float, path: str, headers: Mapping[str, str], body: Mapping[str, JsonValue]) -> ChatRequest:
-    """Read the body of a chat request, or of the plain call `{name, prompt}`; a wrong shape is a `ValueError`."""
+    """Parse the body of a chat request, or of the plain call `{name, prompt}`; raises `ValueError` if malformed."""
     known = cast("dict[str, Any]", body)
     if path.endswith("/call"):
-        asked: Any = {"role": "user", "content": known["prompt"]}
-        known = cast("dict[str, Any]", {"model": known["name"], "messages": [asked]})
+        prompt: Any = {"role": "user", "content": known["prompt"]}
+        known = cast("dict[str, Any]", {"model": known["name"], "messages": [prompt]})
     options: dict[str, Any] = known.get("stream_options") or {}
     return ChatRequest(
         number=number,
@@ -156,7 +158,7 @@ def _message(raw: Mapping[str, Any]) -> ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """An answer cut to the cap of its request, ready to be sent whole or in chunks."""
+    """An answer cut to the output cap of its request, ready to be sent whole or in chunks."""
 
     request: ChatRequest
     text: str
@@ -166,13 +168,13 @@ class Completion:
 
     @property
     def usage(self) -> dict[str, JsonValue]:
-        """What the request cost, as OpenAI reports it."""
+        """The usage of the request, as OpenAI reports it."""
         prompt = sum(tokens(message.content) for message in self.request.messages)
         total = prompt + self.output_tokens
         return {"prompt_tokens": prompt, "completion_tokens": self.output_tokens, "total_tokens": total}
 
     def whole(self, *, with_usage: bool) -> dict[str, JsonValue]:
-        """The body of a reply that is not streamed."""
+        """Return the body of a reply that is not streamed."""
         message: dict[str, JsonValue] = {"role": "assistant", "content": self.text or None}
         if self.calls:
             message["tool_calls"] = [_call(*call) for call in self.calls]
@@ -180,7 +182,7 @@ class Completion:
         return self._frame("chat.completion", [choice], with_usage=with_usage)
 
     def chunks(self, *, with_usage: bool) -> Iterator[dict[str, JsonValue]]:
-        """The chunks of a streamed reply; usage comes in one of its own, when it was asked for."""
+        """Yield the chunks of a streamed reply; usage is a separate last chunk, if requested."""
         yield self._delta({"role": "assistant", "content": ""})
         for start in range(0, len(self.text), CHARACTERS_PER_CHUNK):
             yield self._delta({"content": self.text[start : start + CHARACTERS_PER_CHUNK]})
@@ -217,20 +219,20 @@ def _call(identity: str, name: str, arguments: str) -> dict[str, JsonValue]:
 def complete(request: ChatRequest, answer: Say | SayJson | CallTools | Drop, *, honour_cap: bool = True) -> Completion:
     """Turn an answer into a completion, cut at the cap of the request: the text first, then the arguments of calls."""
     text = json.dumps(answer.data) if isinstance(answer, SayJson) else answer.text
-    wanted = answer.calls if isinstance(answer, CallTools) else ()
-    written = [call.args if isinstance(call.args, str) else json.dumps(dict(call.args)) for call in wanted]
+    tool_calls = answer.calls if isinstance(answer, CallTools) else ()
+    written = [call.args if isinstance(call.args, str) else json.dumps(dict(call.args)) for call in tool_calls]
     needed = max(1, sum(tokens(part) for part in (text, *written) if part))
     cap = request.max_tokens if honour_cap and request.max_tokens is not None else needed
-    text, left = _keep(text, min(cap, needed))
+    text, remaining = _cut_to_tokens(text, min(cap, needed))
     calls: list[tuple[str, str, str]] = []
-    for index, (call, arguments) in enumerate(zip(wanted, written, strict=True)):
-        kept, left = _keep(arguments, left)
-        calls.append((call.id or f"call_{request.digest}_{index}", call.name, kept))
+    for index, (call, arguments) in enumerate(zip(tool_calls, written, strict=True)):
+        shortened, remaining = _cut_to_tokens(arguments, remaining)
+        calls.append((call.id or f"call_{request.digest}_{index}", call.name, shortened))
     finish = "length" if needed > cap else "tool_calls" if calls else "stop"
     return Completion(request, text, tuple(calls), finish, min(cap, needed))
 
 
-def _keep(text: str, left: int) -> tuple[str, int]:
-    """Cut a text to the tokens that are left, and give what is left after it."""
-    kept = text[: left * CHARACTERS_PER_TOKEN]
-    return kept, left - (tokens(kept) if kept else 0)
+def _cut_to_tokens(text: str, remaining: int) -> tuple[str, int]:
+    """Cut a text to the remaining tokens, and return it with the tokens that remain after it."""
+    shortened = text[: remaining * CHARACTERS_PER_TOKEN]
+    return shortened, remaining - (tokens(shortened) if shortened else 0)

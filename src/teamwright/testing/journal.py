@@ -1,4 +1,4 @@
-"""What every journal must do, as tests for pytest: subclass `JournalConformance` and say how yours is made.
+"""The conformance suite for journals: subclass `JournalConformance`, override `make`, and let pytest collect it.
 
 class TestMyJournal(JournalConformance):
     def make(self, folder: Path) -> Journal:
@@ -32,7 +32,7 @@ Check = Callable[[Journal], Awaitable[None]]
 
 
 def event(run_id: str, number: int, fact: Fact | None = None, time: float | None = None) -> Event:
-    """An event, of any kind if none is given."""
+    """Return an event with this number; without a fact, a custom one."""
     fact = fact or Custom(
         domain="testing", name=f"event {number}", data={"number": number, "text": "a\x00b\n\u2028é🎭"}
     )
@@ -40,18 +40,18 @@ def event(run_id: str, number: int, fact: Fact | None = None, time: float | None
 
 
 def events(run_id: str, numbers: Sequence[int]) -> list[Event]:
-    """Events with these numbers."""
+    """Return events with these numbers."""
     return [event(run_id, number) for number in numbers]
 
 
 def body(text: str) -> dict[Body, str]:
-    """One body, by its hash."""
+    """Return one body under its hash."""
     data = json.dumps(text)
     return {digest(data): data}
 
 
 async def commit(journal: Journal, batch: Batch) -> None:
-    """Append a batch and wait until it is durable; raises when it was refused."""
+    """Append a batch and wait until it is durable; raises if it is refused."""
     (outcome,) = await commit_all(journal, [batch])
     if outcome is not None:
         raise outcome
@@ -59,52 +59,53 @@ async def commit(journal: Journal, batch: Batch) -> None:
 
 @asynccontextmanager
 async def listening(journal: Journal) -> AsyncGenerator[anyio.Event]:
-    """Listen for what comes after this; leaving the block waits until it was told."""
-    told = anyio.Event()
+    """Listen for changes from now on; leaving the block waits until one was reported."""
+    notified = anyio.Event()
 
     async def listen() -> None:
         await journal.changed(0.01)
-        told.set()
+        notified.set()
 
     with anyio.move_on_after(0.1):  # an earlier change may be reported as well
         await journal.changed(0.01)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listen)
-        yield told
+        yield notified
 
 
 async def commit_all(journal: Journal, batches: Sequence[Batch]) -> list[BaseException | None]:
-    """Append several at once; returns what became of each. They are answered in order, in the loop's thread."""
-    told: list[tuple[int, BaseException | None]] = []
-    everything = anyio.Event()
+    """Append several batches at once and return their outcomes; `done` is called in order, in the loop's thread."""
+    outcomes: list[tuple[int, BaseException | None]] = []
+    all_done = anyio.Event()
     thread = threading.get_ident()
 
-    def tell(index: int, outcome: BaseException | None) -> None:
+    def done(index: int, outcome: BaseException | None) -> None:
         assert threading.get_ident() == thread, "`done` must be called in the event loop's thread"
-        told.append((index, outcome))
-        if len(told) == len(batches):
-            everything.set()
+        outcomes.append((index, outcome))
+        if len(outcomes) == len(batches):
+            all_done.set()
 
     for index, batch in enumerate(batches):
-        journal.append(batch, lambda outcome, index=index: tell(index, outcome))
+        journal.append(batch, lambda outcome, index=index: done(index, outcome))
     if batches:
-        await everything.wait()
-    assert [index for index, _ in told] == list(range(len(batches))), "batches must be answered once each, in order"
-    return [outcome for _, outcome in told]
+        await all_done.wait()
+    order = [index for index, _ in outcomes]
+    assert order == list(range(len(batches))), "`done` must be called once for each batch, in order"
+    return [outcome for _, outcome in outcomes]
 
 
 async def refused(action: Awaitable[object], error: type[BaseException]) -> None:
-    """Insist that something is refused in this way."""
-    said = ""
+    """Check that the action raises this error, with a message."""
+    message = ""
     try:
         await action
     except error as refusal:
-        said = str(refusal)
-    assert said, f"{error.__name__} was expected, and a reason"
+        message = str(refusal)
+    assert message, f"expected {error.__name__} with a message"
 
 
 def require_contract(journal: Journal) -> None:
-    """Fail with a list of what a journal lacks, before a test fails for want of it."""
+    """Fail with a list of the members that a journal lacks, before a test fails without naming them."""
     missing = missing_members(journal)
     assert not missing, f"{type(journal).__name__} lacks these members of `Journal`: {', '.join(missing)}"
     lock = journal.drive("run")
@@ -115,16 +116,16 @@ def require_contract(journal: Journal) -> None:
 
 
 class JournalConformance:
-    """The tests of a journal. `shared` says whether journals that are made on one folder are the same storage."""
+    """The tests of a journal. `shared` says whether two journals created on one folder share their storage."""
 
     shared = True
 
     def make(self, folder: Path) -> Journal:
-        """A journal, not yet open, that keeps what it has in this folder."""
+        """Return a journal, not yet open, that stores its data in this folder."""
         raise NotImplementedError
 
     def check(self, folder: Path, *checks: Check) -> None:
-        """Run each check on a journal of its own that is made on the same folder."""
+        """Run each check on a new journal, all created on the same folder."""
 
         async def run() -> None:
             for check in checks:
@@ -186,7 +187,7 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_a_run_that_was_fenced_out_takes_nothing_until_it_is_driven_anew(self, tmp_path: Path) -> None:
+    def test_a_run_that_was_fenced_out_takes_nothing_until_it_is_driven_again(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             await commit(journal, Batch(events("run", [1, 2]), {}))
             batches = [Batch(events("run", [number]), {}) for number in (2, 3, 4)]
@@ -243,11 +244,11 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_whoever_listens_is_told_that_something_was_sent(self, tmp_path: Path) -> None:
+    def test_a_listener_is_notified_when_something_is_sent(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
-            async with listening(journal) as told:
+            async with listening(journal) as notified:
                 await anyio.sleep(0.05)
-                assert not told.is_set()
+                assert not notified.is_set()
                 await journal.send("run", Pause())
             assert await journal.inbox("run")
 
@@ -280,7 +281,7 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_runs_are_listed_newest_first_as_they_stand(self, tmp_path: Path) -> None:
+    def test_runs_are_listed_newest_first_with_their_status(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             usage = Usage(requests=1, input_tokens=30, output_tokens=12, usd=0.25)
             started = RunStarted(team="report", task=digest("t"), manifest=digest("m"), seed=1)
@@ -302,7 +303,7 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_a_run_that_is_set_down_and_taken_up_counts_its_time_with_a_driver(self, tmp_path: Path) -> None:
+    def test_a_paused_and_resumed_run_counts_its_time_with_a_driver(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             async def add(number: int, time: float, fact: Fact) -> tuple[str, str | None, float]:
                 await commit(journal, Batch([event("run", number, fact, time)], {}))
@@ -353,7 +354,7 @@ class JournalConformance:
 
         self.check(tmp_path, check)
 
-    def test_closing_waits_for_what_is_under_way(self, tmp_path: Path) -> None:
+    def test_closing_waits_for_appends_in_flight(self, tmp_path: Path) -> None:
         async def check(journal: Journal) -> None:
             outcomes: list[BaseException | None] = []
             for number in range(1, 101):
@@ -378,7 +379,7 @@ class JournalConformance:
         if self.shared:
             self.check(tmp_path, write, check)
 
-    def test_two_openers_see_each_others_writing_and_keep_each_other_out(self, tmp_path: Path) -> None:
+    def test_two_openers_see_each_others_writes_and_lock_each_other_out(self, tmp_path: Path) -> None:
         async def check_both(one: Journal, two: Journal) -> None:
             async with listening(two):
                 await commit(one, Batch(events("run", [1]), body("text")))

@@ -1,7 +1,7 @@
 """A model server on loopback for tests: OpenAI-compatible, scripted by a function, counting every request.
 
-It serves from threads of the process that made it, so children may be killed while it goes on. It must never reach
-beyond loopback, nor print anything.
+It serves from threads of the process that created it, so that child processes may be killed while it runs. It must
+never reach beyond loopback, nor print anything.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ CHAT, CALL, MODELS = "/v1/chat/completions", "/call", "/v1/models"
 
 
 def echo(request: ChatRequest) -> ChatAnswer:
-    """Answer with what was asked; what a server does that got no function of its own."""
+    """Answer with the prompt: the default of `ModelServer`."""
     return Say(text=f"You said: {request.prompt}")
 
 
 class ModelServer:
-    """A running server; leaving its block stops it and raises what `answer` raised, if it did.
+    """A running server; leaving its block stops it and raises the first exception of `answer`, if any.
 
-    `answer` runs in the thread of its request, so it may wait. `report_usage` and `honour_cap` turned off make
-    a server that withholds the usage, or writes more than it may.
+    `answer` runs in the thread of its request, so it may block. With `report_usage=False` the server omits the usage;
+    with `honour_cap=False` it exceeds the output cap.
     """
 
     def __init__(
@@ -68,29 +68,29 @@ class ModelServer:
 
     @property
     def requests(self) -> list[ChatRequest]:
-        """What has arrived so far, in order."""
+        """The requests so far, in order of arrival."""
         with self._arrived:
             return list(self._requests)
 
     @property
     def count(self) -> int:
-        """How many requests have arrived so far, answered or not."""
+        """The number of requests so far, answered or not."""
         with self._arrived:
             return len(self._requests)
 
     def wait_for(self, count: int, timeout: float = 30.0) -> None:
-        """Wait in this thread until so many requests have arrived."""
+        """Block this thread until `count` requests have arrived."""
         with self._arrived:
             if not self._arrived.wait_for(lambda: len(self._requests) >= count, timeout):
                 raise TimeoutError(f"{len(self._requests)} requests arrived in {timeout:g} s, not {count}")
 
     def clear(self) -> None:
-        """Forget the requests so far and count from one again."""
+        """Discard the requests so far and count from one again."""
         with self._arrived:
             self._requests.clear()
 
     def receive(self, path: str, headers: Mapping[str, str], body: Mapping[str, JsonValue]) -> ChatRequest:
-        """Number a request and keep it; one of a wrong shape is a `ValueError` and not counted."""
+        """Number and store a request; raises `ValueError`, without counting it, if it is malformed."""
         with self._arrived:
             request = parse(len(self._requests) + 1, time.time(), path, headers, body)
             self._requests.append(request)
@@ -98,7 +98,7 @@ class ModelServer:
             return request
 
     def close(self) -> None:
-        """Stop listening and end every connection; a second time does nothing."""
+        """Stop listening and close every connection. Idempotent."""
         if self.stopped.is_set():
             return
         self.stopped.set()
@@ -109,7 +109,7 @@ class ModelServer:
 
 
 class _Endpoint(ThreadingTCPServer):
-    """The listening socket, and the connections that are open."""
+    """The listening socket and its open connections."""
 
     daemon_threads = True
     block_on_close = False
@@ -134,7 +134,7 @@ class _Endpoint(ThreadingTCPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep what `answer` raised; a caller that hung up or was killed is nothing to report."""
+        """Store an exception of `answer`; ignore callers that disconnected."""
         error = sys.exception()
         if error is not None and not isinstance(error, OSError):
             self.errors.append(error)
@@ -153,7 +153,7 @@ class _Connection(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         if self.path == MODELS:
@@ -171,7 +171,7 @@ class _Connection(BaseHTTPRequestHandler):
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = self.server.owner.receive(self.path, headers, body)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            self._send_failure(Fail(status=400, message=f"not a request that is known here: {error}"))
+            self._send_failure(Fail(status=400, message=f"malformed request: {error}"))
             return
         self._answer(request)
 
@@ -232,7 +232,7 @@ class _Connection(BaseHTTPRequestHandler):
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """End a connection for its other side too, even where a forked child holds a copy of it."""
+    """Close a connection in both directions, even if a forked child holds a copy of it."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:

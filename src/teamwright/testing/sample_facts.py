@@ -1,4 +1,4 @@
-"""One fact of each kind, every field filled in from its type: for tests of whatever writes facts down."""
+"""One sample fact of each kind, with every field set: for tests of code that stores facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: dict[object, object] = {
 
 
 def a_fact_of_each_kind() -> list[Fact]:
-    """The facts, in the order of the union."""
+    """Return one fact of each kind, in the order of the union."""
     kinds = cast("tuple[type[Fact], ...]", get_args(Fact))
     return [_record(kind) for kind in kinds]
 
@@ -33,7 +33,7 @@ def _record(kind: type[R]) -> R:
 
 
 def _value(annotation: object) -> object:
-    """Some value of a type; of several types or literals the last, which is the default least often."""
+    """Return a sample value of a type; of several types or literals the last, which is rarely the default."""
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if isinstance(annotation, type) and issubclass(annotation, Record):

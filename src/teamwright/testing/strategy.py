@@ -1,10 +1,10 @@
-"""What every strategy must do, as tests: subclass `StrategyConformance`, say how yours is made, let pytest collect it.
+"""The conformance suite for strategies: subclass `StrategyConformance`, override `make`, and let pytest collect it.
 
 class TestMyStrategy(StrategyConformance):
     def make(self) -> Strategy:
         return MyStrategy()
 
-`check_strategy` does the same in one call. Each check names what went wrong and what to do instead.
+`check_strategy` runs the same checks in one call. Each failure names the mistake and the fix.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from teamwright.strategies.protocol import Members, Settings, StrategyLike
 from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import (
     HISTORY,
+    INJECTED_ERROR,
     RUN_ID,
     TASK,
     TEAM,
-    TROUBLE,
+    FakeMember,
     Lines,
-    Log,
-    Player,
-    Plot,
-    Rehearsal,
-    Watched,
+    ObservedStrategy,
+    StrategyTrial,
+    TrialLog,
+    TrialScript,
 )
 from teamwright.values.messages import Message
 from teamwright.values.names import check_name
@@ -49,7 +49,7 @@ FORBIDDEN = {
     "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "socket",
     "subprocess", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
-"""What gives another answer on a replay, or touches the world."""
+"""Modules whose results differ on a replay, or that reach the outside world."""
 
 INSTEAD = {
     "random": "ctx.clock.random()", "secrets": "ctx.clock.new_id()", "uuid": "ctx.clock.new_id()",
@@ -57,13 +57,13 @@ INSTEAD = {
     "threading": "ctx.branches()", "concurrent": "ctx.branches()", "multiprocessing": "ctx.branches()",
 }  # fmt: skip
 
-AT_LENGTH = "the-end-of-a-long-answer"
+LONG_ANSWER_END = "the-end-of-a-long-answer"
 
-Check = Callable[[Rehearsal], Awaitable[None]]
+Check = Callable[[StrategyTrial], Awaitable[None]]
 
 
-async def check_declaration(trial: Rehearsal) -> None:
-    """It has a name, a version that is a number, and nothing against the members it is tried with."""
+async def check_declaration(trial: StrategyTrial) -> None:
+    """Check that it has a name and an integer version, and accepts the suite's settings and members."""
     strategy = trial.make()
     try:
         check_name("strategy", strategy.name)
@@ -71,15 +71,17 @@ async def check_declaration(trial: Rehearsal) -> None:
         raise AssertionError(f"`name` must be a name: {error}") from error
     version = cast("object", strategy.version)
     assert type(version) is int, f"`version` must be an int that grows when the order of asks changes, not {version!r}."
-    found = problems_of(strategy, trial.settings, Members(trial.members(Plot()), trial.helpers(Plot())))
-    assert not found, f"problems() refuses the settings it is tried with: {found}; give others to the suite."
-    assert trial.make() is not strategy, "`make` must give a new strategy each time, as a resume in a new process does."
+    found = problems_of(strategy, trial.settings, Members(trial.members(TrialScript()), trial.helpers(TrialScript())))
+    assert not found, f"problems() rejects the settings of the suite: {found}; override `settings`."
+    assert trial.make() is not strategy, (
+        "`make` must return a new strategy on each call, as a resume in a new process does."
+    )
 
 
-async def check_imports(trial: Rehearsal) -> None:
-    """As far as can be seen, it uses nothing that gives another answer on a replay."""
+async def check_imports(trial: StrategyTrial) -> None:
+    """Check that its source uses no module whose results differ on a replay."""
     found = list(_forbidden_names(type(trial.make())))
-    assert not found, "A strategy reaches time, chance, ids and tasks only through its context. " + " ".join(found)
+    assert not found, "A strategy gets time, randomness, ids and tasks only from its context. " + " ".join(found)
 
 
 def _forbidden_names(made: type) -> Iterator[str]:
@@ -89,205 +91,208 @@ def _forbidden_names(made: type) -> Iterator[str]:
     except (OSError, TypeError, SyntaxError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and (home := _home(module, node.id)):
-            instead = INSTEAD.get(home)
-            yield f"{made.__name__} uses {node.id!r} of {home!r}{f': use {instead} instead' if instead else ''}."
+        if isinstance(node, ast.Name) and (origin := _forbidden_module(module, node.id)):
+            instead = INSTEAD.get(origin)
+            yield f"{made.__name__} uses {node.id!r} of {origin!r}{f': use {instead} instead' if instead else ''}."
 
 
-def _home(module: ModuleType | None, name: str) -> str | None:
-    """The forbidden module that a global name of the strategy's module comes from."""
+def _forbidden_module(module: ModuleType | None, name: str) -> str | None:
+    """The forbidden module that defines a global name of the strategy's module."""
     value: object = getattr(module, name, None)
-    home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-    top = str(home).partition(".")[0]
+    origin = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
+    top = str(origin).partition(".")[0]
     return top if top in FORBIDDEN else None
 
 
-async def check_replay(trial: Rehearsal) -> None:
-    """Cut after each event and resumed, it comes to the same end and repeats nothing."""
-    expected, log = await _run(trial, Plot(), "runs")
+async def check_replay(trial: StrategyTrial) -> None:
+    """Truncate the record after each event and resume: the result is the same, and no recorded call is repeated."""
+    expected, log = await _run(trial, TrialScript(), "runs")
     for number in range(1, len(log.events)):
-        plot = Plot(order=log.came_back(), recorded=frozenset(log.came_back(number)))
-        cut = log.events[number - 1]
-        where = f"Cut after event {number} ({cut.kind} at {cut.key!r}) and resumed, the strategy"
+        recorded = log.returned_effects(number)
+        script = TrialScript(return_order=log.returned_effects(), recorded=frozenset(recorded))
+        last = log.events[number - 1]
+        where = f"Cut after event {number} ({last.kind} at {last.key!r}) and resumed, the strategy"
         try:
-            result = await trial.resume(plot, log.cut(number))
+            result = await trial.resume(script, log.truncated(number))
         except NonDeterminism as error:
             raise AssertionError(
-                f"{where} does something else: the record says {error.recorded}, the strategy now {error.replayed}."
-                " Keys and decisions must come from the task and from replies, never from chance, time, or anything"
-                " that outlives a run."
+                f"{where} does something else: the record has {error.recorded}, the strategy now {error.replayed}."
+                " Derive keys and decisions from the task and the replies, never from randomness, time, or state that"
+                " outlives a run."
             ) from error
-        assert _said(result) == _said(expected), (
-            f"{where} comes to another end:\n  {_said(result)}\nwhere an uninterrupted run came to\n  {_said(expected)}"
+        assert _result_of(result) == _result_of(expected), (
+            f"{where} returns another result:\n  {_result_of(result)}\nAn uninterrupted run returned\n"
+            f"  {_result_of(expected)}"
         )
-        again = set(plot.called) & set(log.came_back(number))
-        assert not again, f"{where} calls members again whose answers are recorded."
+        assert not set(script.calls) & set(recorded), f"{where} repeats calls whose results are recorded."
 
 
-def _said(result: RunResult) -> tuple[object, ...]:
+def _result_of(result: RunResult) -> tuple[object, ...]:
     messages = tuple((message.name, message.content) for message in result.messages)
     return result.status, result.stop_reason, result.output, messages
 
 
-async def check_telling(trial: Rehearsal) -> None:
-    """The task stands last in what a member is told; the history is passed on, left alone, and not returned."""
-    plot = Plot()
-    team = trial.team(plot)
-    result, _ = await _run(trial, plot, "runs", team, HISTORY)
-    assert plot.asked, "The strategy asked nobody."
+async def check_prompts(trial: StrategyTrial) -> None:
+    """Check that prompts end with the task, and that the history is passed on, not changed, and not returned."""
+    script = TrialScript()
+    team = trial.team(script)
+    result, _ = await _run(trial, script, "runs", team, HISTORY)
+    assert script.asks, "The strategy asked no member."
     if trial.settings.share == "transcript":
-        for name, turn in plot.asked:
-            told = turn.prompt.rstrip()
-            assert told.endswith(TASK) if turn.purpose == "work" else TASK in told, (
-                f"The task must stand last in what a member is told, and {name!r} was told {told[-80:]!r};"
-                " whoever coordinates is told it too, at any place."
+        for name, turn in script.asks:
+            prompt = turn.prompt.rstrip()
+            assert prompt.endswith(TASK) if turn.purpose == "work" else TASK in prompt, (
+                f"A member's prompt must end with the task, and that of {name!r} ends with {prompt[-80:]!r}; the prompt"
+                " of a coordinator must contain the task anywhere."
             )
-    for before, after in cast("Watched", team.strategy).histories:
-        assert before == after, "The strategy changed the history that its caller gave it; make a Talk of it instead."
+    for before, after in cast("ObservedStrategy", team.strategy).histories:
+        assert before == after, "The strategy changed the history of its caller; copy it into a Talk instead."
     old = {message.content for message in HISTORY} | {TASK}
     returned = [message.content for message in result.messages if message.content in old]
-    assert not returned, f"A run returns only what is new, and this one returned {returned[0]!r} again."
+    assert not returned, f"A run returns only new messages, and this one returned {returned[0]!r} again."
 
 
-async def check_names(trial: Rehearsal) -> None:
-    """Whatever a member said stands under its own name."""
-    plot = Plot()
-    result, _ = await _run(trial, plot, "runs")
-    assert result.messages, "The outcome has no messages: return what members said, `talk.messages` for example."
-    speakers = {message.content: message.name for message in plot.said}
+async def check_names(trial: StrategyTrial) -> None:
+    """Check that each message carries the name of the member who wrote it."""
+    script = TrialScript()
+    result, _ = await _run(trial, script, "runs")
+    assert result.messages, "The outcome has no messages: return the members' messages, for example `talk.messages`."
+    speakers = {message.content: message.name for message in script.replies}
     for message in result.messages:
         name = speakers.get(message.content, message.name)
-        assert message.name == name, f"What {name!r} said stands under the name {message.name!r}."
+        assert message.name == name, f"A message of {name!r} carries the name {message.name!r}."
         assert message.name, f"The message {message.content!r} has no name."
 
 
-async def check_failures(trial: Rehearsal) -> None:
-    """Whoever fails, the words of the failure reach nobody, and what was said before is kept."""
-    whole = Plot()
+async def check_failures(trial: StrategyTrial) -> None:
+    """Fail each ask in turn: no prompt or answer contains the error text, and earlier messages are kept."""
+    whole = TrialScript()
     await _run(trial, whole, "runs")
-    for number in range(1, len(whole.asked) + 1):
-        plot = Plot(fails_at=number)
-        result, _ = await _run(trial, plot, f"runs while ask {number} fails")
-        for name, turn in plot.asked:
-            assert TROUBLE not in turn.prompt, (
-                f"{name!r} was told the words of another member's failure: a Failure is no Reply, so never pass it on."
+    for number in range(1, len(whole.asks) + 1):
+        script = TrialScript(fails_at=number)
+        result, _ = await _run(trial, script, f"runs while ask {number} fails")
+        for name, turn in script.asks:
+            assert INJECTED_ERROR not in turn.prompt, (
+                f"The prompt of {name!r} contains the error text of another member: never forward a Failure."
             )
-        told = [message.content for message in result.messages] + [result.output or ""]
-        assert not any(TROUBLE in text for text in told), "The words of a failure became part of the answer."
-        _check_kept(plot.before, result, f"when ask {number} failed")
+        texts = [message.content for message in result.messages] + [result.output or ""]
+        assert not any(INJECTED_ERROR in text for text in texts), "The text of a failure became part of the answer."
+        _check_kept(script.replies_before, result, f"when ask {number} failed")
 
 
-def _check_kept(said: list[Message], result: RunResult, when: str) -> None:
-    """Whatever ends a run, the words of its members are not lost."""
+def _check_kept(replies: list[Message], result: RunResult, when: str) -> None:
+    """Check that the result contains all these replies."""
     kept = {message.content for message in result.messages}
-    lost = [message for message in said if message.content not in kept]
-    assert not lost, f"What {lost[0].name!r} had said was lost {when}: an outcome keeps the messages so far."
+    lost = [message for message in replies if message.content not in kept]
+    assert not lost, f"A reply of {lost[0].name!r} was lost {when}: an outcome keeps the messages so far."
 
 
-async def check_cancellation(trial: Rehearsal) -> None:
-    """Cancelled before its start it asks nobody; cancelled in the middle it stops and keeps what was said."""
+async def check_cancellation(trial: StrategyTrial) -> None:
+    """Cancel before the start: no member is called. Cancel during each ask: the run stops and keeps its messages."""
     await _check_cancelled_before(trial)
-    whole = Plot()
+    whole = TrialScript()
     await _run(trial, whole, "runs")
-    for number in range(1, len(whole.asked) + 1):
+    for number in range(1, len(whole.asks) + 1):
         await _check_cancelled_at(trial, number)
 
 
-async def _check_cancelled_before(trial: Rehearsal) -> None:
-    plot = Plot()
+async def _check_cancelled_before(trial: StrategyTrial) -> None:
+    script = TrialScript()
 
     async def work() -> RunResult:
         async with Engine("memory") as engine:
             await engine.journal.send(RUN_ID, Cancel())
-            return await engine.run(trial.team(plot), TASK, run_id=RUN_ID)
+            return await engine.run(trial.team(script), TASK, run_id=RUN_ID)
 
-    result = await trial.in_time(work())
+    result = await trial.run_within_time(work())
     assert result.status == "cancelled", f"Cancelled before its start, the run ended as {result.status!r}."
-    assert not plot.called, "Cancelled before its start, the strategy still called somebody."
+    assert not script.calls, "Cancelled before its start, the strategy still called a member."
 
 
-async def _check_cancelled_at(trial: Rehearsal, number: int) -> None:
-    plot = Plot(hangs_at=number)
+async def _check_cancelled_at(trial: StrategyTrial, number: int) -> None:
+    script = TrialScript(hangs_at=number)
 
     async def work() -> RunResult:
         async with Engine("memory") as engine:
-            handle = await engine.start(trial.team(plot), TASK, run_id=RUN_ID)
-            await plot.hanging.wait()
+            handle = await engine.start(trial.team(script), TASK, run_id=RUN_ID)
+            await script.hanging.wait()
             await engine.runs.cancel(RUN_ID)
             return await handle.result()
 
-    result = await trial.in_time(work())
+    result = await trial.run_within_time(work())
     assert result.status == "cancelled", (
         f"Cancelled during ask {number}, the run ended as {result.status!r}: a strategy must not swallow cancellation."
     )
-    _check_kept(plot.before, result, f"when the run was cancelled during ask {number}")
+    _check_kept(script.replies_before, result, f"when the run was cancelled during ask {number}")
 
 
-async def check_terminate(trial: Rehearsal) -> None:
-    """When a member terminates, the team ends well, with that turn, and nobody else is asked."""
-    plot = Plot(terminates_at=1)
-    result, log = await _run(trial, plot, "runs while the first member terminates")
+async def check_terminate(trial: StrategyTrial) -> None:
+    """Check that the team completes with the turn in which a member terminates, and asks no other member."""
+    script = TrialScript(terminates_at=1)
+    result, log = await _run(trial, script, "runs while the first member terminates")
     assert result.status in ("completed", "degraded"), f"A member terminated, and the run ended as {result.status!r}."
     ended = next(event.number for event in log.events if getattr(event.fact, "signal", None) == "terminate")
     late = [event.key for event in log.events if event.kind == "agent.asked" and event.number > ended]
-    assert not late, f"A member terminated, and {late[0]!r} was asked after that; look at `reply.signal`."
-    _check_kept(plot.said[:1], result, "when it terminated")
+    assert not late, f"A member terminated, and {late[0]!r} was asked after that; check `reply.signal`."
+    _check_kept(script.replies[:1], result, "when it terminated")
 
 
-async def check_handoffs(trial: Rehearsal) -> None:
-    """With `share: a2a_lite` nobody is told what another said at length, and the result still holds all of it."""
-    settings, plot = replace(trial.settings, share="a2a_lite"), Plot()
-    lines = partial(_at_length, trial.lines, policy_of(settings.handoff).max_summary_chars)
-    result, _ = await _run(replace(trial, settings=settings, lines=lines), plot, "runs with share: a2a_lite")
-    for name, turn in plot.asked:
-        assert AT_LENGTH not in turn.prompt, (
-            f"{name!r} was told what another member said at length, with share: a2a_lite: pass on `reply.messages` and"
-            " `reply.text`, which are envelopes then, and use `reply.full` for decisions and results alone."
+async def check_handoffs(trial: StrategyTrial) -> None:
+    """With `share: a2a_lite`, check that no prompt contains another member's full reply, and the result all of them."""
+    settings, script = replace(trial.settings, share="a2a_lite"), TrialScript()
+    lines = partial(_long_answer, trial.lines, policy_of(settings.handoff).max_summary_chars)
+    result, _ = await _run(replace(trial, settings=settings, lines=lines), script, "runs with share: a2a_lite")
+    for name, turn in script.asks:
+        assert LONG_ANSWER_END not in turn.prompt, (
+            f"With share: a2a_lite, the prompt of {name!r} contains the full reply of another member: forward"
+            " `reply.messages` and `reply.text`, which are envelopes then; `reply.full` is for decisions and results."
         )
-    _check_kept(plot.said, result, "with share: a2a_lite")
+    _check_kept(script.replies, result, "with share: a2a_lite")
 
 
-def _at_length(lines: Lines | None, most: int, member: str, turn: Turn) -> str | None:
-    """What a member says anyhow, or else more than an envelope holds."""
-    said = lines(member, turn) if lines else None
-    if said is not None or turn.purpose != "work":
-        return said
-    return f"{member} answers {turn.digest[:12]} at length: {'and so on ' * (most // 8)}{AT_LENGTH}"
+def _long_answer(lines: Lines | None, most: int, member: str, turn: Turn) -> str | None:
+    """The reply that `lines` gives, else one that is longer than an envelope."""
+    text = lines(member, turn) if lines else None
+    if text is not None or turn.purpose != "work":
+        return text
+    return f"{member} answers {turn.digest[:12]} at length: {'and so on ' * (most // 8)}{LONG_ANSWER_END}"
 
 
-async def check_nesting(trial: Rehearsal) -> None:
-    """A team may be a member, and the strategy's own team may be one; usage rolls up and names stay apart."""
-    plot = Plot()
-    first, *others = trial.members(plot)
-    inner = Team(first.name, members=[Player("inner-1", plot), Player("inner-2", plot)])  # options may name the first
+async def check_nesting(trial: StrategyTrial) -> None:
+    """Nest teams both ways: usage adds up, and a nested team replies under its own name."""
+    script = TrialScript()
+    first, *others = trial.members(script)
+    inner = Team(
+        first.name, members=[FakeMember("inner-1", script), FakeMember("inner-2", script)]
+    )  # options may name the first
     members = [inner, *others]
-    outer = Team("outer-team", members=[trial.team(plot, members), Player("last", plot)])
-    result, log = await _run(trial, plot, "runs with a team as its member", outer)
+    outer = Team("outer-team", members=[trial.team(script, members), FakeMember("last", script)])
+    result, log = await _run(trial, script, "runs with a team as its member", outer)
     assert result.status in ("completed", "degraded"), f"With a team as a member, it ended as {result.status!r}."
-    assert {message.name for message in result.messages} <= {TEAM, "last"}, "A nested team speaks under its own name."
+    assert {message.name for message in result.messages} <= {TEAM, "last"}, "A nested team replies under its own name."
     effects = sum(event.kind == "agent.returned" for event in log.events)
     assert result.usage.requests == effects, "The usage of nested members does not add up."
 
 
 async def _run(
-    trial: Rehearsal, plot: Plot, what: str, team: Team | None = None, history: tuple[Message, ...] = ()
-) -> tuple[RunResult, Log]:
-    """Run it, with mistakes in its keys and doors in words."""
+    trial: StrategyTrial, script: TrialScript, what: str, team: Team | None = None, history: tuple[Message, ...] = ()
+) -> tuple[RunResult, TrialLog]:
+    """Run the team; report crashes, duplicate keys and misplaced effects as `AssertionError`."""
     try:
-        result, log = await trial.run(plot, team, history)
+        result, log = await trial.run(script, team, history)
         failure = result.failure
         assert failure is None or failure.error != "crash", f"The strategy {what}, and crashes: {failure.message}"
         return result, log
     except DuplicateKey as error:
         raise AssertionError(f"The strategy {what}, and uses a key twice: {error}") from error
     except MisplacedEffect as error:
-        raise AssertionError(f"The strategy {what}, and touches the world itself: {error}") from error
+        raise AssertionError(f"The strategy {what}, and makes an effect of its own: {error}") from error
 
 
 CHECKS: tuple[Check, ...] = (
     check_declaration,
     check_imports,
-    check_telling,
+    check_prompts,
     check_names,
     check_replay,
     check_failures,
@@ -301,8 +306,8 @@ CHECKS: tuple[Check, ...] = (
 def check_strategy(
     make: Callable[[], StrategyLike], settings: Settings | None = None, *, members: int = 3, lines: Lines | None = None
 ) -> None:
-    """Put a strategy on trial; raises one `AssertionError` that tells everything that is wrong with it."""
-    trial = Rehearsal(make, settings or Settings(max_turns=2), members, lines=lines)
+    """Run all checks on a strategy; raises one `AssertionError` that lists every mistake."""
+    trial = StrategyTrial(make, settings or Settings(max_turns=2), members, lines=lines)
     found: list[str] = []
     for check in CHECKS:
         try:
@@ -314,25 +319,25 @@ def check_strategy(
 
 
 class StrategyConformance:
-    """The tests of a strategy. Override `settings` and `size` where yours needs others than the usual ones.
+    """The tests of a strategy. Override `settings` and `size` if yours needs other ones.
 
-    Where it reads what members say, `lines` says it for them.
+    If the strategy parses replies, override `lines` to supply them.
     """
 
     settings: Settings = Settings(max_turns=2)
     size: int = 3
 
     def make(self) -> StrategyLike:
-        """A new strategy, each time."""
+        """Return a new strategy on each call."""
         raise NotImplementedError
 
     def lines(self, member: str, turn: Turn) -> str | None:
-        """What a member says to a turn; `None` where it does not matter."""
+        """Return the reply text of a member to a turn, or `None` for the default text."""
         return None
 
     def check(self, check: Check) -> None:
         """Run one check."""
-        anyio.run(check, Rehearsal(self.make, self.settings, self.size, lines=self.lines))
+        anyio.run(check, StrategyTrial(self.make, self.settings, self.size, lines=self.lines))
 
     def test_it_declares_a_name_and_a_version(self) -> None:
         self.check(check_declaration)
@@ -341,7 +346,7 @@ class StrategyConformance:
         self.check(check_imports)
 
     def test_the_task_stands_last_and_the_history_is_left_alone(self) -> None:
-        self.check(check_telling)
+        self.check(check_prompts)
 
     def test_messages_carry_the_names_of_who_said_them(self) -> None:
         self.check(check_names)

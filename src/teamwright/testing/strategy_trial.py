@@ -1,6 +1,6 @@
-"""A strategy on trial: members that answer, fail, terminate or hang as told, and a run that can be cut anywhere.
+"""Runs a strategy under test with fake members that answer, fail, terminate or hang, and cuts its record anywhere.
 
-Nothing here touches the world: the journal is in memory and members come back in an order that can be repeated.
+Nothing here reaches the outside world: the journal is in memory, and members return in a repeatable order.
 """
 
 from __future__ import annotations
@@ -32,96 +32,98 @@ from teamwright.values.results import Outcome, RunResult
 from teamwright.values.turns import Reply, Turn
 from teamwright.values.usage import Usage
 
-RUN_ID, TEAM, TASK = "rehearsal", "team-on-trial", "Find out which of the two is heavier."
-TROUBLE = "the-words-of-an-error"
+RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
+INJECTED_ERROR = "the-words-of-an-error"
 HISTORY = (Message(name="user", content="an earlier question", role="user"), Message(name="old", content="old answer"))
-QUIET = 60
-"""Turns of the event loop after which everything that one reply sets off has happened."""
+SETTLE_ITERATIONS = 60
+"""Event-loop iterations after which the strategy has processed one reply completely."""
 
 
 Lines = Callable[[str, Turn], str | None]
-"""What a member of this name says to a turn, where it matters; `None` leaves it to the member."""
+"""Returns the reply text of the named member to a turn, or `None` for the default text."""
 
 
 @dataclass
-class Plot:
-    """What members do in one run, and what was seen of it.
+class TrialScript:
+    """Scripts the fake members of one run, and records what the strategy asked them.
 
-    Asks are counted from 1 in the order they begin. `order` is the order in which members came back in an earlier run.
+    Asks are counted from 1 in the order in which they start. `return_order` lists the effects of an earlier run in the
+    order in which they returned; `recorded` are those whose results are already in the journal. `replies_before` holds
+    the replies given before the ask that fails or hangs.
     """
 
     fails_at: int = 0
     terminates_at: int = 0
     hangs_at: int = 0
-    order: Sequence[str] | None = None
+    return_order: Sequence[str] | None = None
     recorded: frozenset[str] = frozenset()
-    asked: list[tuple[str, Turn]] = field(default_factory=list[tuple[str, Turn]])
-    said: list[Message] = field(default_factory=list[Message])
-    before: list[Message] = field(default_factory=list[Message])
-    called: list[str] = field(default_factory=list[str])
+    asks: list[tuple[str, Turn]] = field(default_factory=list[tuple[str, Turn]])
+    replies: list[Message] = field(default_factory=list[Message])
+    replies_before: list[Message] = field(default_factory=list[Message])
+    calls: list[str] = field(default_factory=list[str])
     hanging: asyncio.Event = field(default_factory=asyncio.Event)
-    _back: set[str] = field(default_factory=set[str])
+    _returned: set[str] = field(default_factory=set[str])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def come_back(self, effect: str) -> None:
-        """Return in the order of the earlier run, or one after the other."""
-        if self.order is not None and effect in self.order:
-            earlier = set(self.order[: self.order.index(effect)]) - self.recorded
+    async def return_in_order(self, effect: str) -> None:
+        """Block until the effect may return: after those before it in `return_order`, and one at a time."""
+        if self.return_order is not None and effect in self.return_order:
+            earlier = set(self.return_order[: self.return_order.index(effect)]) - self.recorded
             with anyio.move_on_after(1):
-                while not earlier <= self._back:
+                while not earlier <= self._returned:
                     self._changed.clear()
                     await self._changed.wait()
-        async with self._one_at_a_time:
-            for _ in range(QUIET):
+        async with self._lock:
+            for _ in range(SETTLE_ITERATIONS):
                 await asyncio.sleep(0)
-        self._back.add(effect)
+        self._returned.add(effect)
         self._changed.set()
 
 
-MAY_TERMINATE = UNSET.changed(can_terminate=True)
+CAN_TERMINATE_POLICY = UNSET.changed(can_terminate=True)
 
 
 @dataclass(frozen=True)
-class Player(Agent):
-    """A member on trial; each turn is one effect."""
+class FakeMember(Agent):
+    """A member whose turns follow the script; each turn is one effect."""
 
     name: str
-    plot: Plot
+    script: TrialScript
     kind: str = "function"
-    policy: Policy = MAY_TERMINATE
+    policy: Policy = CAN_TERMINATE_POLICY
     lines: Lines | None = None
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Do what the plot says for this ask."""
-        plot = self.plot
-        plot.asked.append((self.name, turn))
-        number = len(plot.asked)
-        if number in (plot.fails_at, plot.hangs_at):
-            plot.before = list(plot.said)
+        """Answer, fail, terminate or hang, as the script says for this ask."""
+        script = self.script
+        script.asks.append((self.name, turn))
+        number = len(script.asks)
+        if number in (script.fails_at, script.hangs_at):
+            script.replies_before = list(script.replies)
         call = partial(self._call, number)
         await ctx.effect("call", Effect("function", self.name, digest(turn.digest), call))
-        if number == plot.fails_at:
-            raise Refused(f"{TROUBLE} of {self.name}")
-        said = self.lines(self.name, turn) if self.lines else None
-        message = Message(name=self.name, content=said or f"{self.name} answers {turn.digest[:12]}")
-        terminates = number == plot.terminates_at
-        if turn.purpose == "work" or terminates:  # what is said to coordinate is no part of the conversation
-            plot.said.append(message)
+        if number == script.fails_at:
+            raise Refused(f"{INJECTED_ERROR} of {self.name}")
+        text = self.lines(self.name, turn) if self.lines else None
+        message = Message(name=self.name, content=text or f"{self.name} answers {turn.digest[:12]}")
+        terminates = number == script.terminates_at
+        if turn.purpose == "work" or terminates:  # coordination replies are not part of the conversation
+            script.replies.append(message)
         return Reply(messages=(message,), signal="terminate" if terminates else None)
 
     async def _call(self, number: int, attempt: Attempt) -> Returned:
-        self.plot.called.append(attempt.idempotency_key)
-        if number == self.plot.hangs_at:
-            self.plot.hanging.set()
+        self.script.calls.append(attempt.idempotency_key)
+        if number == self.script.hangs_at:
+            self.script.hanging.set()
             await asyncio.get_running_loop().create_future()
-        await self.plot.come_back(attempt.idempotency_key)
+        await self.script.return_in_order(attempt.idempotency_key)
         return Returned("answered", Usage(requests=1, input_tokens=3, output_tokens=2))
 
 
 @dataclass
-class Watched:
-    """A strategy, with what it was given before and after it ran."""
+class ObservedStrategy:
+    """Wraps a strategy and compares the history it receives before and after each run."""
 
     strategy: StrategyLike
     histories: list[tuple[tuple[Message, ...], tuple[Message, ...]]] = field(
@@ -130,20 +132,20 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """The name of the strategy on trial."""
+        """The name of the wrapped strategy."""
         return self.strategy.name
 
     @property
     def version(self) -> int:
-        """Its version."""
+        """The version of the wrapped strategy."""
         return self.strategy.version
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-        """What it says about settings and members."""
+        """Return the wrapped strategy's objections to settings and members."""
         return problems_of(self.strategy, settings, members)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Let it run, and look at the history it was given again when it is done."""
+        """Run the strategy, and record the task's history before and after."""
         before = tuple(task.history)
         try:
             return await self.strategy.run(task, members, ctx)
@@ -152,10 +154,10 @@ class Watched:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """How a strategy on trial is made and used. `make` must give a new one each time.
+class StrategyTrial:
+    """How to create and run the strategy under test. `make` must return a new one on each call.
 
-    `lines` gives members the words that the strategy has to read, a decision for example.
+    `lines` supplies replies that the strategy has to parse, a decision for example.
     """
 
     make: Callable[[], StrategyLike]
@@ -164,24 +166,24 @@ class Rehearsal:
     seconds: float = 10.0
     lines: Lines | None = None
 
-    def members(self, plot: Plot) -> list[Agent]:
-        """As many members as the strategy is tried with."""
-        return [Player(f"member-{number}", plot, lines=self.lines) for number in range(1, self.size + 1)]
+    def members(self, script: TrialScript) -> list[Agent]:
+        """The members of the team, `size` of them."""
+        return [FakeMember(f"member-{number}", script, lines=self.lines) for number in range(1, self.size + 1)]
 
-    def helpers(self, plot: Plot) -> list[Agent]:
-        """Those that the options name beside the members."""
-        members = {member.name for member in self.members(plot)}
+    def helpers(self, script: TrialScript) -> list[Agent]:
+        """The agents that the options name and that are not members."""
+        members = {member.name for member in self.members(script)}
         named = dict.fromkeys(one.name for one in names_in(self.make(), self.settings.options))
-        return [Player(name, plot, lines=self.lines) for name in named if name not in members]
+        return [FakeMember(name, script, lines=self.lines) for name in named if name not in members]
 
-    def team(self, plot: Plot, members: Sequence[Agent] | None = None, name: str = TEAM) -> Team:
-        """A team that works by the strategy."""
+    def team(self, script: TrialScript, members: Sequence[Agent] | None = None, name: str = TEAM) -> Team:
+        """A team that uses the strategy under test."""
         settings = self.settings
         return Team(
             name,
-            members=members if members is not None else self.members(plot),
-            helpers=self.helpers(plot),
-            strategy=Watched(self.make()),
+            members=members if members is not None else self.members(script),
+            helpers=self.helpers(script),
+            strategy=ObservedStrategy(self.make()),
             share=settings.share,
             handoff=settings.handoff,
             max_turns=settings.max_turns,
@@ -189,63 +191,65 @@ class Rehearsal:
             options=dict(settings.options),
         )
 
-    async def run(self, plot: Plot, team: Team | None = None, history: Sequence[Message] = ()) -> tuple[RunResult, Log]:
-        """Run the team to its end; one that does not end in time has failed its trial."""
-        journal = KeptJournal()
+    async def run(
+        self, script: TrialScript, team: Team | None = None, history: Sequence[Message] = ()
+    ) -> tuple[RunResult, TrialLog]:
+        """Run the team to its end and return the result and the record; fails if the run exceeds the time limit."""
+        journal = BodyJournal()
 
         async def work() -> RunResult:
             async with Engine(journal) as engine:
-                return await engine.run(team or self.team(plot), TASK, run_id=RUN_ID, history=history)
+                return await engine.run(team or self.team(script), TASK, run_id=RUN_ID, history=history)
 
-        result = await self.in_time(work())
-        return result, Log(await journal.read(RUN_ID), journal.kept)
+        result = await self.run_within_time(work())
+        return result, TrialLog(await journal.read(RUN_ID), journal.written_bodies)
 
-    async def resume(self, plot: Plot, journal: MemoryJournal) -> RunResult:
-        """Resume from a record that was cut."""
+    async def resume(self, script: TrialScript, journal: MemoryJournal) -> RunResult:
+        """Resume a run from a truncated record."""
 
         async def work() -> RunResult:
             async with Engine(journal) as engine:
-                return await engine.resume(RUN_ID, team=self.team(plot))
+                return await engine.resume(RUN_ID, team=self.team(script))
 
-        return await self.in_time(work())
+        return await self.run_within_time(work())
 
-    async def in_time(self, work: Awaitable[RunResult]) -> RunResult:
-        """Turn a run that hangs into a failed trial that says so."""
+    async def run_within_time(self, work: Awaitable[RunResult]) -> RunResult:
+        """Await the run; raise `AssertionError` if it exceeds the time limit."""
         with anyio.move_on_after(self.seconds):
             return await work
         raise AssertionError(
-            f"The run did not end within {self.seconds:g} seconds: see that the strategy stops by itself, and that it"
-            " does not swallow cancellation."
+            f"The run did not end within {self.seconds:g} seconds: make sure that the strategy terminates and does not"
+            " swallow cancellation."
         )
 
 
-class KeptJournal(MemoryJournal):
-    """A journal in memory that hands out the bodies it was given."""
+class BodyJournal(MemoryJournal):
+    """An in-memory journal that exposes the bodies written to it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept: dict[Body, str] = {}
+        self.written_bodies: dict[Body, str] = {}
 
     @override
     def append(self, batch: Batch, done: Committed) -> None:
-        """Keep the batch, and its bodies once more."""
-        self.kept.update(batch.bodies)
+        """Append the batch, and copy its bodies."""
+        self.written_bodies.update(batch.bodies)
         super().append(batch, done)
 
 
 @dataclass(frozen=True)
-class Log:
-    """The record of one run."""
+class TrialLog:
+    """The record of one run: its events and bodies."""
 
     events: Sequence[Event]
     bodies: Mapping[Body, str]
 
-    def cut(self, number: int) -> MemoryJournal:
-        """The record up to this event, as a crash would leave it."""
+    def truncated(self, number: int) -> MemoryJournal:
+        """Return the record up to this event, as a crash would leave it."""
         made = MemoryJournal()
         made.append(Batch(self.events[:number], self.bodies), lambda _: None)
         return made
 
-    def came_back(self, number: int | None = None) -> list[str]:
-        """The effects that are recorded up to this event, in order, by their idempotency keys."""
+    def returned_effects(self, number: int | None = None) -> list[str]:
+        """The idempotency keys of the effects that returned up to this event, in order."""
         return [digest(RUN_ID, event.key) for event in self.events[:number] if event.kind == "agent.returned"]

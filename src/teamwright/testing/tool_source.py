@@ -1,4 +1,4 @@
-"""What every source of tools must do, as tests: subclass `ToolSourceConformance`, say how yours is made and called.
+"""The conformance suite for tool sources: subclass `ToolSourceConformance`, override `make` and `calls`.
 
 class TestMySource(ToolSourceConformance):
     calls = (("roll", {"sides": 6}),)
@@ -6,8 +6,8 @@ class TestMySource(ToolSourceConformance):
     def make(self) -> ToolSource:
         return MySource()
 
-`check_tool_source` does the same in one call. Each check names what went wrong and what to do instead. The calls are
-made several times.
+`check_tool_source` runs the same checks in one call. Each failure names the mistake and the fix. The suite makes each
+of the calls several times.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import InvalidName, TeamwrightError, ToolError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
-from teamwright.testing.strategy_trial import KeptJournal, Log
+from teamwright.testing.strategy_trial import BodyJournal, TrialLog
 from teamwright.values.messages import Message, digest
 from teamwright.values.names import check_name
 from teamwright.values.reply_limits import MAX_BYTES
@@ -45,7 +45,7 @@ Work = Callable[[Context], Awaitable[JsonValue]]
 
 @dataclass
 class Member(Agent):
-    """A member that does some work with its context, and replies with what came of it."""
+    """A member that calls `work` with its context, and replies with the result."""
 
     work: Work
     name: str = "member"
@@ -53,24 +53,24 @@ class Member(Agent):
     failures: list[Exception] = field(default_factory=list[Exception])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Do the work; what it raises is kept, since a run would only tell of it."""
+        """Call `work`; store its exception, since a run records only the text."""
         try:
-            done = await self.work(ctx)
+            result = await self.work(ctx)
         except Exception as error:
             self.failures.append(error)
             raise
-        return Reply(messages=(Message(name=self.name, content=json.dumps(done)),), data=done)
+        return Reply(messages=(Message(name=self.name, content=json.dumps(result)),), data=result)
 
 
 @dataclass(frozen=True)
 class SourceTrial:
-    """How a source on trial is made, and calls of its tools that work."""
+    """How to create the tool source under test, and valid calls of its tools."""
 
     make: Callable[[], ToolSource]
     calls: Calls = ()
 
     async def run(self, work: Work, journal: MemoryJournal | None = None, *, resume: bool = False) -> JsonValue:
-        """Do some work as a member of a run, or of one that is resumed; raises what the work raises."""
+        """Call `work` as the member of a new or resumed run; raises what it raises."""
         member = Member(work)
         async with Engine(journal or MemoryJournal()) as engine:
             with anyio.move_on_after(SECONDS):
@@ -79,10 +79,10 @@ class SourceTrial:
                 if member.failures:
                     raise member.failures[-1]
                 return result.data
-        raise AssertionError(f"The source did not come to an end within {SECONDS:g} seconds.")
+        raise AssertionError(f"The turn did not end within {SECONDS:g} seconds.")
 
     def context(self, number: int = 1) -> ToolContext:
-        """Return the context of a call that is made beside any record."""
+        """Return the context of a call that is not recorded."""
         return ToolContext(digest(RUN_ID, str(number)), f"tool-{number}")
 
 
@@ -90,23 +90,23 @@ Check = Callable[[SourceTrial], Awaitable[None]]
 
 
 async def check_declaration(trial: SourceTrial) -> None:
-    """It has a name, no problems, and a declaration that makes it again."""
+    """Check that it has a name and no problems, and that its declaration rebuilds it."""
     source = trial.make()
-    assert isinstance(source, ToolSource), "It is no ToolSource: subclass it, or have every attribute of it."
+    assert isinstance(source, ToolSource), "It is not a ToolSource: subclass it, or define all of its attributes."
     try:
-        check_name("source of tools", source.name)
+        check_name("tool source", source.name)
     except (InvalidName, TypeError) as error:
         raise AssertionError(f"`name` must be a name: {error}") from error
     found = source.problems()
-    assert not found, f"problems() tells that its tools can't be called: {'; '.join(found)}"
+    assert not found, f"problems() says that its tools can't be called: {'; '.join(found)}"
     if source.spec is not None:
         again = make_source(source.spec, (), MAX_BYTES)
         same = (again.kind, again.tool_names) == (source.kind, source.tool_names)
-        assert same, f"`spec` must be the declaration that makes it again, and it makes {again.kind!r}."
+        assert same, f"`spec` must be a declaration of this source, and it builds {again.kind!r}."
 
 
 async def check_definitions(trial: SourceTrial) -> None:
-    """Each tool has a name of its own, says what it does, and takes an object."""
+    """Check that each tool has a unique name, a description, and an object as its arguments."""
 
     async def work(ctx: Context) -> JsonValue:
         source = trial.make()
@@ -119,24 +119,25 @@ async def check_definitions(trial: SourceTrial) -> None:
 
 
 def _check_definitions(found: Sequence[ToolDefinition], source: ToolSource) -> None:
-    assert found, "definitions() is empty, so that a model is offered nothing."
+    assert found, "definitions() is empty, so a model is offered no tools."
     names = [one.name for one in found]
-    assert len(set(names)) == len(names), f"Two tools have one name: {names}."
+    assert len(set(names)) == len(names), f"Two tools have the same name: {names}."
     known = source.tool_names
     assert known is None or sorted(known) == sorted(names), (
-        f"`tool_names` says {list(known or ())}, and definitions() {names}; leave it None if only a turn tells."
+        f"`tool_names` is {list(known or ())}, and definitions() has {names}; leave it None if names are known only"
+        " during a turn."
     )
     for one in found:
-        assert one.description.strip(), f"The tool {one.name!r} has no description: a model does not know what it does."
+        assert one.description.strip(), f"The tool {one.name!r} has no description, so a model can't know what it does."
         parameters = cast("object", one.parameters)
         is_object = isinstance(parameters, dict) and one.parameters.get("type") == "object"
         assert is_object, f"The parameters of {one.name!r} must be a JSON Schema of the type 'object'."
         fault = schema_fault(one.parameters)
-        assert fault is None, f"The parameters of {one.name!r} are no JSON Schema: {fault and fault.text}"
+        assert fault is None, f"The parameters of {one.name!r} are not a JSON Schema: {fault and fault.text}"
 
 
 async def check_calls(trial: SourceTrial) -> None:
-    """A call returns JSON, and arguments that do not fit are refused."""
+    """Check that a call returns JSON, and that missing arguments are refused."""
 
     async def work(ctx: Context) -> JsonValue:
         async with trial.make().open(ctx) as opened:
@@ -164,10 +165,10 @@ async def _check_refusal(opened: ToolSource, definition: ToolDefinition, trial: 
     except Exception as error:
         kind = type(error).__name__
         raise AssertionError(
-            f"Without its arguments the tool {definition.name!r} raises {kind}: raise ToolError in validate() with"
-            " words that tell a model what to do."
+            f"Without its arguments the tool {definition.name!r} raises {kind}: raise ToolError in validate(), with a"
+            " message from which a model can correct the call."
         ) from error
-    raise AssertionError(f"The tool {definition.name!r} takes a call without the arguments that it requires.")
+    raise AssertionError(f"The tool {definition.name!r} accepts a call without its required arguments.")
 
 
 def _is_json(value: object) -> bool:
@@ -178,30 +179,30 @@ def _is_json(value: object) -> bool:
 
 
 async def check_replay(trial: SourceTrial) -> None:
-    """Cut after each event and resumed, a turn is offered the same tools and comes to the same results."""
+    """Truncate the record after each event and resume: the turn has the same tools and the same number of results."""
 
     async def work(ctx: Context) -> JsonValue:
         source = trial.make()
         async with Toolbox([source], owner="member").open(ctx) as tools:
             listed: list[JsonValue] = [[one.name, one.description, one.parameters] for one in tools.definitions]
             calls = enumerate(trial.calls, start=1)
-            done = [await tools.use(name, arguments, key=f"tool-{number}") for number, (name, arguments) in calls]
-            return {"definitions": listed, "results": len(done)}
+            results = [await tools.use(name, arguments, key=f"tool-{number}") for number, (name, arguments) in calls]
+            return {"definitions": listed, "results": len(results)}
 
-    journal = KeptJournal()
+    journal = BodyJournal()
     expected = await trial.run(work, journal)
-    log = Log(await journal.read(RUN_ID), journal.kept)
+    log = TrialLog(await journal.read(RUN_ID), journal.written_bodies)
     for number in range(1, len(log.events)):
-        cut = log.events[number - 1]
-        found = await trial.run(work, log.cut(number), resume=True)
+        last = log.events[number - 1]
+        found = await trial.run(work, log.truncated(number), resume=True)
         assert found == expected, (
-            f"Cut after event {number} ({cut.kind} at {cut.key!r}) and resumed, a turn is offered other tools:"
-            f"\n  {found}\nwhere an uninterrupted run had\n  {expected}\nWhat has to be asked is asked by ctx.effect."
+            f"Cut after event {number} ({last.kind} at {last.key!r}) and resumed, a turn is offered other tools:"
+            f"\n  {found}\nAn uninterrupted run had\n  {expected}\nFetch what is not known beforehand with ctx.effect."
         )
 
 
 async def check_turns_at_once(trial: SourceTrial) -> None:
-    """Two turns may have it open at once, and neither closes it for the other."""
+    """Check that two turns can have the source open at once, and neither closes it for the other."""
     source, open_now, both = trial.make(), list[int](), anyio.Event()
 
     async def work(ctx: Context) -> JsonValue:
@@ -218,42 +219,44 @@ async def check_turns_at_once(trial: SourceTrial) -> None:
     try:
         await asyncio.gather(trial.run(work), trial.run(work))
     except Exception as error:
-        words = f"With two turns at once it fails: {type(error).__name__}: {error}. Keep what a turn needs in what"
-        raise AssertionError(f"{words} open() returns, not in the source.") from error
+        raise AssertionError(
+            f"With two turns at once it fails: {type(error).__name__}: {error}. Keep the state of a turn in the object"
+            " that open() returns, not in the source."
+        ) from error
 
 
 async def check_cleanup(trial: SourceTrial) -> None:
-    """What goes wrong in a turn comes out as it is, and no task is left behind."""
+    """Check that `open` propagates an error of the turn unchanged, and leaves no task behind."""
 
     async def work(ctx: Context) -> JsonValue:
-        before, trouble, found = asyncio.all_tasks(), ToolError("a trial"), None
+        before, raised, found = asyncio.all_tasks(), ToolError("a trial"), None
         try:
             async with trial.make().open(ctx) as opened:
                 await opened.definitions(ctx)
-                raise trouble
-        except Exception as error:  # noqa: BLE001 - looked at below
+                raise raised
+        except Exception as error:  # noqa: BLE001 - checked below
             found = error
-        assert found is not None, "open() swallows the error of a turn: let it through."
-        assert found is trouble, f"open() wraps the error of a turn in {type(found).__name__}: let it through."
-        left = asyncio.all_tasks() - before
-        assert not left, f"open() leaves tasks behind: {sorted(task.get_name() for task in left)}."
+        assert found is not None, "open() swallows the error of a turn: propagate it."
+        assert found is raised, f"open() wraps the error of a turn in {type(found).__name__}: propagate it unchanged."
+        leaked = asyncio.all_tasks() - before
+        assert not leaked, f"open() leaves tasks behind: {sorted(task.get_name() for task in leaked)}."
         return None
 
     await trial.run(work)
 
 
 async def check_cancellation(trial: SourceTrial) -> None:
-    """A call that is cancelled does not return as if nothing had happened."""
+    """Check that a cancelled call does not return normally."""
 
     async def work(ctx: Context) -> JsonValue:
         async with trial.make().open(ctx) as opened:
             for name, arguments in trial.calls:
                 call = asyncio.ensure_future(opened.call(name, arguments, trial.context()))
                 await asyncio.sleep(0)
-                if call.cancel():  # else it had returned before it could be cancelled
+                if call.cancel():  # else it has already returned
                     await asyncio.wait([call])
                     swallowed = not call.cancelled() and call.exception() is None
-                    assert not swallowed, f"The tool {name!r} swallows cancellation: let CancelledError through."
+                    assert not swallowed, f"The tool {name!r} swallows cancellation: propagate CancelledError."
             return None
 
     await trial.run(work)
@@ -271,7 +274,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check_tool_source(make: Callable[[], ToolSource], calls: Calls = ()) -> None:
-    """Put a source on trial; raises one `AssertionError` that tells everything that is wrong with it."""
+    """Run all checks on a tool source; raises one `AssertionError` that lists every mistake."""
     trial = SourceTrial(make, calls)
     found: list[str] = []
     for check in CHECKS:
@@ -284,12 +287,12 @@ def check_tool_source(make: Callable[[], ToolSource], calls: Calls = ()) -> None
 
 
 class ToolSourceConformance:
-    """The tests of a source of tools. `calls` are calls of its tools that work, by name and arguments."""
+    """The tests of a tool source. `calls` are valid calls of its tools, by name and arguments."""
 
     calls: Calls = ()
 
     def make(self) -> ToolSource:
-        """Make a source as an agent would have it."""
+        """Return a new source, as an agent would have it."""
         raise NotImplementedError
 
     def check(self, check: Check) -> None:

@@ -18,7 +18,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.teams.team import Team
-from teamwright.testing.strategy_trial import Plot, Rehearsal
+from teamwright.testing.strategy_trial import StrategyTrial, TrialScript
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
 from teamwright.values.limits import Limits
@@ -454,20 +454,20 @@ def test_any_network_ends_within_its_limits_and_a_resumed_one_comes_to_the_same_
     starts = [on(f"member-{number}", START, "k1") for number in (1, 2, 3)]
     bounds: dict[str, Any] = {"limit": limit, "max_events": 8, "max_depth": 4, "on_failure": policy}
     options: dict[str, Any] = {"subscriptions": [*starts, *rows], **bounds}
-    trial = Rehearsal(Reactive, Settings(options=options))
+    trial = StrategyTrial(Reactive, Settings(options=options))
 
     async def play() -> None:
-        plot = Plot(fails_at=fails_at)
-        result, log = await trial.run(plot)
-        assert len(plot.asked) <= 8 * 3
+        script = TrialScript(fails_at=fails_at)
+        result, log = await trial.run(script)
+        assert len(script.asks) <= 8 * 3
         assert sum(event.kind == "team.emitted" for event in log.events) <= 8
-        assert len(result.messages) == len(plot.said)
+        assert len(result.messages) == len(script.replies)
         number = 1 + int(cut * (len(log.events) - 2))
         if fails_at and any(event.kind == "agent.failed" for event in log.events[number:]):
             return  # who fails is counted by asks, and a resumed run begins to count anew
-        again = Plot(order=log.came_back(), recorded=frozenset(log.came_back(number)))
-        resumed = await trial.resume(again, log.cut(number))
+        again = TrialScript(return_order=log.returned_effects(), recorded=frozenset(log.returned_effects(number)))
+        resumed = await trial.resume(again, log.truncated(number))
         assert (resumed.status, resumed.messages, resumed.data) == (result.status, result.messages, result.data)
-        assert not set(again.called) & set(log.came_back(number))
+        assert not set(again.calls) & set(log.returned_effects(number))
 
     anyio.run(play)
