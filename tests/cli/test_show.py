@@ -17,7 +17,7 @@ from teamwright.cli.text.team_picture import picture_of
 from teamwright.strategies import Outcome
 from teamwright.strategies.diagram import Arrow, Node, Sketch
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.cli.conftest import Call
 from tests.paths import EXAMPLES
 
@@ -63,7 +63,7 @@ class Odd:
         return Outcome()
 
 
-@pytest.mark.parametrize("name", [*OWN, "improvement", "transformation", "code_review", "annotation"])
+@pytest.mark.parametrize("name", [*BUILT_IN_STRATEGIES, "improvement", "transformation", "code_review", "annotation"])
 def test_every_example_can_be_drawn_in_eighty_columns_and_as_mermaid(name: str) -> None:
     team = load_team(EXAMPLES / name)
     picture = picture_of(team)

@@ -10,7 +10,7 @@ import typer
 import teamwright
 from teamwright.agents.scripted.agent import Rule
 from teamwright.cli.main import app
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.limits import Pace
 from teamwright.values.manifest import AgentSpec, ServerModel, TeamSpec
 from teamwright.values.models import Record
@@ -36,7 +36,7 @@ def fields(kind: type[Record]) -> tuple[str, ...]:
             "cli.md",
             [*RunResult.__struct_fields__, *RunSummary.__struct_fields__, *Usage.__struct_fields__, "total_tokens"],
         ),
-        ("strategies.md", list(OWN)),
+        ("strategies.md", list(BUILT_IN_STRATEGIES)),
         ("python.md", teamwright.__all__),
     ],
 )

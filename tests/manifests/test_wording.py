@@ -16,7 +16,7 @@ from teamwright.lab.calibration.profile_file import read_profile
 from teamwright.manifests.load import load
 from teamwright.manifests.schema import manifest_schema
 from teamwright.manifests.task_file import read_plan
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.plan import Step
 from tests.manifests.manifests import problems
 
@@ -87,14 +87,14 @@ def test_no_field_of_an_agent_tells_a_librarys_words(tmp_path: Path) -> None:  #
             read(file, {"agents": {"a": {"model": "local", field: junk}}})
 
 
-@pytest.mark.parametrize("strategy", OWN)
+@pytest.mark.parametrize("strategy", BUILT_IN_STRATEGIES)
 def test_no_field_of_a_team_tells_a_librarys_words(tmp_path: Path, strategy: str) -> None:  # M-10
     schema = cast("Schema", manifest_schema())
     file = tmp_path / "team.yaml"
     agents = {name: {"model": "local"} for name in "abx"}
     block = schema["$defs"][f"{strategy}.options"]
     for field in schema["$defs"]["TeamSpec"]["properties"]:
-        if field not in OWN and strategy == "sequential":
+        if field not in BUILT_IN_STRATEGIES and strategy == "sequential":
             for junk in JUNK:
                 read(
                     file, {"agents": agents, "teams": {"t": {"strategy": strategy, "members": ["a", "b"], field: junk}}}

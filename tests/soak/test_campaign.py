@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.paths import ROOT
 from tests.soak.teams import TEAMS
 
@@ -29,4 +29,4 @@ def test_runs_that_are_disturbed_keep_the_laws(names: tuple[str, ...], tmp_path:
 
 
 def test_every_strategy_has_a_team() -> None:
-    assert {team.strategy for team in TEAMS} == set(OWN)
+    assert {team.strategy for team in TEAMS} == set(BUILT_IN_STRATEGIES)

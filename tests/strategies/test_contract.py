@@ -10,7 +10,7 @@ from teamwright import Context, FunctionAgent, Strategy, Team, run_sync
 from teamwright.errors import UsageError
 from teamwright.strategies import Members, NoOptions, Outcome, Settings, Talk, Task, find_strategy
 from teamwright.strategies.contract import (
-    KNOWN,
+    OPTIONAL,
     lead_of,
     options_of,
     outlook_of,
@@ -22,7 +22,7 @@ from teamwright.strategies.contract import (
     unused_of,
 )
 from teamwright.strategies.protocol import StrategyLike
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 
 
 class Bare:
@@ -63,10 +63,10 @@ def test_what_a_strategy_leaves_out_has_the_default_of_the_contract(make: type[B
     assert run_sync(one, "x", journal="memory").output == "fine"
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", BUILT_IN_STRATEGIES)
 def test_our_own_strategies_inherit_the_contract(name: str) -> None:
     assert Strategy in type(find_strategy(name)).__mro__
-    assert all(hasattr(find_strategy(name), one) for one in KNOWN)
+    assert all(hasattr(find_strategy(name), one) for one in OPTIONAL)
 
 
 def lead(settings: Settings, members: Members) -> str:
@@ -101,9 +101,9 @@ def test_what_is_no_strategy_is_told_what_it_lacks() -> None:
 
         async def runs(self, task: Task, members: Members, ctx: Context) -> Outcome: ...
 
-    with pytest.raises(UsageError, match=r"is no strategy.*'version' is missing, add it; 'run' is missing, did you"):
+    with pytest.raises(UsageError, match=r"is not a strategy.*'version' is missing, add it; 'run' is missing, did you"):
         team(Unversioned())
-    with pytest.raises(UsageError, match=r"is a class; make a strategy of it: {2}strategy=Bare\(\)"):
+    with pytest.raises(UsageError, match=r"is a class; pass an instance: {2}strategy=Bare\(\)"):
         team(Bare)
 
 

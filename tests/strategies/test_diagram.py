@@ -8,9 +8,9 @@ from pydantic import JsonValue
 from teamwright import FunctionAgent, Team, load_team
 from teamwright.strategies import Outcome
 from teamwright.strategies.contract import sketch_of
-from teamwright.strategies.diagram import Arrow, Node, Sketch, in_line, places, when
+from teamwright.strategies.diagram import Arrow, Node, Sketch, chain_arrows, condition_label, places
 from teamwright.strategies.protocol import Members, Settings, Strategy
-from teamwright.strategies.registry import OWN, find_strategy
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES, find_strategy
 from tests.paths import EXAMPLES
 
 
@@ -26,7 +26,7 @@ def arrows(found: Sketch) -> list[tuple[str, str, str]]:
     return [(arrow.source, arrow.to, arrow.label) for arrow in found.arrows]
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", BUILT_IN_STRATEGIES)
 def test_every_strategy_draws_its_team(name: str) -> None:
     assert type(find_strategy(name)).sketch is not Strategy.sketch
     team = load_team(EXAMPLES / name)
@@ -65,7 +65,7 @@ def test_a_member_that_stands_there_twice_has_two_places() -> None:
 
 def test_a_lone_member_has_a_place_and_no_arrow() -> None:
     nodes = places(agents("a"))
-    assert in_line(nodes) == ()
+    assert chain_arrows(nodes) == ()
     assert (nodes[0].title, Node(id="i", label="l").title, Node(id="i").title) == ("a", "l", "i")
 
 
@@ -78,7 +78,7 @@ def test_conditions_stand_on_the_arrows_of_a_graph() -> None:
     edges: list[JsonValue] = [{"from": "a", "to": "b", "when": "'no' in text"}, {"from": "a", "to": "c"}]
     found = sketch(Team("t", members=agents("a", "b", "c"), strategy="graph", options={"edges": edges}))
     assert arrows(found) == [("a", "b", "when 'no' in text"), ("a", "c", "")]
-    assert when(None) == ""
+    assert condition_label(None) == ""
 
 
 def test_whoever_chooses_stands_before_those_who_are_chosen() -> None:

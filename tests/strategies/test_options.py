@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, JsonValue
 
 from teamwright import FunctionAgent
-from teamwright.strategies.options import as_far_as_it_fits, flaws, misfits, names_in, rename
+from teamwright.strategies.options import named_agents, option_flaws, rename, settings_flaws, valid_options
 from teamwright.strategies.plan.single import Single
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.strategies.registry import find_strategy
@@ -16,7 +16,7 @@ MEMBERS = Members([FunctionAgent(name, lambda turn: "said") for name in ("a", "b
 
 
 def told(strategy: str, options: dict[str, JsonValue]) -> list[tuple[tuple[str | int, ...], str]]:
-    found = flaws(find_strategy(strategy), Settings(options=options), MEMBERS)
+    found = settings_flaws(find_strategy(strategy), Settings(options=options), MEMBERS)
     return [(flaw.at, flaw.text) for flaw in found]
 
 
@@ -53,7 +53,7 @@ class Pairing(Single):
 def test_a_list_that_is_too_short_is_told_unless_its_items_are_wrong(
     rows: list[JsonValue], places: list[tuple[str | int, ...]]
 ) -> None:
-    assert [flaw.at for flaw in misfits(Pairing(), {"rows": rows})] == places
+    assert [flaw.at for flaw in option_flaws(Pairing(), {"rows": rows})] == places
 
 
 @pytest.mark.parametrize(
@@ -69,16 +69,16 @@ def test_only_a_field_that_has_another_value_can_be_left_out(
     options: dict[str, JsonValue], usable: dict[str, JsonValue] | None
 ) -> None:
     dag = find_strategy("dag")
-    assert as_far_as_it_fits(dag, options, misfits(dag, options)) == usable
+    assert valid_options(dag, options, option_flaws(dag, options)) == usable
 
 
 def test_a_name_is_found_and_replaced_at_its_place() -> None:
     strategy = find_strategy("graph")
     options: dict[str, JsonValue] = {"edges": [{"from": "a", "to": "b"}]}
-    assert [(one.name, one.at, one.kind) for one in names_in(strategy, options)] == [
+    assert [(one.name, one.at, one.kind) for one in named_agents(strategy, options)] == [
         ("a", ("edges", 0, "from"), "member"),
         ("b", ("edges", 0, "to"), "member"),
     ]
     rename(options, ("edges", 0, "to"), "c")
     assert options == {"edges": [{"from": "a", "to": "c"}]}
-    assert not misfits(strategy, options)
+    assert not option_flaws(strategy, options)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
-from teamwright.strategies.reply_parsing import ParseFailure, found_values, read_answer, read_fitting
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer, read_matching
 from teamwright.values.turns import Reply
 
 
@@ -86,8 +86,8 @@ def test_a_long_list_of_mistakes_is_cut() -> None:
 
 
 def test_a_schema_does_as_well_as_a_model() -> None:
-    assert read_fitting(said(f"It is {ANN}."), SCHEMA) == {"name": "ann", "score": 3}
-    found = read_fitting(said('{"name": 1}'), SCHEMA)
+    assert read_matching(said(f"It is {ANN}."), SCHEMA) == {"name": "ann", "score": 3}
+    found = read_matching(said('{"name": 1}'), SCHEMA)
     assert isinstance(found, ParseFailure)
     assert found.problem == "it does not fit its schema: at 'name': 1 is not of type 'string'"
 
@@ -123,4 +123,4 @@ JSON = st.recursive(
 )
 def test_what_was_written_into_prose_is_found_there(value: JsonValue, before: str, after: str) -> None:
     text = f"{before.replace('{', '').replace('[', '')}{json.dumps(value)}{after}"
-    assert any(value in values for values in found_values(said(text)))
+    assert any(value in values for values in candidate_values(said(text)))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
-from teamwright.strategies.registry import OWN as OWN_STRATEGIES
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from teamwright.values.manifest import AgentSpec, Manifest, ToolSpec
 from teamwright.values.names import plain_strategy_name
 
@@ -36,7 +36,7 @@ def code_in(manifest: Manifest) -> list[Code]:
     for name, tool in manifest.tools.items():
         found += _code_of_tool(tool, f"tool {name!r}")
     for name, team in manifest.teams.items():
-        if plain_strategy_name(team.strategy) not in OWN_STRATEGIES:
+        if plain_strategy_name(team.strategy) not in BUILT_IN_STRATEGIES:
             found.append(Code("strategy", team.strategy, f"team {name!r}"))
     return list(dict.fromkeys(found))
 

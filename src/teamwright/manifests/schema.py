@@ -13,7 +13,7 @@ from teamwright.agents.tools.registry import OWN, find_kind, kind_names
 from teamwright.documents.field_checks import IMPORT_PATH
 from teamwright.errors import UsageError
 from teamwright.strategies.contract import options_of
-from teamwright.strategies.options import schema_of
+from teamwright.strategies.options import options_schema
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.values.manifest import JsonSchema, Manifest
 from teamwright.values.plan import Step
@@ -104,7 +104,7 @@ def _add_block(schema: JsonSchema, team: JsonSchema, strategy: str) -> None:
         options = options_of(find_strategy(strategy))
     except UsageError:
         options = None  # the loader tells why, to those who use it
-    block = copy.deepcopy(cast("JsonSchema", schema_of(options))) if options else JsonSchema(type="object")
+    block = copy.deepcopy(cast("JsonSchema", options_schema(options))) if options else JsonSchema(type="object")
     _drop_titles(block)
     if takes_model(strategy):
         agent = part(schema, "$defs", "AgentSpec", "properties")

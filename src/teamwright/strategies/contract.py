@@ -1,7 +1,7 @@
-"""The one place that reads what a strategy may leave out, and that refuses what is no strategy.
+"""Validates strategies and reads their optional attributes. No other module reads them.
 
-A strategy that inherits `Strategy` has all of the contract. One that does not is never wrapped: what it lacks is read
-here, with the default of `Strategy`.
+A strategy that inherits `Strategy` has the whole contract. A strategy that does not is never wrapped: attributes it
+lacks are read here with the defaults of `Strategy`.
 """
 
 from __future__ import annotations
@@ -26,66 +26,66 @@ REQUIRED = ("name", "version", "run")
 
 
 def options_of(strategy: StrategyLike) -> type[Value] | None:
-    """The class of a strategy's options, if it has one."""
+    """Return the model of a strategy's options, if it has one."""
     return getattr(strategy, "options", Strategy.options)
 
 
 def unused_of(strategy: StrategyLike) -> Sequence[str]:
-    """The fields of a team that change nothing with this strategy."""
+    """Return the team fields that the strategy ignores."""
     return getattr(strategy, "unused", Strategy.unused)
 
 
 def share_of(strategy: StrategyLike) -> Share:
-    """How members share where their team does not say."""
+    """Return the `share` mode for teams that set none."""
     return getattr(strategy, "share", Strategy.share)
 
 
 def peers_of(strategy: StrategyLike) -> bool:
-    """Whether members also talk with each other."""
+    """Return whether members also talk to each other."""
     return getattr(strategy, "peers", Strategy.peers)
 
 
 def problems_of(strategy: StrategyLike, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-    """What a strategy has against these settings."""
-    return _whole(strategy, "problems").problems(settings, members)
+    """Return the problems that the strategy finds in these settings."""
+    return _implementing(strategy, "problems").problems(settings, members)
 
 
 def lead_of(strategy: StrategyLike, settings: Settings, members: Members) -> str | None:
-    """The member or helper who leads a team, by name, if there is one."""
-    return _whole(strategy, "lead").lead(settings, members)
+    """Return the name of the member or helper that leads the team, if there is one."""
+    return _implementing(strategy, "lead").lead(settings, members)
 
 
 def sketch_of(strategy: StrategyLike, settings: Settings, members: Members) -> Sketch:
-    """The picture that a strategy makes of its team; of one that makes none, the members in order."""
-    return _whole(strategy, "sketch").sketch(settings, members)
+    """Return the diagram of a team; the members in order if its strategy draws none."""
+    return _implementing(strategy, "sketch").sketch(settings, members)
 
 
 def outlook_of(strategy: StrategyLike, settings: Settings, members: Members) -> Outlook:
-    """The asks to come in a team; empty where its strategy can't tell."""
-    return _whole(strategy, "outlook").outlook(settings, members)
+    """Return the expected asks of a team; empty if its strategy does not estimate them."""
+    return _implementing(strategy, "outlook").outlook(settings, members)
 
 
 def example_of(strategy: StrategyLike, turn: Turn) -> JsonValue:
-    """Data that a member could reply with, if `turn.output_schema` is a form of the strategy's own; otherwise None."""
-    return _whole(strategy, "example_reply").example_reply(turn)
+    """Return data that fits `turn.output_schema` if that schema is one of the strategy; otherwise None."""
+    return _implementing(strategy, "example_reply").example_reply(turn)
 
 
 class _Defaults(Strategy):
-    """What a strategy does that does not say otherwise."""
+    """The default behaviour of strategies that do not inherit `Strategy`."""
 
     name = "defaults"
     version = 0
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Never called: every strategy runs by itself."""
+        """Never called: every strategy has its own `run`."""
         raise AssertionError("a strategy without run")
 
 
 _DEFAULTS = _Defaults()
 
 
-def _whole(strategy: StrategyLike, method: str) -> Strategy:
-    """The strategy where it has this method, else one that has all defaults."""
+def _implementing(strategy: StrategyLike, method: str) -> Strategy:
+    """Return the strategy if it has this method, otherwise the defaults."""
     return cast("Strategy", strategy) if hasattr(strategy, method) else _DEFAULTS
 
 
@@ -98,7 +98,7 @@ def _is_names(value: object) -> bool:
 
 
 def _takes_settings(value: object) -> bool:
-    """Whether a method is called like those of the contract: with settings and members."""
+    """Return whether a method takes settings and members, like those of the contract."""
     if not callable(value) or isinstance(value, type):
         return False
     return _parameters(value) == ["settings", "members"]
@@ -112,7 +112,7 @@ def _parameters(method: Callable[..., object]) -> list[str]:
     return [one.name for one in signature(method).parameters.values() if one.default is Parameter.empty]
 
 
-KNOWN: Mapping[str, Takes] = {
+OPTIONAL: Mapping[str, Takes] = {
     "options": _is_options,
     "unused": _is_names,
     "share": lambda value: value in get_args(Share),
@@ -123,26 +123,26 @@ KNOWN: Mapping[str, Takes] = {
     "outlook": _takes_settings,
     "example_reply": _takes_turn,
 }
-"""What a strategy may leave out, and what each takes."""
+"""The optional attributes of a strategy, each with the check of its value."""
 
 
 def require_strategy(strategy: object) -> Strategy:
-    """The same object, if it keeps the contract; else a `UsageError` that says what is wrong."""
+    """Return the object if it fulfils the contract; otherwise raise a `UsageError` that says what is wrong."""
     if isinstance(strategy, type) or not isinstance(strategy, StrategyLike):
         raise UsageError(_why_no_strategy(strategy))
     if not is_ours(type(strategy)):
-        for name, meant in misspelt(strategy, KNOWN):
+        for name, meant in misspelt(strategy, OPTIONAL):
             raise UsageError(
-                f"The strategy {strategy.name!r} has {name!r}, which means nothing to a team; did you mean {meant!r}?"
-                " If it is something else, call it otherwise."
+                f"The strategy {strategy.name!r} has {name!r}, which a team does not read; did you mean {meant!r}?"
+                " If it is meant for something else, rename it."
             )
     return cast("Strategy", strategy)
 
 
 def _why_no_strategy(strategy: object) -> str:
     if isinstance(strategy, type):
-        return f"{strategy!r} is a class; make a strategy of it:  strategy={strategy.__name__}()."
+        return f"{strategy!r} is a class; pass an instance:  strategy={strategy.__name__}()."
     known = [name for name in dir(strategy) if not name.startswith("_")]
     missing = [name for name in REQUIRED if name not in known]
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
-    return f"{strategy!r} is no strategy, which has a name, a version and run(task, members, ctx): {hints}."
+    return f"{strategy!r} is not a strategy: a strategy has a name, a version and run(task, members, ctx); {hints}."

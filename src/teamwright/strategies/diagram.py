@@ -1,6 +1,6 @@
-"""What a team looks like before it runs: who stands where, and what leads from one to the other.
+"""The diagram of a team before it runs: nodes, and arrows between them.
 
-A strategy draws its own team. Whoever shows the picture knows nodes and arrows, and no strategy by name.
+Each strategy draws its own team. Code that displays a diagram knows nodes and arrows, but no strategy by name.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from teamwright.values.models import Record
 
 
 class Node(Record, frozen=True):
-    """A place in a team: an agent's, or without one an event, data or whatever else leads on to agents.
+    """A node of the diagram: an agent or, without one, an event, data or another source of work.
 
-    Without a `label` it is called like its agent; `about` says in a few words what happens there.
+    Without a `label` it shows the name of its agent; `about` describes in a few words what happens there.
     """
 
     id: str
@@ -25,12 +25,12 @@ class Node(Record, frozen=True):
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The text shown for the node."""
         return self.label or self.agent or self.id
 
 
 class Arrow(Record, frozen=True):
-    """What leads from one node to another, by their ids, and on which condition or to what end."""
+    """An arrow between two nodes, by their ids; `label` gives its condition or purpose."""
 
     source: str
     to: str
@@ -38,7 +38,7 @@ class Arrow(Record, frozen=True):
 
 
 class Sketch(Record, frozen=True):
-    """Nodes in the order in which they are best read, the arrows between them, and what else is worth knowing."""
+    """The nodes in reading order, the arrows between them, and notes about the team."""
 
     nodes: tuple[Node, ...]
     arrows: tuple[Arrow, ...] = ()
@@ -46,7 +46,7 @@ class Sketch(Record, frozen=True):
 
 
 def places(members: Sequence[Agent]) -> tuple[Node, ...]:
-    """A node for each member; one that stands there several times has several."""
+    """Return a node for each member; a member that is listed several times gets several."""
     seen: dict[str, int] = {}
     found: list[Node] = []
     for member in members:
@@ -55,11 +55,11 @@ def places(members: Sequence[Agent]) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def in_line(nodes: Sequence[Node]) -> tuple[Arrow, ...]:
-    """Arrows from each node to the next."""
+def chain_arrows(nodes: Sequence[Node]) -> tuple[Arrow, ...]:
+    """Return arrows from each node to the next."""
     return tuple(Arrow(source=before.id, to=after.id) for before, after in pairwise(nodes))
 
 
-def when(condition: str | None) -> str:
-    """The label of an arrow that is taken on a condition."""
+def condition_label(condition: str | None) -> str:
+    """Return the label of an arrow with a condition."""
     return "" if condition is None else f"when {condition}"

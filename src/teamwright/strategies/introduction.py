@@ -1,4 +1,4 @@
-"""Members as prompts and pictures introduce them: by name and description, on one line."""
+"""How prompts and diagrams introduce members: name and description on one line."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from teamwright.agents.protocol import Agent
 
 
 def description_line(agent: Agent) -> str:
-    """The description of an agent on one line; empty where it has none."""
+    """Return the description of an agent on one line; empty if it has none."""
     return " ".join(description_of(agent).split())
 
 
 def introduction(agent: Agent) -> str:
-    """The name of an agent, followed by its description where it has one."""
+    """Return the name of an agent, followed by its description if it has one."""
     about = description_line(agent)
     return f"{agent.name}: {about}" if about else agent.name

@@ -1,6 +1,6 @@
-"""What a team's declaration says to its strategy, held against what the strategy takes.
+"""Checks the settings of a team against the options that its strategy declares.
 
-Manifests and teams made in Python are checked here, by the same rules, for every strategy alike.
+Manifests and teams built in Python go through the same checks, for every strategy alike.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from teamwright.values.text.validation_messages import misfits_of
 Schema = Mapping[str, JsonValue]
 
 
-class Named(NamedTuple):
-    """A name that stands in options, and whether it must be a member's or may be any agent's."""
+class NamedAgent(NamedTuple):
+    """A name in the options, and whether it must name a member or may name any agent."""
 
     name: str
     at: FieldPath
     kind: Literal["agent", "member"]
 
 
-def flaws(strategy: StrategyLike, settings: Settings, members: Members) -> list[Flaw]:
-    """Everything that is wrong with a team's settings; nothing that only follows from something else."""
+def settings_flaws(strategy: StrategyLike, settings: Settings, members: Members) -> list[Flaw]:
+    """Return every problem in a team's settings, without those that only follow from another one."""
     found, known = list[Flaw](), {member.name for member in members}
-    for named in names_in(strategy, settings.options):
+    for named in named_agents(strategy, settings.options):
         if named.kind == "member" and named.name not in known:
             found.append(Flaw(f"{named.name!r} is not a member", named.at))
         elif named.name not in members.names:
             found.append(Flaw(f"{named.name!r} is neither a member nor a helper", named.at))
-    wrong = misfits(strategy, settings.options)
-    usable = as_far_as_it_fits(strategy, settings.options, wrong)
+    wrong = option_flaws(strategy, settings.options)
+    usable = valid_options(strategy, settings.options, wrong)
     if found or usable is None:
         return [*wrong, *found]
     objections = problems_of(strategy, replace(settings, options=usable), members)
     return [*wrong, *(Flaw(one) if isinstance(one, str) else one for one in objections)]
 
 
-def misfits(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Flaw]:
-    """How options break the form that their strategy gives them."""
+def option_flaws(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Flaw]:
+    """Return where the options do not match the model of the strategy."""
     model = options_of(strategy)
     if model is None:
         return []
@@ -59,32 +59,32 @@ def misfits(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Fl
     return []
 
 
-def as_far_as_it_fits(
+def valid_options(
     strategy: StrategyLike, options: Mapping[str, JsonValue], found: Sequence[Flaw]
 ) -> Mapping[str, JsonValue] | None:
-    """The options without fields whose misfits were found; nothing where the strategy has no other value for them."""
+    """Return the options without the invalid fields; None if one of those has no default."""
     model = options_of(strategy)
     if model is None or not found:
         return options
     wrong = {flaw.at[0] if flaw.at else "" for flaw in found}
-    known = cast("Mapping[str, Schema]", schema_of(model).get("properties", {}))
+    known = cast("Mapping[str, Schema]", options_schema(model).get("properties", {}))
     if any(name == "" or (name in known and known[name].get("default") is None) for name in map(str, wrong)):
         return None
-    kept = {name: value for name, value in options.items() if name not in wrong}
-    return None if misfits(strategy, kept) else kept
+    valid = {name: value for name, value in options.items() if name not in wrong}
+    return None if option_flaws(strategy, valid) else valid
 
 
-def names_in(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[Named]:
-    """The agents and members that options name, with where."""
+def named_agents(strategy: StrategyLike, options: Mapping[str, JsonValue]) -> list[NamedAgent]:
+    """Return the agents and members that the options name, with their paths."""
     model = options_of(strategy)
     if model is None:
         return []
-    schema = schema_of(model)
+    schema = options_schema(model)
     return list(_names(cast("JsonValue", options), schema, cast("Schema", schema.get("$defs", {})), ()))
 
 
 def rename(options: dict[str, JsonValue], at: FieldPath, name: str) -> None:
-    """Put another name where one stands in these options; one that is a key stays."""
+    """Replace the name at this path of the options; a name that is a mapping key is left unchanged."""
     around = cast("dict[str | int, JsonValue]", options)
     for step in at[:-1]:
         around = cast("dict[str | int, JsonValue]", around[step])
@@ -93,13 +93,15 @@ def rename(options: dict[str, JsonValue], at: FieldPath, name: str) -> None:
 
 
 @cache
-def schema_of(model: type[Value]) -> Schema:
-    """The JSON Schema of a strategy's options, as a manifest spells them."""
+def options_schema(model: type[Value]) -> Schema:
+    """Return the JSON Schema of the options, with field names as manifests spell them."""
     return cast("Schema", model.model_json_schema(by_alias=True))
 
 
-def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: FieldPath) -> Iterator[Named]:
-    """Walk data and schema side by side. A text and a mapping may have alternatives; only one of them fits."""
+def _names(
+    node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue], at: FieldPath
+) -> Iterator[NamedAgent]:
+    """Walk data and schema in parallel. Of the alternatives for a string or a mapping, only one matches."""
     if "$ref" in schema:
         target = definitions[str(schema["$ref"]).rpartition("/")[2]]
         yield from _names(node, cast("Schema", target), definitions, at)
@@ -107,7 +109,7 @@ def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue]
     for alternative in cast("Sequence[Schema]", schema.get("anyOf", ())):
         yield from _names(node, alternative, definitions, at)
     if isinstance(node, str) and "names" in schema:
-        yield Named(node, at, cast("Literal['agent', 'member']", schema["names"]))
+        yield NamedAgent(node, at, cast("Literal['agent', 'member']", schema["names"]))
     elif isinstance(node, list) and (items := schema.get("items")):
         for index, item in enumerate(node):
             yield from _names(item, cast("Schema", items), definitions, (*at, index))
@@ -116,7 +118,7 @@ def _names(node: JsonValue, schema: Schema, definitions: Mapping[str, JsonValue]
         others = schema.get("additionalProperties")
         if isinstance(naming := schema.get("propertyNames"), dict) and "names" in naming:
             kind = cast("Literal['agent', 'member']", naming["names"])
-            yield from (Named(key, (*at, key), kind) for key in node)
+            yield from (NamedAgent(key, (*at, key), kind) for key in node)
         for key, item in node.items():
             inner = known.get(key, others if isinstance(others, dict) else {})
             yield from _names(item, inner, definitions, (*at, key))

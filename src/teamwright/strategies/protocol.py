@@ -1,6 +1,6 @@
 """The contract of strategies.
 
-A strategy is deterministic: it reaches members, time and chance only through the context, and awaits nothing else.
+A strategy is deterministic: it reaches members, time and randomness only through its context, and awaits nothing else.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from teamwright.values.turns import Turn
 V = TypeVar("V", bound=Value)
 
 Outlook = Mapping[str, int]
-"""The asks to come, by their keys or the first part of them, with the tokens that each is expected to take, or 0."""
+"""Expected asks by key, or by the first part of the key, with the tokens each should take; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a team's declaration says to its strategy."""
+    """The settings of a team that its strategy reads."""
 
     share: Share = "transcript"
     max_turns: int | None = None
@@ -39,7 +39,7 @@ class Settings:
     handoff: EnvelopeSettings | None = None
 
     def read(self, model: type[V]) -> V:
-        """The options as the strategy's own model; they were checked against it when the team was made."""
+        """Return the options as the model of the strategy. They were validated when the team was created."""
         return model.model_validate(self.options)
 
 
@@ -51,11 +51,11 @@ class Task:
     history: History = field(default=EMPTY)
     settings: Settings = field(default_factory=Settings)
     quotes: bool = True
-    """Whether texts are quoted where they are put together; not in runs that began before they were."""
+    """Whether messages are quoted in prompts, so that none can imitate another; false for runs of format 1."""
 
 
 class Members(Sequence[Agent]):
-    """The members of a team in order, and beside them the helpers that its strategy names in its options."""
+    """The members of a team in order, and the helpers that the options of its strategy name."""
 
     __slots__ = ("_by_name", "_members")
 
@@ -64,7 +64,7 @@ class Members(Sequence[Agent]):
         self._by_name = {agent.name: agent for agent in (*cast("Iterable[Agent]", helpers), *self._members)}
 
     def named(self, name: str) -> Agent:
-        """The member or helper of this name."""
+        """Return the member or helper with this name; raise `UnknownName` if there is none."""
         if name not in self._by_name:
             raise UnknownName("member", name, self._by_name)
         return self._by_name[name]
@@ -86,9 +86,9 @@ class Members(Sequence[Agent]):
 
 
 class Flaw(NamedTuple):
-    """Something wrong with a team's settings; `at` is the path to it within the options, where it is there.
+    """A problem in a team's settings; `at` is its path within the options, empty if it lies elsewhere.
 
-    A warning does not keep the team from running.
+    A warning does not prevent the team from running.
     """
 
     text: str
@@ -102,7 +102,7 @@ class NoOptions(Value):
 
 @runtime_checkable
 class StrategyLike(Protocol):
-    """The least that a strategy needs. What else `Strategy` declares gets the default that stands there."""
+    """What every strategy must have. Attributes of `Strategy` that it lacks get the defaults declared there."""
 
     @property
     def name(self) -> str: ...
@@ -111,17 +111,17 @@ class StrategyLike(Protocol):
     def version(self) -> int: ...
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Bring the task to an outcome."""
+        """Run the team on the task and return the outcome."""
         ...
 
 
 class Strategy(Protocol):
-    """One way for members to work together. Inherit it to get the defaults.
+    """A way for members to work together. Inherit from it to get the defaults.
 
-    `version` is recorded with a run, which resumes only on the version it started with: raise it when the order of asks
-    changes. `options` is the class of what the strategy takes; without one it takes any options. A manifest that sets
-    fields of a team that are `unused` is warned. `share` is how members share where a team does not say, and `peers`
-    says that members also talk with each other, which a team that cuts back gives up.
+    `version` is recorded with a run, and a run resumes only on the version it started with: raise it when the order of
+    asks changes. `options` is the model of the strategy's options; without one, any options are accepted. `unused` are
+    the team fields that the strategy ignores; a manifest that sets one gets a warning. `share` is the default for teams
+    that set none. `peers` says that members also talk to each other; degradation switches that off first.
     """
 
     name: str
@@ -132,28 +132,28 @@ class Strategy(Protocol):
     peers: bool = False
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-        """What is wrong with these settings for these members, in words; asked before anything runs.
+        """Return what is wrong with these settings for these members. Called before a run.
 
-        Members may be stand-ins here, of whom only name, kind, description and policy are known.
+        Members may be placeholders that have only a name, kind, description and policy.
         """
         return ()
 
     def lead(self, settings: Settings, members: Members) -> str | None:
-        """The name of the member or helper who leads the team, if there is one."""
+        """Return the name of the member or helper that leads the team, if there is one."""
         return None
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The picture of a team whose settings have no flaw: the members in order."""
+        """Return the diagram of a team with valid settings. Default: the members in order."""
         return Sketch(nodes=places(members))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """The asks to come, with the tokens that each is expected to take; empty if that is not known."""
+        """Return the expected asks and the tokens each should take; empty if unknown."""
         return {}
 
     def example_reply(self, turn: Turn) -> JsonValue:
-        """Data that a member could reply with, if `turn.output_schema` is a form of the strategy's own; else None."""
+        """Return data that fits `turn.output_schema` if that schema is one of this strategy; otherwise None."""
         return None
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Bring the task to an outcome."""
+        """Run the team on the task and return the outcome."""
         ...

@@ -1,4 +1,7 @@
-"""Strategies by name: ours and those that other packages register under the entry point `teamwright.strategies`."""
+"""Finds strategies by name: the built-in ones, and those that other packages register.
+
+Their entry point group is `teamwright.strategies`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "teamwright.strategies"
-OWN = {
+BUILT_IN_STRATEGIES = {
     "sequential": "teamwright.strategies.conversation.sequential:Sequential",
     "round_robin": "teamwright.strategies.conversation.round_robin:RoundRobin",
     "selector": "teamwright.strategies.conversation.selector:Selector",
@@ -37,14 +40,14 @@ OWN = {
 
 @dataclass(frozen=True)
 class UnloadedStrategy(Strategy):
-    """Stands for a strategy of another package that was not imported; it takes any options and runs nothing."""
+    """Placeholder for a third-party strategy that was not imported: it accepts any options and cannot run."""
 
     name: str
     path: str
     version: int = 0
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Refuse: its code was never loaded."""
+        """Raise `UsageError`: the code of the strategy is not loaded."""
         raise UsageError(f"The strategy {self.name!r} ({self.path}) was not loaded, so it can't run.")
 
 
@@ -53,19 +56,22 @@ def _third_party() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     found = {plain_strategy_name(point.name): point for point in entry_points(group=GROUP)}
-    return {name: point for name, point in found.items() if name not in OWN}
+    return {name: point for name, point in found.items() if name not in BUILT_IN_STRATEGIES}
 
 
 def strategy_names() -> list[str]:
-    """Every strategy that a team can name."""
-    return sorted({*OWN, *_third_party()})
+    """Return the names of all strategies, sorted."""
+    return sorted({*BUILT_IN_STRATEGIES, *_third_party()})
 
 
 def find_strategy(name: str) -> Strategy:
-    """The strategy of this name, spelt with `-` or `_`. Where no code is loaded, a stand-in for that of others."""
+    """Return the strategy with this name, spelt with `-` or `_`.
+
+    Where loading code is off, a third-party strategy is returned as an `UnloadedStrategy`.
+    """
     plain = plain_strategy_name(name)
-    if plain in OWN:
-        module, _, attribute = OWN[plain].partition(":")
+    if plain in BUILT_IN_STRATEGIES:
+        module, _, attribute = BUILT_IN_STRATEGIES[plain].partition(":")
         return getattr(import_module(module), attribute)()
     point = _third_party().get(plain)
     if point is None:
@@ -73,7 +79,7 @@ def find_strategy(name: str) -> Strategy:
     if not loads_code():
         return UnloadedStrategy(plain, point.value)
     try:
-        made = require_strategy(point.load()())
-    except Exception as error:  # third-party code: whatever it does, say whose it is
+        strategy = require_strategy(point.load()())
+    except Exception as error:  # third-party code may raise anything; the message names its package
         raise UsageError(f"The strategy {name!r} ({point.value}) can't be loaded: {error}") from error
-    return made
+    return strategy

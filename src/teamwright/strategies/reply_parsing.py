@@ -1,6 +1,6 @@
-"""Reads a value out of a reply: its data first, else JSON in what was said, alone, in a fenced block or in prose.
+"""Reads a value from a reply: from its data or else from JSON in its text, bare, in a fenced block or in prose.
 
-What does not fit is told in words that may go back to whoever gave the answer, and to nobody else.
+The text of a parse failure may go back to the author of the reply, and to no other member.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 MOST_CHARACTERS = 200_000
 MOST_STARTS = 200
-"""Where JSON may begin in prose that is looked at."""
+"""How many possible starts of JSON in prose are tried."""
 MOST_DIFFERENT = 10
-"""Different answers that are told apart; one is wanted, and a text may hold thousands."""
+"""How many different answers are compared before parsing gives up: a text may contain thousands."""
 
 SHOWN_BREACHES = 5
 SHOWN_CHARACTERS = 200
@@ -36,18 +36,18 @@ _START = re.compile(r"[{\[]")
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """Why an answer can't be used, in words for the one who gave it."""
+    """Why a reply could not be parsed, worded for its author."""
 
     problem: str
 
 
 def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | ParseFailure:
-    """The one value in a reply that has this form."""
+    """Return the one value of this type in a reply."""
     return _read(reply, form.validate_python)
 
 
-def read_fitting(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
-    """The one JSON value in a reply that fits this schema."""
+def read_matching(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
+    """Return the one JSON value in a reply that matches this schema."""
 
     def fit(value: JsonValue) -> JsonValue:
         check(schema, value, "it")
@@ -56,8 +56,8 @@ def read_fitting(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | P
     return _read(reply, fit)
 
 
-def found_values(reply: Reply) -> Iterator[list[JsonValue]]:
-    """The values that a reply may mean, the surest place first: data, the text, its fenced blocks, its prose."""
+def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:
+    """Yield the values a reply may mean, most reliable source first: data, the text, its fenced blocks, its prose."""
     if reply.data is not None:
         yield [reply.data]
     text = reply.text[:MOST_CHARACTERS]
@@ -67,15 +67,15 @@ def found_values(reply: Reply) -> Iterator[list[JsonValue]]:
 
 
 def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | ParseFailure:
-    """Take the first place where exactly one value fits. Two that differ are no answer: nobody knows which is meant."""
+    """Return the value of the first source with exactly one valid value. Two different ones are ambiguous."""
     problem = ""
-    for values in found_values(reply):
+    for values in candidate_values(reply):
         fitting: list[T] = []
         for value in values:
             try:
                 made = fit(value)
             except (ValidationError, InvalidOutput) as error:
-                problem = problem or _words(error)
+                problem = problem or _error_text(error)
                 continue
             if made not in fitting:
                 fitting.append(made)
@@ -89,7 +89,7 @@ def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | ParseFailure:
 
 
 def _parsed(text: str) -> list[JsonValue]:
-    """A text that is JSON as a whole, as the only item; else nothing."""
+    """Return the value of a text that is JSON as a whole, as a list of one; otherwise an empty list."""
     try:
         return [cast("JsonValue", from_json(text, allow_inf_nan=False))]
     except ValueError:
@@ -97,7 +97,7 @@ def _parsed(text: str) -> list[JsonValue]:
 
 
 def _in_prose(text: str) -> Iterator[JsonValue]:
-    """The objects and lists that stand in a text, outermost only."""
+    """Yield the outermost JSON objects and lists in a text."""
     scan, end = JsonScan(text), 0
     for _ in range(MOST_STARTS):
         if (start := _START.search(text, end)) is None:
@@ -105,21 +105,21 @@ def _in_prose(text: str) -> Iterator[JsonValue]:
         found = scan.at(start.start())
         end = start.end() if found is None else found.end
         if found is not None:
-            # Again, since this refuses numbers and texts that are no JSON.
+            # Parse again: the scan accepts some numbers and strings that are not valid JSON.
             yield from _parsed(text[start.start() : end])
 
 
-def _words(error: ValidationError | InvalidOutput) -> str:
-    """How a value breaks its form."""
+def _error_text(error: ValidationError | InvalidOutput) -> str:
+    """Return a short description of a validation error."""
     if isinstance(error, InvalidOutput):
         return str(error).rstrip(".")
     found = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [_breach(one["loc"], one["msg"]) for one in found[:SHOWN_BREACHES]]
+    shown = [_breach(one["loc"], one["msg"]) for one in found[:SHOWN_BREACHES]]
     if len(found) > SHOWN_BREACHES:
-        told.append(f"and {len(found) - SHOWN_BREACHES} more")
-    return "; ".join(told)
+        shown.append(f"and {len(found) - SHOWN_BREACHES} more")
+    return "; ".join(shown)
 
 
 def _breach(place: tuple[int | str, ...], message: str) -> str:
-    said = cut(message.removeprefix("Value error, "), SHOWN_CHARACTERS)
-    return f"at {'/'.join(map(str, place))!r}: {said}" if place else said
+    text = cut(message.removeprefix("Value error, "), SHOWN_CHARACTERS)
+    return f"at {'/'.join(map(str, place))!r}: {text}" if place else text

@@ -1,4 +1,4 @@
-"""The conversation of a team while it runs: what its members are told, and how it ends."""
+"""The conversation of a running team: the turn each member gets, and the outcome at the end."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from teamwright.values.results import Outcome, StopReason
 from teamwright.values.turns import Failure, Reply, Turn
 
 AT_ITS_LIMIT = "stopped at its limit of "
-"""How the warning of a team begins that stopped at a limit on its turns."""
+"""Prefix of the warning that a team stopped at a limit on its turns."""
 
 
-def tells_of_own_limit(warning: str) -> bool:
-    """Whether a warning of a nested team, which has the team's name before it, tells of a limit of that very team."""
+def is_own_limit_warning(warning: str) -> bool:
+    """Return whether a warning of a nested team, prefixed with its name, reports a limit of that team."""
     return warning.partition(": ")[2].startswith(AT_ITS_LIMIT)
 
 
 def lasting_warnings(reply: Reply) -> list[str]:
-    """The warnings of a reply that still hold for the asker.
+    """Return the warnings of a reply that also matter to the asker.
 
-    A nested team that has used up its turns has ended well, so the warning of its own limit is left out.
+    A nested team that used all of its turns has succeeded, so the warning about its own limit is dropped.
     """
     at_limit = reply.stop_reason == "max_turns"
-    return [text for text in reply.warnings if not (at_limit and tells_of_own_limit(text))]
+    return [text for text in reply.warnings if not (at_limit and is_own_limit_warning(text))]
 
 
 class Talk:
-    """A team's conversation while it runs: what the next member is told, and what has been said.
+    """The conversation of a running team.
 
-    With `share: transcript` a member is told everything, the task last. With `share: output` it is told only what the
-    one before said, as its task. With `share: a2a_lite` replies are envelopes already, and all of them are told.
+    With `share: transcript` each turn contains the whole conversation, then the task. With `share: output` it contains
+    only the previous reply, as the task. With `share: a2a_lite` replies are envelopes, and a turn contains all of them.
     """
 
     def __init__(self, task: Task) -> None:
@@ -44,7 +44,7 @@ class Talk:
         self.short_of_budget = False
 
     def turn(self, number: int) -> Turn:
-        """What the next member is told."""
+        """Return the turn for the next member."""
         if self._task.settings.share != "output":
             return Turn(self._task.text, self._said.history(), number)
         if self._last is None:
@@ -52,7 +52,7 @@ class Talk:
         return Turn(self._last.text, EMPTY, number)
 
     def add(self, reply: Reply) -> None:
-        """Take in what a member said."""
+        """Add the reply of a member to the conversation."""
         self._said.extend(reply.messages)
         self._last = reply
         self.warnings += lasting_warnings(reply)
@@ -60,7 +60,7 @@ class Talk:
             self.short_of_budget = True
 
     def warn(self, reply: Reply) -> None:
-        """Keep the warnings of a reply that is not part of the conversation, such as a selector's, each once."""
+        """Add the warnings of a reply that is not part of the conversation, such as that of a selector; each once."""
         self.warnings += [text for text in lasting_warnings(reply) if text not in self.warnings]
 
     def receive(self, reply: Reply | Failure) -> Outcome | None:
@@ -80,18 +80,18 @@ class Talk:
 
     @property
     def history(self) -> History:
-        """The whole conversation so far, with what the caller brought."""
+        """The conversation so far, including the history of the caller."""
         return self._said.history()
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What was said in this run, without the history that the caller brought."""
+        """The messages of this run, without the history of the caller."""
         return self._said.since(self._start)
 
     def ended(self, stop_reason: StopReason, *warnings: str) -> Outcome:
-        """The outcome when all went well: the last reply is the answer.
+        """Return the outcome of a successful team: its answer is the last reply.
 
-        Where the budget did not pay for all of the work, that is what stopped it.
+        If the budget did not cover all of the work, the stop reason `done` becomes `budget`.
         """
         last = self._last
         if self.short_of_budget and stop_reason == "done":
@@ -104,5 +104,5 @@ class Talk:
         )
 
     def failed(self, failure: Failure) -> Outcome:
-        """The outcome when a member's failure ends the team; what was said is kept."""
+        """Return the outcome of a team that failed, with the messages so far."""
         return Outcome(stop_reason="error", messages=self.messages, failure=failure, warnings=tuple(self.warnings))

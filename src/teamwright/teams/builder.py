@@ -18,7 +18,7 @@ from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.agents.tools.python import load_function
 from teamwright.agents.tools.registry import ToolLike, kind_of
 from teamwright.errors import ManifestError, NotResumable, Problem, UnknownName, UsageError
-from teamwright.strategies.options import names_in
+from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.file_roots import checked_root
 from teamwright.teams.team import Team
@@ -224,7 +224,7 @@ def _named(model: AnyModel | None) -> NamedModel | None:
 
 def _helpers(team: TeamSpec) -> Iterable[str]:
     """The agents and teams beside the members that a team's options and its recovery name, each once."""
-    named = [one.name for one in names_in(find_strategy(team.strategy), team.options)]
+    named = [one.name for one in named_agents(find_strategy(team.strategy), team.options)]
     if team.recovery and team.recovery.fallback:
         named.append(team.recovery.fallback)
     return dict.fromkeys(name for name in named if name not in team.members)

@@ -15,7 +15,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of
-from teamwright.strategies.options import flaws
+from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
 from teamwright.values.approvals import Approve, Notify, signing_key
@@ -95,7 +95,7 @@ class Team(PolicyAttributes, Agent):
             problems.append(
                 f"the team {self.name!r} has teams within it {self.levels} levels deep; {MOST_NESTED} are possible"
             )
-        found = flaws(self.strategy, self.settings, Members(self.members, self.helpers))
+        found = settings_flaws(self.strategy, self.settings, Members(self.members, self.helpers))
         problems += [f"the team {self.name!r}: {flaw.text}" for flaw in found if not flaw.is_warning]
         self.warnings = tuple(Problem(f"the team {self.name!r}: {flaw.text}") for flaw in found if flaw.is_warning)
         fallback = self.recovery.fallback if self.recovery else None

@@ -22,7 +22,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.contract import problems_of
-from teamwright.strategies.options import names_in
+from teamwright.strategies.options import named_agents
 from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike, Task
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
@@ -173,7 +173,7 @@ class StrategyTrial:
     def helpers(self, script: TrialScript) -> list[Agent]:
         """The agents that the options name and that are not members."""
         members = {member.name for member in self.members(script)}
-        named = dict.fromkeys(one.name for one in names_in(self.make(), self.settings.options))
+        named = dict.fromkeys(one.name for one in named_agents(self.make(), self.settings.options))
         return [FakeMember(name, script, lines=self.lines) for name in named if name not in members]
 
     def team(self, script: TrialScript, members: Sequence[Agent] | None = None, name: str = TEAM) -> Team:

@@ -12,7 +12,7 @@ import yaml
 from pydantic import JsonValue
 
 from teamwright.manifests.schema import manifest_schema
-from teamwright.strategies.registry import OWN
+from teamwright.strategies.registry import BUILT_IN_STRATEGIES
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree
 from tests.fuzz.program import Called, call
@@ -97,14 +97,14 @@ class Manifests:
             agents[name] = (
                 {**drawn, "scripted": "replies.yaml"} if random.random() < 0.5 else {"scripted": "replies.yaml"}
             )
-        strategy = random.choice(sorted(OWN))
+        strategy = random.choice(sorted(BUILT_IN_STRATEGIES))
         options = own.draw(random, specs[f"{strategy}.options"], 5)
         members = random.sample(MEMBERS, random.randint(1, len(MEMBERS)))
         team: dict[str, JsonValue] = {"strategy": strategy, "members": list(members)}
         if options:
             team["options"] = options
         for name, part in specs["TeamSpec"]["properties"].items():
-            if name not in {"strategy", "members", "options", *OWN} and random.random() < 0.08:
+            if name not in {"strategy", "members", "options", *BUILT_IN_STRATEGIES} and random.random() < 0.08:
                 team[name] = own.draw(random, part, 2)
         return {"agents": agents, "teams": {"team": team}}
 

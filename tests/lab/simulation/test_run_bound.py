@@ -11,7 +11,7 @@ from teamwright.lab.simulation.agents import Cast
 from teamwright.lab.simulation.fake_replies import MOST_FILLED, filled
 from teamwright.lab.simulation.simulate import simulate
 from teamwright.strategies.contract import outlook_of
-from teamwright.strategies.estimate import MOST_KNOWN
+from teamwright.strategies.estimate import MOST_ESTIMATED
 from teamwright.strategies.protocol import Members
 from teamwright.values.simulation import Lognormal, Simulation
 from teamwright.values.usage import CHARACTERS_PER_TOKEN
@@ -69,8 +69,8 @@ def test_forecasts_of_absurd_turn_counts_say_nothing() -> None:  # S-01
         options = {"agent": "a"} if strategy == "selector" else {}
         team = Team("t", members=members, strategy=strategy, max_turns=10**12, options=options)  # pyright: ignore[reportArgumentType]
         assert outlook_of(team.strategy, team.settings, Members(members)) == {}
-    usual = Team("t", members=members, strategy="round_robin", max_turns=MOST_KNOWN // 2)
-    assert len(outlook_of(usual.strategy, usual.settings, Members(members))) == MOST_KNOWN
+    usual = Team("t", members=members, strategy="round_robin", max_turns=MOST_ESTIMATED // 2)
+    assert len(outlook_of(usual.strategy, usual.settings, Members(members))) == MOST_ESTIMATED
 
 
 def layered(depth: int) -> Team:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
-from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
+from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.turns import Reply
@@ -23,18 +23,18 @@ def test_who_has_the_tool_can_terminate() -> None:
 
 
 def test_a_limit_ends_the_team_well_with_a_warning_that_names_it() -> None:
-    outcome = out_of_turns(talk(), Settings(max_turns=2), "2 rounds")
+    outcome = stop_at_limit(talk(), Settings(max_turns=2), "2 rounds")
     assert (outcome.stop_reason, outcome.failure) == ("max_turns", None)
     assert outcome.warnings == ("stopped at its limit of 2 rounds (max_turns: 2)",)
 
 
 def test_a_limit_of_its_own_is_named_by_its_own_option() -> None:
-    outcome = out_of_turns(talk(), Settings(), "3 decisions", "max_iterations: 3")
+    outcome = stop_at_limit(talk(), Settings(), "3 decisions", "max_iterations: 3")
     assert outcome.warnings == ("stopped at its limit of 3 decisions (max_iterations: 3)",)
 
 
 def test_a_limit_may_be_a_failure_and_what_was_said_is_kept() -> None:
-    outcome = out_of_turns(talk(), Settings(max_turns=2, on_max_turns="fail"), "2 rounds")
+    outcome = stop_at_limit(talk(), Settings(max_turns=2, on_max_turns="fail"), "2 rounds")
     assert outcome.stop_reason == "max_turns"
     assert outcome.failure is not None
     assert outcome.failure.error == "max_turns"

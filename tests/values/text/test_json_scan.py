@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from teamwright.agents.handoff import handed_over
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection
-from teamwright.strategies.reply_parsing import ParseFailure, found_values, read_fitting
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
 from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns import Reply, Turn
@@ -50,7 +50,7 @@ def test_a_text_that_is_read_again_and_again_is_given_up() -> None:  # S-01
 @pytest.mark.parametrize("piece", PIECES)
 def test_reading_an_answer_out_of_a_reply_takes_linear_work(piece: str) -> None:  # S-01
     def read(text: str) -> None:
-        for values in found_values(Reply.of("a", text)):
+        for values in candidate_values(Reply.of("a", text)):
             list(values)
 
     assert_linear(read, prepare=lambda size: (piece * size)[:size] + "1," * (size // 4), size=40_000)
@@ -66,7 +66,7 @@ def test_reading_a_handoff_out_of_a_reply_takes_linear_work(piece: str) -> None:
 
 def test_thousands_of_different_answers_are_not_compared_with_each_other() -> None:  # S-01
     def read(text: str) -> None:
-        found = read_fitting(Reply.of("a", text), {"type": "object"})
+        found = read_matching(Reply.of("a", text), {"type": "object"})
         assert isinstance(found, ParseFailure)
         assert "different answers" in found.problem
 

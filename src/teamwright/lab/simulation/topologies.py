@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright.errors import ManifestError, UsageError
 from teamwright.planning.topology.profiles import Topology
 from teamwright.strategies.contract import options_of, share_of
-from teamwright.strategies.options import names_in
+from teamwright.strategies.options import named_agents
 from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, strategy_names
@@ -35,7 +35,7 @@ def in_topology(team: Team, topology: Topology) -> Team:
     if known and STEPS in known.model_fields and STEPS not in options:
         options[STEPS] = cast("JsonValue", _steps(team))
     settings = team.settings
-    named = {one.name for one in names_in(strategy, options)}
+    named = {one.name for one in named_agents(strategy, options)}
     try:
         return Team(
             team.name,

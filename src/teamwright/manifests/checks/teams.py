@@ -26,7 +26,15 @@ from teamwright.errors import UsageError, a
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.strategy_blocks import OPTIONS, strategy_of
 from teamwright.strategies.contract import options_of, share_of, unused_of
-from teamwright.strategies.options import Named, as_far_as_it_fits, flaws, misfits, names_in, rename, schema_of
+from teamwright.strategies.options import (
+    NamedAgent,
+    named_agents,
+    option_flaws,
+    options_schema,
+    rename,
+    settings_flaws,
+    valid_options,
+)
 from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
 from teamwright.strategies.registry import find_strategy, strategy_names
@@ -104,9 +112,9 @@ class _TeamChecks:
             return
         self._note_unused(team, strategy)
         values = cast("Mapping[str, JsonValue]", plain(options))
-        wrong = misfits(strategy, values)
+        wrong = option_flaws(strategy, values)
         self._check_form(team, strategy, options, wrong)
-        named = names_in(strategy, values)
+        named = named_agents(strategy, values)
         known = dict(members)
         self._check_names(team, named, known, options)
         asked += [
@@ -114,7 +122,7 @@ class _TeamChecks:
             for one in named
             if one.name not in known and self._is_known(one.name)
         ]
-        usable = as_far_as_it_fits(strategy, values, wrong)
+        usable = valid_options(strategy, values, wrong)
         if members and not team.settled and usable is not None:
             settings = self._settings(team.fields, strategy, usable)
             self._check_flaws(team, strategy, settings, named)
@@ -156,7 +164,7 @@ class _TeamChecks:
         model, before = options_of(strategy), len(self.report.problems)
         if model is None:
             return
-        schema = schema_of(model)
+        schema = options_schema(model)
         block = team.fields.entries.get(OPTIONS)
         if block is None and schema.get("required"):
             needed = ", ".join(f"{name}: …" for name in cast("list[str]", schema["required"]))
@@ -174,7 +182,7 @@ class _TeamChecks:
                 self.report.problem(place, f"{team.words}: {flaw.text.removeprefix('options: ')}")
 
     def _check_names(
-        self, team: Declaration, named: list[Named], members: Mapping[str, Place], options: Fields
+        self, team: Declaration, named: list[NamedAgent], members: Mapping[str, Place], options: Fields
     ) -> None:
         for one in named:
             place = place_at(options, one.at, one.name)
@@ -194,24 +202,24 @@ class _TeamChecks:
         sharing = cast("Share", share.value if share and share.value in get_args(Share) else share_of(strategy))
         return Settings(sharing, most, "fail" if then and then.value == "fail" else "stop", options)
 
-    def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[Named]) -> None:
+    def _check_flaws(self, team: Declaration, strategy: Strategy, settings: Settings, named: list[NamedAgent]) -> None:
         """Ask the strategy what else is wrong; what only follows from a name that no member has helps nobody."""
         members = [name for name, _ in team.fields.texts("members")]
         if any(one.kind == "member" and one.name not in members for one in named):
             settings = self._as_meant(settings, named, members)
         once = dict.fromkeys(members)
         helpers = self._standing_in(one.name for one in named)
-        found = flaws(strategy, settings, Members(self._standing_in(members), helpers))
+        found = settings_flaws(strategy, settings, Members(self._standing_in(members), helpers))
         alone = found
         if found and len(once) < len(members):
-            alone = flaws(strategy, settings, Members(self._standing_in(once), helpers))
+            alone = settings_flaws(strategy, settings, Members(self._standing_in(once), helpers))
         for flaw in found:
             if flaw in alone:
                 self._note(team, flaw)
             else:
                 self._note_twice(team, flaw)
 
-    def _as_meant(self, settings: Settings, named: list[Named], members: list[str]) -> Settings:
+    def _as_meant(self, settings: Settings, named: list[NamedAgent], members: list[str]) -> Settings:
         """The settings with the nearest member for each name that none has; who comes near to nobody joins them."""
         options = deepcopy(dict(settings.options))
         for one in named:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from teamwright.agents.context import Workspace
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.diagram import Arrow, when
+from teamwright.strategies.diagram import Arrow, condition_label
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.protocol import Flaw, Members, Task
@@ -78,7 +78,7 @@ def edge_flaws(edges: Sequence[Edge]) -> list[Flaw]:
 
 def arrows_of(edges: Sequence[Edge]) -> tuple[Arrow, ...]:
     """Edges as they are drawn."""
-    return tuple(Arrow(source=edge.source, to=edge.to, label=when(edge.when)) for edge in edges)
+    return tuple(Arrow(source=edge.source, to=edge.to, label=condition_label(edge.when)) for edge in edges)
 
 
 class Trail:

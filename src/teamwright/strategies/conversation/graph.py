@@ -10,9 +10,9 @@ from pydantic import Field
 from teamwright.agents.context import Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
-from teamwright.strategies.conversation.turn_limit import out_of_turns
+from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, places
-from teamwright.strategies.estimate import in_turns
+from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamRouted
@@ -70,7 +70,7 @@ class Graph(Strategy):
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """As many turns as there may be."""
-        return in_turns(settings)
+        return turn_estimate(settings)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Ask, and go on."""
@@ -79,7 +79,7 @@ class Graph(Strategy):
         member, edge, limit = members[0], None, task.settings.max_turns
         for number in count(1):
             if limit is not None and number > limit:
-                return out_of_turns(talk, task.settings, f"{limit} turns")
+                return stop_at_limit(talk, task.settings, f"{limit} turns")
             try:
                 turn = edge.changed(talk.turn(number), trail.told) if edge else talk.turn(number)
                 reply = await ctx.ask(member, turn, key=f"turn-{number}/{member.name}")

@@ -7,9 +7,9 @@ from itertools import count
 from pydantic import Field
 
 from teamwright.agents.context import Context
-from teamwright.strategies.conversation.turn_limit import can_terminate, out_of_turns
-from teamwright.strategies.diagram import Arrow, Sketch, in_line, places
-from teamwright.strategies.estimate import MOST_KNOWN, NOTHING_KNOWN
+from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
+from teamwright.strategies.diagram import Arrow, Sketch, chain_arrows, places
+from teamwright.strategies.estimate import MOST_ESTIMATED, NO_ESTIMATE
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.models import Value
@@ -53,14 +53,14 @@ class RoundRobin(Strategy):
         """A line that leads back to its beginning."""
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
-        return Sketch(nodes=nodes, arrows=(*in_line(nodes), again))
+        return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), again))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """As many turns as there may be; where only the usual bound holds, that says nothing."""
         turns = settings.read(RoundRobinOptions).turns
         rounds = settings.max_turns
-        if min(turns or MOST_KNOWN + 1, (rounds or 0) * len(members) or MOST_KNOWN + 1) > MOST_KNOWN:
-            return NOTHING_KNOWN
+        if min(turns or MOST_ESTIMATED + 1, (rounds or 0) * len(members) or MOST_ESTIMATED + 1) > MOST_ESTIMATED:
+            return NO_ESTIMATE
         if turns is not None and (rounds is None or rounds * len(members) > turns):
             places_ = (divmod(number, len(members)) for number in range(turns))
             return {f"round-{round_ + 1}/{members[place].name}": 0 for round_, place in places_}
@@ -76,9 +76,9 @@ class RoundRobin(Strategy):
         for number in count():
             round_, place = divmod(number, len(members))
             if limit is not None and round_ == limit:
-                return out_of_turns(talk, task.settings, f"{limit} rounds")
+                return stop_at_limit(talk, task.settings, f"{limit} rounds")
             if turns is not None and number == turns:
-                return out_of_turns(talk, task.settings, f"{turns} turns", option)
+                return stop_at_limit(talk, task.settings, f"{turns} turns", option)
             member = members[place]
             reply = await ctx.ask(member, talk.turn(number + 1), key=f"round-{round_ + 1}/{member.name}")
             if ended := talk.receive(reply):

@@ -12,9 +12,9 @@ from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, read_selection
 from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing, prompt_problem
-from teamwright.strategies.conversation.turn_limit import out_of_turns
+from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.estimate import in_turns
+from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamSelected
@@ -84,7 +84,7 @@ class Selector(Strategy):
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """As many turns as there may be."""
-        return in_turns(settings)
+        return turn_estimate(settings)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Choose, ask, and so on."""
@@ -96,7 +96,7 @@ class Selector(Strategy):
                 if not ways:
                     return talk.ended("done")
                 if limit is not None and number > limit:
-                    return out_of_turns(talk, task.settings, f"{limit} turns")
+                    return stop_at_limit(talk, task.settings, f"{limit} turns")
                 chosen = await chair.choose(list(ways), number, ctx)
                 if isinstance(chosen, Outcome):
                     return chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from teamwright.agents.context import Context
-from teamwright.strategies.diagram import Sketch, in_line, places
+from teamwright.strategies.diagram import Sketch, chain_arrows, places
 from teamwright.strategies.protocol import Members, NoOptions, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.results import Outcome
@@ -20,7 +20,7 @@ class Sequential(Strategy):
     def sketch(self, settings: Settings, members: Members) -> Sketch:
         """A line."""
         nodes = places(members)
-        return Sketch(nodes=nodes, arrows=in_line(nodes))
+        return Sketch(nodes=nodes, arrows=chain_arrows(nodes))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
         """Everybody once."""

@@ -1,4 +1,4 @@
-"""When a team that could go on must stop."""
+"""Limits on the turns of a team: the outcome when one is reached."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from teamwright.values.turns import Failure
 
 
 def can_terminate(member: Agent) -> bool:
-    """Whether a member has the built-in `terminate` tool."""
+    """Return whether a member has the built-in `terminate` tool."""
     return policy_of(member).can_terminate
 
 
-def out_of_turns(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:
-    """The end at a limit on turns: what was said is kept, and a warning names the limit and the option that sets it."""
+def stop_at_limit(talk: Talk, settings: Settings, limit: str, option: str = "") -> Outcome:
+    """Return the outcome of a team that reached a limit; a warning names the limit and the option that sets it."""
     text = limit_text(limit, option or f"max_turns: {settings.max_turns}")
     if settings.on_max_turns == "stop":
         return talk.ended("max_turns", text)
@@ -25,5 +25,5 @@ def out_of_turns(talk: Talk, settings: Settings, limit: str, option: str = "") -
 
 
 def limit_text(limit: str, option: str) -> str:
-    """A warning that a limit was reached, and which option sets it."""
+    """Return the warning for a limit that was reached and the option that sets it."""
     return f"{AT_ITS_LIMIT}{limit} ({option})"

@@ -12,7 +12,7 @@ from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.context import Context
-from teamwright.strategies.conversation.turn_limit import out_of_turns
+from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.delegation.decisions import (
     FORM,
     Clarify,
@@ -107,7 +107,7 @@ class Hierarchical(Strategy):
                         return ended
                 case _:
                     assert_never(decision)
-        return out_of_turns(office.talk, task.settings, f"{most} decisions", f"max_iterations: {most}")
+        return stop_at_limit(office.talk, task.settings, f"{most} decisions", f"max_iterations: {most}")
 
 
 class Office:

@@ -12,7 +12,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import nearest
 from teamwright.planning.graph import MOST_SUGGESTIONS, StepGraph
 from teamwright.planning.schedule.planner import nodes_of
-from teamwright.strategies.diagram import Arrow, Node, Sketch, when
+from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
@@ -113,7 +113,7 @@ class ByName:
 
 def _about(step: Step, answer: str | None) -> str:
     owns = f"owns {', '.join(step.owns)}" if step.owns else ""
-    return " · ".join(filter(None, (when(step.when), owns, "gives the answer" if step.id == answer else "")))
+    return " · ".join(filter(None, (condition_label(step.when), owns, "gives the answer" if step.id == answer else "")))
 
 
 def _idle(steps: Sequence[Step], members: Members) -> Iterator[Flaw]:

@@ -8,7 +8,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.planner import nodes_of
-from teamwright.strategies.diagram import Node, Sketch, in_line, when
+from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
@@ -53,8 +53,8 @@ class Single(Strategy):
         options = settings.read(SingleOptions)
         steps, name = {step.id: step for step in options.steps}, _worker(options, members).name
         order = StepGraph.of(nodes_of(options.steps)).order
-        nodes = tuple(Node(id=id_, agent=name, label=id_, about=when(steps[id_].when)) for id_ in order)
-        return Sketch(nodes=nodes, arrows=in_line(nodes), notes=(f"all by {name}",))
+        nodes = tuple(Node(id=id_, agent=name, label=id_, about=condition_label(steps[id_].when)) for id_ in order)
+        return Sketch(nodes=nodes, arrows=chain_arrows(nodes), notes=(f"all by {name}",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         """Work through the steps; the last one gives the answer."""

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple, cast
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 from pydantic_core import to_json
 
-from teamwright.strategies.reply_parsing import ParseFailure, found_values, read_answer
+from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
 from teamwright.values.manifest import JsonSchema
 from teamwright.values.messages import History, digest
 from teamwright.values.models import Value
@@ -148,7 +148,7 @@ KEYS = frozenset(("events", "state", "state_update", "stateUpdate"))
 
 def read_reaction(reply: Reply) -> Reaction | ParseFailure:
     """What follows from a reply. One in plain words, or with data of its own, says nothing about that."""
-    held = [value for values in found_values(reply) for value in values]
+    held = [value for values in candidate_values(reply) for value in values]
     if not any(isinstance(value, dict) and KEYS & value.keys() for value in held):
         return Reaction()
     return read_answer(reply, _reaction())

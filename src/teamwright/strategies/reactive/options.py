@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, JsonValue
 
-from teamwright.strategies.diagram import Arrow, Node, Sketch, when
+from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.protocol import Flaw
@@ -63,8 +63,10 @@ def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
             if one.on == event:
                 about = "names what follows" if one.member in free else ""
                 nodes.setdefault(one.member, Node(id=one.member, agent=one.member, about=about))
-                arrows.append(Arrow(source=f"on {event}", to=one.member, label=when(one.when)))
-                arrows += [Arrow(source=one.member, to=f"on {it.type}", label=when(it.when)) for it in one.emits]
+                arrows.append(Arrow(source=f"on {event}", to=one.member, label=condition_label(one.when)))
+                arrows += [
+                    Arrow(source=one.member, to=f"on {it.type}", label=condition_label(it.when)) for it in one.emits
+                ]
     notes = [f"at most {options.max_events} events, {options.max_depth} deep"]
     if options.goal is not None:
         notes.append(f"until {options.goal}")

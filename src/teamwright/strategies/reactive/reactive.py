@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.context import Branches, Context
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.conversation.turn_limit import limit_text, out_of_turns
+from teamwright.strategies.conversation.turn_limit import limit_text, stop_at_limit
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.envelopes.context import briefly, policy_of
 from teamwright.strategies.expressions.condition import Condition
@@ -262,7 +262,7 @@ class Network:
         if bounds and self._ended is None:
             *others, (limit, option) = bounds
             self.talk.warnings += [limit_text(*one) for one in others]
-            return out_of_turns(self.talk, self._task.settings, limit, option)
+            return stop_at_limit(self.talk, self._task.settings, limit, option)
         self.talk.warnings += [limit_text(*one) for one in bounds]
         if isinstance(self._ended, Failure):
             return self.talk.failed(self._ended)
