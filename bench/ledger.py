@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 from bench.workload import WrongAnswer
-from teamwright.budget.ledger import Account, Cost, Reservation, Wanted
+from teamwright.budget.ledger import Account, Cost, Reservation, ReservationRequest
 from teamwright.values.limits import Limits
 
 RESERVATIONS = 20_000
@@ -37,8 +37,8 @@ def _limit(room: str, spenders: int) -> int:
 
 
 async def _spend(account: Account, times: int) -> None:
-    wanted = Wanted(PROMPT, CAP, model=True)
+    request = ReservationRequest(PROMPT, CAP, model=True)
     for _ in range(times):
-        reservation: Reservation = await account.reserve(wanted)
+        reservation: Reservation = await account.reserve(request)
         await asyncio.sleep(0)
         reservation.settle(Cost(USED))

@@ -7,24 +7,24 @@ from collections import defaultdict, deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.budget.fair_queue import Rounds
+from teamwright.budget.fair_queue import FairQueue
 
 Path = tuple[str, ...]
 paths = st.lists(st.sampled_from("abc"), max_size=3).map(tuple)
 
 
-def filled(*waiting: tuple[str, str]) -> Rounds[str]:
-    rounds: Rounds[str] = Rounds()
+def filled(*waiting: tuple[str, str]) -> FairQueue[str]:
+    queue: FairQueue[str] = FairQueue()
     for path, item in waiting:
-        rounds.push(path, item)
-    return rounds
+        queue.push(path, item)
+    return queue
 
 
-def drained(rounds: Rounds[str]) -> str:
+def drained(queue: FairQueue[str]) -> str:
     found = ""
-    while rounds:
-        first = rounds.first()
-        found += rounds.pop()
+    while queue:
+        first = queue.peek()
+        found += queue.pop()
         assert found.endswith(first)
     return found
 
@@ -47,38 +47,38 @@ def test_what_waits_beside_branches_is_one_more_that_takes_turns() -> None:
 
 
 def test_who_no_longer_waits_loses_its_turn() -> None:
-    rounds = filled(("x", "1"), ("xy", "2"), ("z", "3"))
-    rounds.remove("x", "1")
-    rounds.remove("z", "3")
-    assert drained(rounds) == "2"
-    assert not rounds
+    queue = filled(("x", "1"), ("xy", "2"), ("z", "3"))
+    queue.remove("x", "1")
+    queue.remove("z", "3")
+    assert drained(queue) == "2"
+    assert not queue
 
 
 @given(st.lists(st.one_of(st.just(None), st.just(-1), paths), max_size=60))
 def test_all_come_out_once_in_order_and_nobody_is_passed_over_twice(steps: list[Path | int | None]) -> None:
     """Push where there is a path, pop at `None`, take back the newest at -1."""
-    rounds: Rounds[int] = Rounds()
+    queue: FairQueue[int] = FairQueue()
     waiting: defaultdict[Path, deque[int]] = defaultdict(deque)
     passed: dict[tuple[Path, str], set[str]] = {}
     for number, step in enumerate([*steps, *[None] * len(steps)]):
         live = [path for path, items in waiting.items() if items]
         if isinstance(step, tuple):
-            rounds.push(step, number)
+            queue.push(step, number)
             waiting[step].append(number)
         elif not live:
-            assert not rounds
+            assert not queue
         elif step == -1:
             newest = max(live, key=lambda path: waiting[path][-1])
-            rounds.remove(newest, waiting[newest].pop())
+            queue.remove(newest, waiting[newest].pop())
         else:
-            item = rounds.pop()
+            item = queue.pop()
             path = next(path for path in live if waiting[path][0] == item)
             waiting[path].popleft()
             nobody_twice(path, waiting, passed)
         for around, name in [*passed]:
             if name not in those_who_wait(around, waiting):
                 del passed[around, name]
-    assert not rounds
+    assert not queue
 
 
 def those_who_wait(around: Path, waiting: dict[Path, deque[int]]) -> set[str]:

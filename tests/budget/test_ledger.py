@@ -18,8 +18,8 @@ from teamwright.budget.ledger import (
     Cost,
     Refusal,
     Reservation,
-    Wanted,
-    charged,
+    ReservationRequest,
+    charge_for,
     prompt_tokens,
 )
 from teamwright.budget.money import Rate, picodollars
@@ -35,7 +35,7 @@ def money(picodollars: int) -> float:
 
 
 async def reserve(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> Reservation:
-    return await account.reserve(Wanted(prompt, cap, model=True, rate=rate))
+    return await account.reserve(ReservationRequest(prompt, cap, model=True, rate=rate))
 
 
 def queue(account: Account, prompt: int, cap: int | None = None, rate: Rate | None = None) -> asyncio.Task[Reservation]:
@@ -68,7 +68,7 @@ async def test_without_a_cap_of_its_own_a_request_gets_4096_or_what_is_left() ->
 
 async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
     account = Account("run", Limits(tokens=0, calls=1), None)
-    held = await account.reserve(Wanted())
+    held = await account.reserve(ReservationRequest())
     assert (held.cost.tokens, held.max_output) == (0, None)
 
 
@@ -173,7 +173,7 @@ async def test_more_than_was_reserved_is_told_and_blocks_the_next() -> None:
 
 async def test_a_failed_call_gives_its_tokens_back_and_one_in_doubt_does_not() -> None:
     account = Account("run", Limits(tokens=100), None)
-    (await reserve(account, 10, 10)).release()
+    (await reserve(account, 10, 10)).release_tokens()
     assert (account.spent[TOKENS], account.spent[CALLS]) == (0, 1)
     (await reserve(account, 10, 10)).forfeit()
     assert (account.spent[TOKENS], account.spent[CALLS], account.held[TOKENS]) == (20, 2, 0)
@@ -181,7 +181,7 @@ async def test_a_failed_call_gives_its_tokens_back_and_one_in_doubt_does_not() -
 
 async def test_a_call_that_never_left_costs_nothing() -> None:
     account = Account("run", Limits(tokens=100, calls=1), None)
-    (await reserve(account, 10, 10)).give_back()
+    (await reserve(account, 10, 10)).cancel()
     assert (account.spent[TOKENS], account.spent[CALLS], account.held[TOKENS], account.held[CALLS]) == (0, 0, 0, 0)
 
 
@@ -263,11 +263,11 @@ async def test_a_cap_is_not_cut_because_others_hold_what_it_needs() -> None:
 
 async def test_being_told_of_a_cut_is_part_of_the_prompt() -> None:
     account = Account("run", Limits(tokens=1000), None)
-    wanted = Wanted(100, 5000, model=True, note=80)
-    held = await account.reserve(wanted)
+    request = ReservationRequest(100, 5000, model=True, note=80)
+    held = await account.reserve(request)
     assert (held.cost.tokens, held.max_output) == (1000, 820)
-    held.give_back()
-    assert (await account.reserve(wanted._replace(cap=300))).cost.tokens == 400
+    held.cancel()
+    assert (await account.reserve(request._replace(cap=300))).cost.tokens == 400
 
 
 async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
@@ -307,29 +307,29 @@ async def test_each_message_has_an_account_of_its_own_where_messages_are_bounded
 async def test_what_is_left_is_what_nobody_has_spent_or_holds_at_the_tightest_level() -> None:
     run = Account("", Limits(tokens=1000, usd=0.5), None)
     team = Account("team", Limits(tokens=5000, calls=3), run, Cost(10, 0, 1))
-    assert team.left() == Amounts(tokens=1000, usd=0.5, calls=2)
+    assert team.remaining() == Amounts(tokens=1000, usd=0.5, calls=2)
     held = await reserve(team, 100, 100, Rate(0, picodollars(0.001)))
-    assert team.left() == Amounts(tokens=800, usd=0.4, calls=1)
+    assert team.remaining() == Amounts(tokens=800, usd=0.4, calls=1)
     held.settle(Cost(3000, picodollars(0.7)))
-    assert team.left() == Amounts(tokens=0, usd=0.0, calls=1)
+    assert team.remaining() == Amounts(tokens=0, usd=0.0, calls=1)
 
 
 def test_a_call_that_says_nothing_of_its_cost_is_charged_what_was_reserved() -> None:
     reserved = Cost(100, 40)
-    assert charged(NOTHING, reserved) == reserved
-    assert charged(Usage(requests=1), reserved) == reserved
-    assert charged(Usage(requests=1, input_tokens=7), reserved) == Cost(7, 40)
-    assert charged(Usage(requests=1, input_tokens=7, usd=money(9)), reserved) == Cost(7, 9)
+    assert charge_for(NOTHING, reserved) == reserved
+    assert charge_for(Usage(requests=1), reserved) == reserved
+    assert charge_for(Usage(requests=1, input_tokens=7), reserved) == Cost(7, 40)
+    assert charge_for(Usage(requests=1, input_tokens=7, usd=money(9)), reserved) == Cost(7, 9)
 
 
 async def test_a_thousand_who_wait_are_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:  # Z-10
     tries = 0
     grant = Account._grant
 
-    def counted(self: Account, wanted: Wanted) -> Reservation | None:
+    def counted(self: Account, request: ReservationRequest) -> Reservation | None:
         nonlocal tries
         tries += 1
-        return grant(self, wanted)
+        return grant(self, request)
 
     monkeypatch.setattr(Account, "_grant", counted)
     run = Account("", Limits(tokens=10_090), None)
@@ -365,7 +365,7 @@ bounds = st.one_of(
 
 @given(st.tuples(bounds, bounds, bounds, bounds), requests)
 def test_spent_and_held_never_pass_a_limit(
-    limits: tuple[Limits | None, ...], wanted: list[tuple[int, int, int | None, float]]
+    limits: tuple[Limits | None, ...], requests: list[tuple[int, int, int | None, float]]
 ) -> None:  # Z-10
     async def main() -> None:
         run = Account("", limits[0], None)
@@ -394,7 +394,7 @@ def test_spent_and_held_never_pass_a_limit(
             check()
 
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-            for place, prompt, cap, share in wanted:
+            for place, prompt, cap, share in requests:
                 group.create_task(call(place, prompt, cap, share))
         for account in accounts:
             assert (account.held, account.holders, account.waiting) == ([0, 0, 0], 0, 0)

@@ -1,1 +1,1 @@
-"""What may be spent, and what has been."""
+"""The ledger of what may be spent, and rate limits."""

@@ -1,6 +1,6 @@
 """A queue in which branches take turns, so that one with many calls can't starve another.
 
-Pure and deterministic: the order in which things come out depends only on the order in which they came in.
+Pure and deterministic: the order in which items come out depends only on the order in which they went in.
 """
 
 from __future__ import annotations
@@ -12,65 +12,65 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Rounds(Generic[T]):
-    """Things that wait, each under a path of branches: the run, a branch of it, a branch of that one.
+class FairQueue(Generic[T]):
+    """Queued items, each under a path of branches: the run, a branch of it, a branch of that one.
 
-    Invariant: at every level those who have something waiting take turns, each one thing a round, whoever came first
-    before the others; within one branch it is first come, first served.
+    Invariant: at every level the branches with queued items take turns, one item each a round, in the order in which
+    they joined; within one branch items come out first in, first out.
     """
 
-    __slots__ = ("_inner", "_own", "_turns")
+    __slots__ = ("_children", "_items", "_turns")
 
     def __init__(self) -> None:
-        self._own: deque[T] = deque()
-        self._inner: dict[Hashable, Rounds[T]] = {}
+        self._items: deque[T] = deque()
+        self._children: dict[Hashable, FairQueue[T]] = {}
         self._turns: deque[Hashable | None] = deque()
-        """Who is next, by its name in the path; `None` stands for what waits here and in no branch."""
+        """Branches in the order of their turns, by name; `None` is the turn of the items queued at this level."""
 
     def __bool__(self) -> bool:
         return bool(self._turns)
 
     def push(self, path: Sequence[Hashable], item: T, depth: int = 0) -> None:
-        """Let something wait at a path."""
+        """Queue an item under a path."""
         if depth == len(path):
-            if not self._own:
+            if not self._items:
                 self._turns.append(None)
-            self._own.append(item)
+            self._items.append(item)
             return
         name = path[depth]
-        if name not in self._inner:
-            self._inner[name] = Rounds()
+        if name not in self._children:
+            self._children[name] = FairQueue()
             self._turns.append(name)
-        self._inner[name].push(path, item, depth + 1)
+        self._children[name].push(path, item, depth + 1)
 
-    def first(self) -> T:
-        """Whose turn it is; there must be somebody."""
+    def peek(self) -> T:
+        """Return the next item without removing it; the queue must not be empty."""
         name = self._turns[0]
-        return self._own[0] if name is None else self._inner[name].first()
+        return self._items[0] if name is None else self._children[name].peek()
 
     def pop(self) -> T:
-        """Take out whose turn it is."""
+        """Remove and return the next item."""
         name = self._turns.popleft()
         if name is None:
-            item, left = self._own.popleft(), bool(self._own)
+            item, remaining = self._items.popleft(), bool(self._items)
         else:
-            item, left = self._inner[name].pop(), bool(self._inner[name])
-            if not left:
-                del self._inner[name]
-        if left:
+            item, remaining = self._children[name].pop(), bool(self._children[name])
+            if not remaining:
+                del self._children[name]
+        if remaining:
             self._turns.append(name)
         return item
 
     def remove(self, path: Sequence[Hashable], item: T, depth: int = 0) -> None:
-        """Take out what no longer waits; it must be there."""
+        """Remove an item that no longer waits; it must be in the queue."""
         name = None if depth == len(path) else path[depth]
         if name is None:
-            self._own.remove(item)
-            left = bool(self._own)
+            self._items.remove(item)
+            remaining = bool(self._items)
         else:
-            self._inner[name].remove(path, item, depth + 1)
-            left = bool(self._inner[name])
-            if not left:
-                del self._inner[name]
-        if not left:
+            self._children[name].remove(path, item, depth + 1)
+            remaining = bool(self._children[name])
+            if not remaining:
+                del self._children[name]
+        if not remaining:
             self._turns.remove(name)

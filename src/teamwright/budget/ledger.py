@@ -1,7 +1,7 @@
-"""The ledger: nested accounts from which every call is reserved before it leaves and settled when it returns.
+"""The ledger: nested accounts in which every call is reserved before it is sent and settled when it returns.
 
-Invariant: at every account, spent + held ≤ limit, whatever runs side by side. Only a provider that reports more than
-was reserved can break it, and then the next reservation sees that.
+Invariant: at every account, spent + held ≤ limit, whatever runs concurrently. Only a provider that reports more usage
+than was reserved can break it, and then the next reservation sees that.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from teamwright.errors import LimitReached
 from teamwright.values.limits import Limits, MessageLimits
 from teamwright.values.usage import NOTHING, Amounts, Usage
 
-Bound = Literal["tokens", "usd", "calls"]
-BOUNDS: tuple[Bound, ...] = ("tokens", "usd", "calls")
-"""What an account counts; its sums stand in this order, money in picodollars."""
+BudgetUnit = Literal["tokens", "usd", "calls"]
+BUDGET_UNITS: tuple[BudgetUnit, ...] = ("tokens", "usd", "calls")
+"""What an account counts, in the order of its sums; money is in picodollars."""
 TOKENS, USD, CALLS = range(3)
 
 DEFAULT_OUTPUT = 4096
 USEFUL_OUTPUT = 256
-"""A request that has less room than this, or than its own smaller cap, is not worth what its prompt costs."""
+"""The smallest output cap, unless the request sets a smaller one itself, that is worth the cost of a prompt."""
 AMPLE_OUTPUT = 1024
-"""A request without a cap of its own that gets less than this is told so."""
+"""A request without an output cap learns from its prompt when it gets less than this."""
 BYTES_PER_MESSAGE = 16
 
 
 class Cost(NamedTuple):
-    """What a call takes from an account."""
+    """What one call takes from an account."""
 
     tokens: int = 0
     usd: int = 0
@@ -41,15 +41,15 @@ class Cost(NamedTuple):
 NO_COST, ONE_CALL = Cost(0, 0, 0), Cost()
 
 
-def count(sums: list[int], cost: Cost, times: int = 1) -> None:
-    """Add a cost to sums in the order of `BOUNDS`, or take it off."""
+def add_cost(sums: list[int], cost: Cost, times: int = 1) -> None:
+    """Add a cost to sums in the order of `BUDGET_UNITS`, or subtract it with `times=-1`."""
     sums[TOKENS] += times * cost.tokens
     sums[USD] += times * cost.usd
     sums[CALLS] += times * cost.calls
 
 
-def charged(usage: Usage, reserved: Cost) -> Cost:
-    """What a call that came back is charged: what it reports, or what was reserved where it reports nothing."""
+def charge_for(usage: Usage, reserved: Cost) -> Cost:
+    """Return what to charge for a call that returned: its reported usage, or the reservation where it reports none."""
     if usage is NOTHING:
         return reserved
     money = reserved.usd if usage.usd is None else picodollars(usage.usd)
@@ -57,20 +57,20 @@ def charged(usage: Usage, reserved: Cost) -> Cost:
 
 
 class Refusal(LimitReached):
-    """A reservation that would not fit with nothing outstanding."""
+    """A reservation that would not fit even with nothing else outstanding."""
 
     def __init__(self, account: Account, index: int, needed: int) -> None:
         self.level = account.name
-        self.what: Bound = BOUNDS[index]
+        self.what: BudgetUnit = BUDGET_UNITS[index]
         limit = dict(account.bounds)[index]
-        self.needed = _plain(index, needed)
-        self.limit = _plain(index, limit)
-        self.left = _plain(index, max(0, limit - account.spent[index]))
+        self.needed = _display_amount(index, needed)
+        self.limit = _display_amount(index, limit)
+        self.left = _display_amount(index, max(0, limit - account.spent[index]))
         super().__init__(refusal_text(self.level, self.what, self.needed, self.left, self.limit))
 
 
-def refusal_text(level: str, what: Bound, needed: float, left: float, limit: float) -> str:
-    """A refusal in words."""
+def refusal_text(level: str, what: BudgetUnit, needed: float, left: float, limit: float) -> str:
+    """Describe a refusal in one sentence."""
     at = level or "the run"
     if what == "usd":
         return f"{at} has ${left:.6g} of ${limit:.6g} left, and the next call may need ${needed:.6g}"
@@ -78,10 +78,10 @@ def refusal_text(level: str, what: Bound, needed: float, left: float, limit: flo
 
 
 class Account:
-    """One level of the ledger. An account without limits only passes on to the ones around it.
+    """One level of the ledger. An account without limits only delegates to its parents.
 
-    `message` bounds each single model request inside, tightest of all levels around. Who waits at the outermost level
-    that bounds anything waits for all levels inside it, so that nobody overtakes anybody there.
+    `message` limits each single model request, with the tightest values of all levels. Calls queue at the outermost
+    level that has limits, for all levels inside it, so that no call overtakes another.
     """
 
     __slots__ = (
@@ -101,22 +101,22 @@ class Account:
         self.priced: bool = any(index == USD for index, _ in self.bounds) or (parent is not None and parent.priced)
 
     def chain(self) -> Iterator[Account]:
-        """This account and those around it."""
+        """Yield this account and its parents, innermost first."""
         account: Account | None = self
         while account is not None:
             yield account
             account = account.parent
 
     def for_message(self) -> Account:
-        """The account of one model request: this one, or one of its own inside it where requests are bounded."""
+        """Return the account for one model request: this one, or a child of it if requests have their own limits."""
         bounds = self.message
         if bounds is None or (bounds.tokens is None and bounds.usd is None):
             return self
         name = f"a message of {self.name or 'the run'}"
         return Account(name, Limits(tokens=bounds.tokens, usd=bounds.usd), self)
 
-    def left(self) -> Amounts:
-        """What nobody has spent or set aside yet, at the tightest level for each."""
+    def remaining(self) -> Amounts:
+        """Return what is neither spent nor held, at the tightest level for each unit."""
         found: list[int | None] = [None, None, None]
         for level in self.chain():
             for index, limit in level.bounds:
@@ -126,44 +126,44 @@ class Account:
         return Amounts(tokens=found[TOKENS], usd=None if money is None else dollars(money), calls=found[CALLS])
 
     def charge(self, cost: Cost) -> None:
-        """Add to what was spent here and in every account around."""
+        """Add a cost to what this account and its parents have spent."""
         for level in self.chain():
-            count(level.spent, cost)
+            add_cost(level.spent, cost)
 
     def correct(self, before: Cost, after: Cost) -> None:
-        """What was charged here as the one is the other."""
-        count(self.spent, before, -1)
-        count(self.spent, after)
+        """Replace an earlier charge with a corrected one."""
+        add_cost(self.spent, before, -1)
+        add_cost(self.spent, after)
 
     def hold(self, cost: Cost, sign: int) -> None:
-        """Set aside, here and in every account around, or let go."""
+        """Hold a cost in this account and its parents (`sign=1`), or release it (`sign=-1`)."""
         for level in self.chain():
-            count(level.held, cost, sign)
+            add_cost(level.held, cost, sign)
             level.holders += sign if cost.tokens else 0
 
-    def add_waiting(self, count: int) -> None:
-        """So many more will come for a reservation, or fewer: a fair share leaves theirs."""
+    def add_waiting(self, change: int) -> None:
+        """Change the number of calls that wait for a reservation; a fair share leaves room for them."""
         for level in self.chain():
-            level.waiting += count
+            level.waiting += change
 
-    def over(self, cost: Cost, *, with_held: bool) -> int | None:
-        """The index of the bound that a reservation would break here, if any."""
+    def exceeded_bound(self, cost: Cost, *, with_held: bool) -> int | None:
+        """Return the index of the bound that a reservation would exceed here, if any."""
         for index, limit in self.bounds:
             held = self.held[index] if with_held else 0
             if self.spent[index] + held + cost[index] > limit:
                 return index
         return None
 
-    async def reserve(self, wanted: Wanted) -> Reservation:
-        """Set aside the worst case of one call; waits while others hold what it needs, raises `Refusal` if it can't.
+    async def reserve(self, request: ReservationRequest) -> Reservation:
+        """Reserve the worst case of one call. Waits while other calls hold what it needs.
 
-        For a model request the worst case is the prompt plus the output cap. Where nothing sets the cap it is the
-        smaller of 4096 and a fair share of what is left. A cap that is set and does not fit what is left is made
-        smaller, as long as a useful output remains.
+        Raises `Refusal` if the call would not fit even then. For a model request the worst case is the prompt plus the
+        output cap. If the request sets no cap, the cap is the smaller of 4096 and a fair share of what remains. A cap
+        that is set but does not fit is reduced, as long as a useful output remains.
         """
-        if (granted := self.reserve_now(wanted)) is not None:
+        if (granted := self.reserve_now(request)) is not None:
             return granted
-        waiter = _ReservationWaiter(self, wanted, asyncio.get_running_loop().create_future())
+        waiter = _ReservationWaiter(self, request, asyncio.get_running_loop().create_future())
         self.add_waiting(1)
         self.outermost.queue.append(waiter)
         try:
@@ -173,31 +173,31 @@ class Account:
                 self.add_waiting(-1)
                 self.outermost.serve()
             elif waiter.granted.done() and waiter.granted.exception() is None:
-                waiter.granted.result().give_back()
+                waiter.granted.result().cancel()
             raise
 
-    def reserve_now(self, wanted: Wanted) -> Reservation | None:
-        """The same, or nothing where it would have to wait, also behind others."""
+    def reserve_now(self, request: ReservationRequest) -> Reservation | None:
+        """Reserve like `reserve`, or return `None` if the call would have to wait, be it only behind others."""
         if any(not waiter.granted.done() for waiter in self.outermost.queue):
             return None
         self.add_waiting(1)
         try:
-            return self._grant(wanted)
+            return self._grant(request)
         finally:
             self.add_waiting(-1)
 
     def serve(self) -> None:
-        """Grant or refuse whoever waits here, in order, up to the first who has to wait on.
+        """Grant or refuse the queued calls in order, up to the first that must keep waiting.
 
-        The cost of one settlement is that of those it serves, however many wait behind them.
+        A settlement costs only as much as the calls it serves, however many wait behind them.
         """
         while self.queue:
-            account, wanted, granted = self.queue[0]
-            if granted.done():  # it was stopped, and has said so itself
+            account, request, granted = self.queue[0]
+            if granted.done():  # cancelled; `reserve` has updated the counts
                 self.queue.popleft()
                 continue
             try:
-                reservation = account._grant(wanted)
+                reservation = account._grant(request)
             except Refusal as refusal:
                 granted.set_exception(refusal)
             else:
@@ -207,36 +207,36 @@ class Account:
             self.queue.popleft()
             account.add_waiting(-1)
 
-    def _grant(self, wanted: Wanted) -> Reservation | None:
-        cost, cap, cut = self._worst_case(wanted)
+    def _grant(self, request: ReservationRequest) -> Reservation | None:
+        cost, cap, cut = self._worst_case(request)
         for level in self.chain():
-            if (index := level.over(cost, with_held=False)) is not None:
+            if (index := level.exceeded_bound(cost, with_held=False)) is not None:
                 raise Refusal(level, index, cost[index])
-        if any(level.over(cost, with_held=True) is not None for level in self.chain()):
+        if any(level.exceeded_bound(cost, with_held=True) is not None for level in self.chain()):
             return None
         self.hold(cost, 1)
         return Reservation(self, cost, cap, cut)
 
-    def _worst_case(self, wanted: Wanted) -> tuple[Cost, int | None, bool]:
-        """What a call may cost, its output cap, and whether that is smaller than it should be, which it is told."""
-        if not wanted.model:
+    def _worst_case(self, request: ReservationRequest) -> tuple[Cost, int | None, bool]:
+        """Return the most that a call may cost, its output cap, and whether the cap is smaller than it should be."""
+        if not request.model:
             return ONE_CALL, None, False
-        rate = wanted.rate or NO_RATE
-        cap = self._cap(wanted, rate, wanted.prompt)
-        cut = cap < (AMPLE_OUTPUT if wanted.cap is None else wanted.cap)
-        prompt = wanted.prompt + (wanted.note if cut else 0)
-        if prompt > wanted.prompt:
-            cap = min(cap, self._cap(wanted, rate, prompt))
+        rate = request.rate or NO_RATE
+        cap = self._cap(request, rate, request.prompt)
+        cut = cap < (AMPLE_OUTPUT if request.cap is None else request.cap)
+        prompt = request.prompt + (request.note if cut else 0)
+        if prompt > request.prompt:
+            cap = min(cap, self._cap(request, rate, prompt))
         return Cost(prompt + cap, rate.cost(prompt, cap)), cap, cut
 
-    def _cap(self, wanted: Wanted, rate: Rate, prompt: int) -> int:
-        """The output cap of a request: its own as far as that fits what is left, or 4096 and an equal share of it.
+    def _cap(self, request: ReservationRequest, rate: Rate, prompt: int) -> int:
+        """Return the output cap of a request: its own as far as it fits, or 4096 or an equal share of what remains.
 
-        What is left is shared between those who hold tokens and those who wait, so that a request which comes late
-        waits for the others rather than getting by on the little that they leave. No share is smaller than a useful
-        output while there is one: then fewer get an answer, and the others are refused.
+        What remains is shared between calls that hold tokens and calls that wait, so that a late request waits for the
+        others instead of getting the little that they leave. No share is smaller than a useful output while one
+        remains: then fewer requests are granted, and the others are refused.
         """
-        most, least = (DEFAULT_OUTPUT, 1) if wanted.cap is None else (wanted.cap, min(wanted.cap, USEFUL_OUTPUT))
+        most, least = (DEFAULT_OUTPUT, 1) if request.cap is None else (request.cap, min(request.cap, USEFUL_OUTPUT))
         costs = (prompt, rate.cost(prompt, 0))
         for level in self.chain():
             for index, limit in level.bounds:
@@ -244,7 +244,7 @@ class Account:
                 if not each:
                     continue
                 room = (limit - level.spent[index] - costs[index]) // each
-                if wanted.cap is None:
+                if request.cap is None:
                     room = max(room // max(1, level.holders + level.waiting), min(room, USEFUL_OUTPUT))
                 most = min(most, room)
         return max(most, least)
@@ -252,9 +252,9 @@ class Account:
 
 @dataclass(slots=True)
 class Reservation:
-    """What is set aside for one call; ends by exactly one of `settle`, `release`, `forfeit` and `give_back`.
+    """What is held for one call; ended by exactly one of `settle`, `release_tokens`, `forfeit` and `cancel`.
 
-    `cut` says that its output cap is smaller than it asked for, since no more is left.
+    `cut` says that its output cap is smaller than requested, because no more remains.
     """
 
     account: Account
@@ -263,20 +263,20 @@ class Reservation:
     cut: bool = False
 
     def settle(self, cost: Cost) -> Cost:
-        """Charge what the call cost; returns by how much it went over the reservation."""
+        """Charge what the call cost; returns by how much it exceeded the reservation."""
         self._end(cost)
         return Cost(max(0, cost.tokens - self.cost.tokens), max(0, cost.usd - self.cost.usd), 0)
 
-    def release(self) -> None:
-        """The call did not cost tokens: give them back. It still counts as a call."""
+    def release_tokens(self) -> None:
+        """End the reservation of a call that used no tokens; it still counts as a call."""
         self._end(ONE_CALL)
 
     def forfeit(self) -> None:
-        """Nobody knows what the call cost: charge it in full."""
+        """Charge the reservation in full, because the cost of the call is unknown."""
         self._end(self.cost)
 
-    def give_back(self) -> None:
-        """The call never left: it is as if nothing had been reserved."""
+    def cancel(self) -> None:
+        """End the reservation of a call that was never sent, as if nothing had been reserved."""
         self._end(NO_COST)
 
     def _end(self, cost: Cost) -> None:
@@ -285,10 +285,10 @@ class Reservation:
         self.account.outermost.serve()
 
 
-class Wanted(NamedTuple):
-    """What one call may cost at most; only a model request has a prompt, an output cap and a rate.
+class ReservationRequest(NamedTuple):
+    """The most that one call may cost; only a model request has a prompt, an output cap and a rate.
 
-    `note` is what its prompt grows by if it has to be told that its cap is smaller than it should be.
+    `note` is the size of the notice that is added to the prompt when the cap is smaller than it should be.
     """
 
     prompt: int = 0
@@ -303,12 +303,12 @@ NO_RATE = Rate(0, 0)
 
 class _ReservationWaiter(NamedTuple):
     account: Account
-    wanted: Wanted
+    request: ReservationRequest
     granted: asyncio.Future[Reservation]
 
 
 def prompt_tokens(prompt_bytes: int, messages: int) -> int:
-    """The most that a prompt can count: a token is at least a byte, and each message has a frame."""
+    """Return an upper bound of the tokens of a prompt: one per byte, plus a frame for each message."""
     return prompt_bytes + BYTES_PER_MESSAGE * messages
 
 
@@ -321,5 +321,5 @@ def _bounds(limits: Limits) -> Iterator[tuple[int, int]]:
         yield CALLS, limits.calls
 
 
-def _plain(index: int, amount: int) -> float:
+def _display_amount(index: int, amount: int) -> float:
     return dollars(amount) if index == USD else amount

@@ -1,6 +1,6 @@
-"""How fast one model may be called: what left within the last minute, and how many calls may be out at once.
+"""How fast one model may be called: requests and tokens within a sliding minute, and calls in flight at once.
 
-Pure: time is always handed in, so the same calls at the same times give the same answers.
+Pure: callers pass the time in, so the same calls at the same times give the same answers.
 """
 
 from __future__ import annotations
@@ -12,89 +12,89 @@ from teamwright.values.limits import Pace
 
 MINUTE = 60.0
 CONCURRENCY = 32
-"""Calls that may be out at one model where nothing is declared."""
+"""Calls in flight that one model may have where the manifest declares no limit."""
 FIRST_OUTPUT = 512.0
-"""Tokens that a reply is expected to have before any has come."""
+"""Output tokens expected of a call before the first reply has arrived."""
 GROWTH = 0.25
-"""By how much a call that came back well widens what was narrowed."""
-MEMORY = 8
-"""About so many replies make the usual length of the next."""
+"""By how much each successful call raises a concurrency limit that was decreased."""
+AVERAGED_REPLIES = 8
+"""About how many replies the average output length covers."""
 
 
 @dataclass(slots=True, eq=False)
 class Departure:
-    """One call that left, and the tokens it counts for."""
+    """One dispatched call, and the tokens it counts for."""
 
     time: float
     tokens: int
     counted: bool = True
 
 
-class Window:
-    """The calls of the last minute.
+class RateWindow:
+    """The calls dispatched within the last minute.
 
-    Invariant: a call is let in only if, with it, at most the declared requests and tokens have left in the sixty
-    seconds up to now, so no sixty seconds ever hold more. A call that alone is larger than a minute's tokens counts as
-    the whole minute. Only what a provider reports beyond the estimate can break the bound on tokens, and then nobody
-    else is let in until it has left the window.
+    Invariant: a call is admitted only if, with it, at most the declared requests and tokens have left in the sixty
+    seconds up to now, so no sixty seconds ever hold more. A call larger than a minute's tokens counts as the whole
+    minute. Only a provider that reports more tokens than were estimated can break the token limit, and then the window
+    admits nothing until that call has left it.
     """
 
     def __init__(self) -> None:
-        self._log: deque[Departure] = deque()
+        self._departures: deque[Departure] = deque()
         self._requests = self._tokens = 0
-        self._most_requests = self._most_tokens = 0
-        self._usual_output = FIRST_OUTPUT
+        self._max_requests = self._max_tokens = 0
+        self._average_output = FIRST_OUTPUT
 
-    def bound(self, pace: Pace) -> None:
-        """Hold these bounds from now on."""
-        self._most_requests, self._most_tokens = pace.requests_per_minute or 0, pace.tokens_per_minute or 0
+    def set_limits(self, pace: Pace) -> None:
+        """Apply these limits from now on."""
+        self._max_requests, self._max_tokens = pace.requests_per_minute or 0, pace.tokens_per_minute or 0
 
     @property
-    def bounded(self) -> bool:
-        """Whether there is anything to hold."""
-        return bool(self._most_requests or self._most_tokens)
+    def is_limited(self) -> bool:
+        """Whether the window has any limit."""
+        return bool(self._max_requests or self._max_tokens)
 
     def estimate(self, prompt_bytes: int, cap: int | None) -> int:
-        """What a call will count for: a quarter of the prompt's bytes, and the usual output up to its cap."""
-        output = int(self._usual_output) if cap is None else min(cap, int(self._usual_output))
+        """Estimate a call's tokens: a quarter of the prompt's bytes, plus the average output up to its cap."""
+        output = int(self._average_output) if cap is None else min(cap, int(self._average_output))
         tokens = -(-prompt_bytes // 4) + output
-        return min(tokens, self._most_tokens) if self._most_tokens else tokens
+        return min(tokens, self._max_tokens) if self._max_tokens else tokens
 
-    def opens(self, now: float, tokens: int) -> float:
-        """When to look again whether a call may leave; not after now if it may."""
-        self._forget(now)
-        full = self._most_requests and self._requests >= self._most_requests
-        # An empty window takes any call, also one that was estimated under a wider bound.
-        heavy = self._most_tokens and self._tokens and self._tokens + tokens > self._most_tokens
-        return self._log[0].time + MINUTE if full or heavy else now
+    def opens_at(self, now: float, tokens: int) -> float:
+        """Return when to check again whether a call may be dispatched: `now` if it may already."""
+        self._expire(now)
+        full = self._max_requests and self._requests >= self._max_requests
+        # An empty window admits any call, even one whose estimate dates from a higher limit.
+        heavy = self._max_tokens and self._tokens and self._tokens + tokens > self._max_tokens
+        return self._departures[0].time + MINUTE if full or heavy else now
 
-    def leave(self, now: float, tokens: int) -> Departure:
-        """Count a call that leaves."""
+    def record_departure(self, now: float, tokens: int) -> Departure:
+        """Count a call that is dispatched now."""
         departure = Departure(now, tokens)
-        self._log.append(departure)
+        self._departures.append(departure)
         self._requests += 1
         self._tokens += tokens
         return departure
 
     def settle(self, departure: Departure, tokens: int) -> None:
-        """Put what a call really cost in place of its estimate."""
+        """Replace a call's estimate by the tokens it really used."""
         if departure.counted:
             self._tokens += tokens - departure.tokens
         departure.tokens = tokens
 
-    def learn(self, output: int) -> None:
-        """A reply had so many tokens."""
-        self._usual_output += (output - self._usual_output) / MEMORY
+    def learn_output(self, output: int) -> None:
+        """Update the average output length with that of a new reply."""
+        self._average_output += (output - self._average_output) / AVERAGED_REPLIES
 
-    def withdraw(self, departure: Departure) -> None:
-        """The call never left."""
+    def remove(self, departure: Departure) -> None:
+        """Stop counting a call that was never sent."""
         if departure.counted:
             self._drop(departure)
-            self._log.remove(departure)
+            self._departures.remove(departure)
 
-    def _forget(self, now: float) -> None:
-        while self._log and self._log[0].time + MINUTE <= now:
-            self._drop(self._log.popleft())
+    def _expire(self, now: float) -> None:
+        while self._departures and self._departures[0].time + MINUTE <= now:
+            self._drop(self._departures.popleft())
 
     def _drop(self, departure: Departure) -> None:
         departure.counted = False
@@ -102,44 +102,44 @@ class Window:
         self._tokens -= departure.tokens
 
 
-class Width:
-    """How many calls may be out at once, from one to `most`.
+class ConcurrencyLimit:
+    """How many calls may be in flight at once, from one to `maximum`: additive increase, multiplicative decrease.
 
-    When the provider asks to slow down it becomes half of those that were out, once for all of them: an epoch ends. It
-    grows by one with every fourth call that comes back well.
+    When the provider asks to slow down, the limit becomes half of the calls in flight, once for all of them: a new
+    epoch begins. Every fourth successful call raises it by one.
     """
 
-    def __init__(self, most: int = CONCURRENCY) -> None:
-        self.most = most
-        self._wide = float(most)
+    def __init__(self, maximum: int = CONCURRENCY) -> None:
+        self.maximum = maximum
+        self._limit = float(maximum)
         self.epoch: int = 0
 
     @property
-    def now(self) -> int:
-        """The number as it stands."""
-        return int(self._wide)
+    def current(self) -> int:
+        """The limit as it is now."""
+        return int(self._limit)
 
-    def bound(self, most: int) -> None:
-        """Hold another upper bound; who was not slowed down goes up with it."""
-        free = self._wide >= self.most
-        self.most = most
-        self._wide = float(most) if free else min(self._wide, most)
+    def set_maximum(self, maximum: int) -> None:
+        """Set another maximum; a limit that has not been decreased rises with it."""
+        reached = self._limit >= self.maximum
+        self.maximum = maximum
+        self._limit = float(maximum) if reached else min(self._limit, maximum)
 
-    def narrow(self, out: int, epoch: int) -> bool:
-        """A call of that epoch was told to slow down while `out` were out; says whether it is the first to tell.
+    def decrease(self, in_flight: int, epoch: int) -> bool:
+        """Halve the limit after a call of that epoch was rate limited; returns whether it is the first of its epoch.
 
-        A call that was out alone says nothing about how many are too many.
+        A call that was in flight alone says nothing about how many are too many.
         """
         if epoch != self.epoch:
             return False
         self.epoch += 1
-        if out > 1:
-            self._wide = max(1.0, min(self._wide, out) / 2)
+        if in_flight > 1:
+            self._limit = max(1.0, min(self._limit, in_flight) / 2)
         return True
 
-    def widen(self, epoch: int) -> bool:
-        """A call of that epoch came back well; says whether this brought the width back to the most."""
-        if self._wide >= self.most or epoch != self.epoch:
+    def increase(self, epoch: int) -> bool:
+        """Raise the limit after a successful call of that epoch; returns whether this restored the maximum."""
+        if self._limit >= self.maximum or epoch != self.epoch:
             return False
-        self._wide = min(float(self.most), self._wide + GROWTH)
-        return self._wide >= self.most
+        self._limit = min(float(self.maximum), self._limit + GROWTH)
+        return self._limit >= self.maximum

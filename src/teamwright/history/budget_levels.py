@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from teamwright.budget.ledger import ONE_CALL, Cost, charged, count
+from teamwright.budget.ledger import ONE_CALL, Cost, add_cost, charge_for
 from teamwright.budget.money import dollars, picodollars
 from teamwright.history.driver_time import DriverTime
 from teamwright.values.events.agent import (
@@ -139,9 +139,9 @@ class BudgetLevels:
                 cost = Cost(fact.reserved, picodollars(fact.reserved_usd))
                 self._out[key] = cost
                 for level in self._around(event.scope):
-                    count(level.held, cost)
+                    add_cost(level.held, cost)
             case AgentReturned():
-                self._settle(key, charged(fact.usage, self._out.get(key, ONE_CALL)))
+                self._settle(key, charge_for(fact.usage, self._out.get(key, ONE_CALL)))
             case AgentCallFailed():
                 self._settle(key, self._out.get(key, ONE_CALL) if fact.charged else ONE_CALL)
             case _:
@@ -154,8 +154,8 @@ class BudgetLevels:
         held = self._out.pop(key, None)
         for level in self._around(key):
             if held is not None:
-                count(level.held, held, -1)
-            count(level.spent, cost)
+                add_cost(level.held, held, -1)
+            add_cost(level.spent, cost)
 
     def _end(self, scope: str) -> None:
         """An ask is over, or the run: what was out in it was stopped, and stays charged in full."""

@@ -26,7 +26,7 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
 from teamwright.journal.protocol import Journal
-from teamwright.runtime.admission.rate_limiter import Limiters
+from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import CANCEL_GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
@@ -75,7 +75,7 @@ class Engine:
         self.grace = grace
         self.bus = Bus()
         self.models = Models()
-        self._limiters = Limiters()
+        self._limiters = RateLimiters()
         self._wall, self._seed, self._monotonic = wall, seed, monotonic
         self._live = LiveRuns(self.journal)
         self._deliveries = Deliveries(self.journal, wall)

@@ -16,7 +16,7 @@ from teamwright.errors import JournalError, NotResumable
 from teamwright.history.ending import Ending, aborted_over, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
-from teamwright.runtime.admission.rate_limiter import Limiters
+from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.context.context import RunContext
@@ -85,7 +85,7 @@ class Run:
         journal: Journal,
         bus: Bus,
         wall: Callable[[], float],
-        limiters: Limiters,
+        limiters: RateLimiters,
         past: RunRecord | None = None,
         *,
         lock: AbstractAsyncContextManager[object] | None = None,

@@ -13,7 +13,7 @@ from teamwright.budget.money import dollars
 from teamwright.errors import JournalUnavailable, NonDeterminism, TeamwrightError
 from teamwright.history.record.run_record import EXPIRED, RunRecord
 from teamwright.history.record.workspace import Store
-from teamwright.runtime.admission.rate_limiter import Limiters
+from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
 from teamwright.runtime.cancellation import CANCEL_GRACE, ContainedTask
 from teamwright.runtime.ordering.delivery import OrderedDelivery
@@ -87,7 +87,7 @@ class RunState:
     bus: Bus
     wall: Callable[[], float]
     read_bodies: Callable[[Collection[Body]], Awaitable[dict[Body, str]]]
-    limiters: Limiters = field(default_factory=Limiters)
+    limiters: RateLimiters = field(default_factory=RateLimiters)
     limits: Limits | None = None
     format: int = RUN_FORMAT
     """The format that the run began with."""

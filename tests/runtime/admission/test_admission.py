@@ -118,13 +118,13 @@ def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.Mon
             handle = await engine.start(bounded(side_by_side("t", members), tokens=5 * RESERVED), "go", run_id="r")
             await asyncio.sleep(1)
             limiter = engine._limiters._limiters["m"]
-            assert limiter.out == 3
+            assert limiter.in_flight == 3
             if how == "cancel":
                 assert (await engine.runs.cancel("r")).status == "cancelled"
             else:
                 handle.interrupt()
                 await handle.result()
-            assert (limiter.out, bool(limiter._waiting), limiter._timer) == (0, False, None)
+            assert (limiter.in_flight, bool(limiter._waiting), limiter._timer) == (0, False, None)
             assert (account.holders, account.waiting) == (0, 0)
             assert provider.out == 0
 
@@ -198,7 +198,7 @@ def test_budgets_and_slots_never_lock_each_other(
                 results = [await handle.result() for handle in handles]
             assert {result.status for result in results} <= {"completed", "degraded", "failed"}
             for limiter in engine._limiters._limiters.values():
-                assert (limiter.out, bool(limiter._waiting), limiter._timer) == (0, False, None)
+                assert (limiter.in_flight, bool(limiter._waiting), limiter._timer) == (0, False, None)
 
     in_virtual_time(main)
     for provider, pace in zip(providers, paces, strict=True):

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.errors import RateLimited, Refused, ServiceError
-from teamwright.runtime.admission.rate_limiter import LONGEST_PAUSE, Limiter, Limiters, Slot
+from teamwright.runtime.admission.rate_limiter import LONGEST_COOLDOWN, RateLimiter, RateLimiters, Slot
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import NOTHING, Usage
 from tests.runtime.virtual_time import SPENT, in_virtual_time, most_in_a_minute, now
 
 
-def limiter(**bounds: int) -> Limiter:
-    made = Limiter("m")
+def limiter(**bounds: int) -> RateLimiter:
+    made = RateLimiter("m")
     made.declare(Pace(**bounds))
     return made
 
@@ -27,28 +27,28 @@ def limiter(**bounds: int) -> Limiter:
 def test_no_more_are_out_than_may_be() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
-        first, second = made.take(), made.take()
+        first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
-        assert made.take() is None
-        waiting = asyncio.create_task(made.wait(("a",)))
+        assert made.try_acquire() is None
+        waiting = asyncio.create_task(made.acquire(("a",)))
         await asyncio.sleep(5)
         assert not waiting.done()
         first.returned(SPENT)
         slot = await waiting
-        assert (made.out, slot.waited) == (2, 5.0)
+        assert (made.in_flight, slot.waited) == (2, 5.0)
         for one in (slot, second):
             one.close()
             one.close()
-        assert made.out == 0
+        assert made.in_flight == 0
 
     in_virtual_time(main)
 
 
 def test_thirty_two_may_be_out_where_nothing_is_declared() -> None:
     async def main() -> None:
-        made = Limiter("m")
-        assert len([slot for _ in range(1000) if (slot := made.take())]) == 32
+        made = RateLimiter("m")
+        assert len([slot for _ in range(1000) if (slot := made.try_acquire())]) == 32
 
     in_virtual_time(main)
 
@@ -57,8 +57,8 @@ def test_who_waits_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
     async def main() -> None:
         made = limiter(requests_per_minute=3)
         for _ in range(3):
-            (await made.wait(("a",))).returned(SPENT)
-        assert (await made.wait(("a",))).waited == 60.0
+            (await made.acquire(("a",))).returned(SPENT)
+        assert (await made.acquire(("a",))).waited == 60.0
         assert now() == 60.0
 
     in_virtual_time(main)
@@ -67,8 +67,8 @@ def test_who_waits_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
 def test_a_call_that_cost_less_than_expected_lets_the_next_one_go() -> None:
     async def main() -> None:
         made = limiter(tokens_per_minute=1000)
-        first = await made.wait(("a",), prompt_bytes=3000, cap=100)
-        waiting = asyncio.create_task(made.wait(("a",), prompt_bytes=2000, cap=100))
+        first = await made.acquire(("a",), prompt_bytes=3000, cap=100)
+        waiting = asyncio.create_task(made.acquire(("a",), prompt_bytes=2000, cap=100))
         await asyncio.sleep(1)
         assert not waiting.done()
         first.returned(SPENT)
@@ -81,9 +81,9 @@ def test_a_call_that_cost_less_than_expected_lets_the_next_one_go() -> None:
 def test_a_failed_call_counts_no_tokens_but_one_of_unknown_cost_does(error: Refused | None, *, free: bool) -> None:
     async def main() -> None:
         made = limiter(tokens_per_minute=100)
-        slot = await made.wait((), prompt_bytes=400, cap=0)
+        slot = await made.acquire((), prompt_bytes=400, cap=0)
         slot.failed(error, None) if error else slot.close()
-        assert (made.take(prompt_bytes=400, cap=0) is not None) == free
+        assert (made.try_acquire(prompt_bytes=400, cap=0) is not None) == free
 
     in_virtual_time(main)
 
@@ -91,11 +91,11 @@ def test_a_failed_call_counts_no_tokens_but_one_of_unknown_cost_does(error: Refu
 def test_a_slot_that_is_given_back_was_never_taken() -> None:
     async def main() -> None:
         made = limiter(requests_per_minute=1, concurrency=1)
-        slot = made.take()
+        slot = made.try_acquire()
         assert slot is not None
-        waiting = asyncio.create_task(made.wait(("a",)))
+        waiting = asyncio.create_task(made.acquire(("a",)))
         await asyncio.sleep(0)
-        slot.give_back()
+        slot.cancel()
         assert (await waiting).waited == 0.0
 
     in_virtual_time(main)
@@ -104,9 +104,9 @@ def test_a_slot_that_is_given_back_was_never_taken() -> None:
 def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
     async def main() -> None:
         made = limiter(concurrency=1)
-        held = made.take()
+        held = made.try_acquire()
         assert held is not None
-        tasks = [asyncio.create_task(made.wait((f"branch {number}",))) for number in range(3)]
+        tasks = [asyncio.create_task(made.acquire((f"branch {number}",))) for number in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
         # The slot comes back before the one that is stopped has noticed: it goes to the next.
@@ -117,11 +117,11 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
         tasks[2].cancel()  # and here it has been given already
         await asyncio.sleep(0)
         assert tasks[2].cancelled()
-        assert (made.out, bool(made._waiting)) == (0, False)
+        assert (made.in_flight, bool(made._waiting)) == (0, False)
         paused = limiter(requests_per_minute=1)
-        assert paused.take()
+        assert paused.try_acquire()
         with anyio.move_on_after(1):
-            await paused.wait(())
+            await paused.acquire(())
         assert paused._timer is None
 
     in_virtual_time(main)
@@ -130,11 +130,11 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
 def test_a_provider_that_asks_to_wait_is_left_alone_by_everybody() -> None:
     async def main() -> None:
         made = limiter(concurrency=8)
-        slots = [made.take() for _ in range(8)]
+        slots = [made.try_acquire() for _ in range(8)]
         told = [slot.failed(RateLimited("slow", retry_after=7), 7.0) for slot in slots if slot]
         assert told == [BudgetThrottled(model="m", before=8, after=4, seconds=7.0), *[None] * 7]
-        assert made.take() is None
-        waiting = [asyncio.create_task(made.wait((f"branch {number}",))) for number in range(6)]
+        assert made.try_acquire() is None
+        waiting = [asyncio.create_task(made.acquire((f"branch {number}",))) for number in range(6)]
         await asyncio.sleep(6.9)
         assert not any(task.done() for task in waiting)
         await asyncio.sleep(0.2)
@@ -148,13 +148,13 @@ def test_a_provider_that_asks_to_wait_is_left_alone_by_everybody() -> None:
 def test_it_grows_back_and_says_so_once() -> None:
     async def main() -> None:
         made = limiter(concurrency=3)
-        slots = [slot for _ in range(3) if (slot := made.take())]
+        slots = [slot for _ in range(3) if (slot := made.try_acquire())]
         for slot in slots:
             slot.failed(RateLimited("slow"), 0.0)
-        assert made.width.now == 1
-        told = [(await made.wait(())).returned(SPENT) for _ in range(10)]
+        assert made.concurrency.current == 1
+        told = [(await made.acquire(())).returned(SPENT) for _ in range(10)]
         assert [one for one in told if one] == [BudgetEased(model="m", concurrency=3)]
-        assert made.width.now == 3
+        assert made.concurrency.current == 3
 
     in_virtual_time(main)
 
@@ -162,11 +162,11 @@ def test_it_grows_back_and_says_so_once() -> None:
 def test_nobody_is_kept_away_for_an_hour() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
-        slot = made.take()
+        slot = made.try_acquire()
         assert slot is not None
         told = slot.failed(RateLimited("slow", retry_after=3600), 60.0)
-        assert told == BudgetThrottled(model="m", before=2, after=2, seconds=LONGEST_PAUSE)
-        assert (await made.wait(())).waited == LONGEST_PAUSE
+        assert told == BudgetThrottled(model="m", before=2, after=2, seconds=LONGEST_COOLDOWN)
+        assert (await made.acquire(())).waited == LONGEST_COOLDOWN
 
     in_virtual_time(main)
 
@@ -174,14 +174,14 @@ def test_nobody_is_kept_away_for_an_hour() -> None:
 def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call_knows_how_long() -> None:  # M-10
     async def main() -> None:
         made = limiter(concurrency=4)
-        first, second = made.take(), made.take()
+        first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
         first.failed(RateLimited("slow", retry_after=3600), 0.1, 0.1)
-        assert first.rest == pytest.approx(0.1)
+        assert first.cooldown == pytest.approx(0.1)
         second.failed(RateLimited("slow", retry_after=3600), 20.0, 20.0)
-        assert second.rest == 20.0
-        assert (await made.wait(())).waited == 20.0
+        assert second.cooldown == 20.0
+        assert (await made.acquire(())).waited == 20.0
 
     in_virtual_time(main)
 
@@ -189,10 +189,10 @@ def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call
 def test_a_call_that_was_out_alone_and_was_told_nothing_more_has_all_wait_as_long_as_itself() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
-        slot = made.take()
+        slot = made.try_acquire()
         assert slot is not None
         assert slot.failed(RateLimited("slow"), 4.0) == BudgetThrottled(model="m", before=2, after=2, seconds=4.0)
-        assert (await made.wait(())).waited == 4.0
+        assert (await made.acquire(())).waited == 4.0
 
     in_virtual_time(main)
 
@@ -200,34 +200,34 @@ def test_a_call_that_was_out_alone_and_was_told_nothing_more_has_all_wait_as_lon
 def test_other_errors_slow_nobody_down() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
-        first, second = made.take(), made.take()
+        first, second = made.try_acquire(), made.try_acquire()
         assert first is not None
         assert second is not None
         assert first.failed(ServiceError("broken", retry_after=9), 9.0) is None
         assert second.failed(Refused("no"), None) is None
-        assert made.take()
-        assert made.width.now == 2
+        assert made.try_acquire()
+        assert made.concurrency.current == 2
 
     in_virtual_time(main)
 
 
 def test_the_tighter_of_two_declarations_holds_while_both_are_in_use() -> None:
     async def main() -> None:
-        limiters = Limiters()
+        limiters = RateLimiters()
 
-        def of(pace: Pace | None) -> Limiter:
-            return limiters.of(Effect("model", "m", "", _never, model="m", pace=pace))
+        def of(pace: Pace | None) -> RateLimiter:
+            return limiters.for_effect(Effect("model", "m", "", _never, model="m", pace=pace))
 
         wide, tight = Pace(concurrency=4, requests_per_minute=10), Pace(concurrency=2, tokens_per_minute=99)
-        slot = of(wide).take()
+        slot = of(wide).try_acquire()
         assert slot is not None
         assert of(tight).pace == Pace(concurrency=2, requests_per_minute=10, tokens_per_minute=99)
-        assert of(wide).width.now == 2
-        assert of(None).width.now == 2
+        assert of(wide).concurrency.current == 2
+        assert of(None).concurrency.current == 2
         slot.close()
         assert of(wide).pace is wide, "once it is quiet, whoever comes next says what holds"
-        assert of(wide).width.now == 4
-        assert limiters.of(Effect("model", "m", "", _never, model="other")).width.now == 32
+        assert of(wide).concurrency.current == 4
+        assert limiters.for_effect(Effect("model", "m", "", _never, model="other")).concurrency.current == 32
 
     in_virtual_time(main)
 
@@ -239,8 +239,8 @@ async def _never(attempt: Attempt) -> Returned:
 def test_usage_that_says_nothing_leaves_the_estimate() -> None:
     async def main() -> None:
         made = limiter(tokens_per_minute=100)
-        (await made.wait((), prompt_bytes=400, cap=0)).returned(NOTHING)
-        assert made.take(prompt_bytes=400, cap=0) is None
+        (await made.acquire((), prompt_bytes=400, cap=0)).returned(NOTHING)
+        assert made.try_acquire(prompt_bytes=400, cap=0) is None
 
     in_virtual_time(main)
 
@@ -272,12 +272,12 @@ def test_the_bounds_hold_whatever_happens(
     cost: list[int] = []
     rests_until = [0.0]
 
-    async def call(made: Limiter, number: int) -> None:
+    async def call(made: RateLimiter, number: int) -> None:
         comes, takes, branch, fate, _ = load[number]
         await asyncio.sleep(comes)
-        slot = made.take(400, 0) or await made.wait((branch,), 400, 0)
+        slot = made.try_acquire(400, 0) or await made.acquire((branch,), 400, 0)
         try:
-            assert made.out <= concurrency
+            assert made.in_flight <= concurrency
             assert now() >= rests_until[0]
             place = len(began)
             began.append(now())
@@ -301,15 +301,15 @@ def test_the_bounds_hold_whatever_happens(
                 slot.returned(Usage(requests=1, input_tokens=100))
 
     async def main() -> None:
-        made = Limiter("m")
+        made = RateLimiter("m")
         made.declare(pace)
         async with asyncio.timeout(100_000), asyncio.TaskGroup() as group:
             tasks = [group.create_task(call(made, number)) for number in range(len(load))]
             for task, (*_, stop) in zip(tasks, load, strict=True):
                 if stop is not None:
                     group.create_task(_stop(task, stop))
-        assert (made.out, bool(made._waiting), made._timer) == (0, False, None)
-        assert 1 <= made.width.now <= concurrency
+        assert (made.in_flight, bool(made._waiting), made._timer) == (0, False, None)
+        assert 1 <= made.concurrency.current <= concurrency
 
     in_virtual_time(main)
     if requests is not None:
@@ -327,8 +327,8 @@ async def _stop(task: asyncio.Task[None], when: float) -> None:
 def test_no_branch_is_served_twice_while_another_waits_for_its_first(loads: list[int], concurrency: int) -> None:
     served: list[int] = []
 
-    async def call(made: Limiter, branch: int) -> None:
-        slot = await made.wait((branch,))
+    async def call(made: RateLimiter, branch: int) -> None:
+        slot = await made.acquire((branch,))
         served.append(branch)
         await asyncio.sleep(1)
         slot.returned(SPENT)

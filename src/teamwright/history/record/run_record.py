@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from teamwright.budget.ledger import ONE_CALL, Cost, charged
+from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
 from teamwright.budget.money import picodollars
 from teamwright.history.driver_time import DriverTime
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
@@ -210,7 +210,7 @@ class RunRecord:
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))
         call.outcome, call.in_doubt = fact, False
-        self._charge(event.scope, charged(fact.usage, call.reserved), fact.mark)
+        self._charge(event.scope, charge_for(fact.usage, call.reserved), fact.mark)
 
     def _call_failed(self, event: Event, fact: AgentCallFailed) -> None:
         call = self.calls.setdefault(event.key, RecordedCall(""))

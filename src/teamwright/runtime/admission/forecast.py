@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from teamwright.budget.ledger import BOUNDS, TOKENS, USD, Account, Bound
+from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetUnit
 from teamwright.budget.money import picodollars
 from teamwright.strategies.protocol import Outlook
 from teamwright.values.key import root_key
@@ -18,7 +18,7 @@ class Pressure(NamedTuple):
     """How the forecast stands to the tightest limit: above 1, the budget will not last."""
 
     share: float
-    what: Bound
+    what: BudgetUnit
     forecast: float
     limit: float
 
@@ -53,7 +53,7 @@ class Forecast:
                 for bound, limit in level.bounds:
                     if bound == index:
                         forecast = level.spent[index] + to_come
-                        found.append(Pressure(forecast / max(1, limit), BOUNDS[index], forecast, limit))
+                        found.append(Pressure(forecast / max(1, limit), BUDGET_UNITS[index], forecast, limit))
         return max(found, default=None)
 
     def _to_come(self, so_far: int, *, estimated: bool) -> float | None:

@@ -1,7 +1,7 @@
-"""One limiter for each model of an engine, shared by all its runs, their branches and nested teams.
+"""One rate limiter for each model of an engine, shared by all its runs, their branches and nested teams.
 
-A slot is held by a call that is out and by nothing else. Time is the event loop's, so a loop with a clock of its own
-needs no waiting. Nothing here may await while it holds a slot.
+Only a call in flight holds a slot. Time is the event loop's, so that a loop with a virtual clock needs no real waiting.
+Nothing here may await while it holds a slot.
 """
 
 from __future__ import annotations
@@ -10,137 +10,140 @@ import asyncio
 from collections.abc import Hashable, Sequence
 
 from teamwright.agents.effect import Effect
-from teamwright.budget.fair_queue import Rounds
-from teamwright.budget.rate_window import CONCURRENCY, MINUTE, Departure, Width, Window
+from teamwright.budget.fair_queue import FairQueue
+from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.errors import AgentError, RateLimited
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
 from teamwright.values.limits import Pace
 from teamwright.values.usage import Usage
 
-LONGEST_PAUSE = 60.0
-"""Seconds that a provider can keep everybody away from a model by one answer."""
-WORTH_TELLING = 1.0
-"""Seconds by which a pause must grow to be told again."""
+LONGEST_COOLDOWN = 60.0
+"""Longest pause, in seconds, that one response of a provider can impose on all calls to a model."""
+MIN_REPORTED_GROWTH = 1.0
+"""Seconds by which a cooldown must grow to be reported again."""
 
 
-class Limiters:
-    """The limiters of one engine, each made when its model is first called."""
+class RateLimiters:
+    """The rate limiters of one engine, each created when its model is first called."""
 
     def __init__(self) -> None:
-        self._limiters: dict[str, Limiter] = {}
+        self._limiters: dict[str, RateLimiter] = {}
 
-    def of(self, effect: Effect) -> Limiter:
-        """The limiter of the model that a call goes to, told how fast that call says it may be called."""
+    def for_effect(self, effect: Effect) -> RateLimiter:
+        """Return the limiter of the model that an effect calls, with the pace that the effect declares applied."""
         limiter = self._limiters.get(effect.model)
         if limiter is None:
-            limiter = self._limiters[effect.model] = Limiter(effect.name)
+            limiter = self._limiters[effect.model] = RateLimiter(effect.name)
         if effect.pace is not None and effect.pace is not limiter.pace:
             limiter.declare(effect.pace)
         return limiter
 
 
 class Slot:
-    """A call's place at a model; ends by the first of `returned`, `failed`, `give_back` and `close`."""
+    """Permission for one call to a model; ended by the first of `returned`, `failed`, `cancel` and `close`."""
 
-    __slots__ = ("_departure", "_epoch", "_limiter", "rest", "waited")
+    __slots__ = ("_departure", "_epoch", "_limiter", "cooldown", "waited")
 
-    def __init__(self, limiter: Limiter, departure: Departure | None, epoch: int) -> None:
-        self._limiter: Limiter | None = limiter
+    def __init__(self, limiter: RateLimiter, departure: Departure | None, epoch: int) -> None:
+        self._limiter: RateLimiter | None = limiter
         self._departure, self._epoch = departure, epoch
-        self.waited = self.rest = 0.0
-        """Seconds that it has waited, and for which the model rests once the call has failed."""
+        self.waited = self.cooldown = 0.0
+        """Seconds spent waiting for the slot, and seconds of cooldown that the call's failure has caused."""
 
     def returned(self, usage: Usage) -> BudgetEased | None:
-        """The call came back well."""
+        """End the slot of a call that succeeded; returns the fact to record if the model is at full speed again."""
         limiter = self._end()
         if limiter is None:
             return None
         if self._departure is not None and usage.requests:
             limiter.window.settle(self._departure, usage.total_tokens)
-            limiter.window.learn(usage.output_tokens)
-        told = limiter.speed_up(self._epoch)
+            limiter.window.learn_output(usage.output_tokens)
+        eased = limiter.speed_up(self._epoch)
         limiter.serve()
-        return told
+        return eased
 
     def failed(self, error: AgentError, wait: float | None, longest: float | None = None) -> BudgetThrottled | None:
-        """The call failed, and is made again after `wait` seconds if at all; no wait is longer than `longest`."""
+        """End the slot of a failed call; returns the fact to record if the model is called slower from now on.
+
+        `wait` is the backoff before the next attempt, if there is one, and `longest` bounds every wait.
+        """
         limiter = self._end()
         if limiter is None:
             return None
         if self._departure is not None and not error.unknown_cost:
             limiter.window.settle(self._departure, 0)
-        slow = isinstance(error, RateLimited)
-        told = limiter.slow_down(error, self._epoch, wait, longest) if slow else None
-        self.rest = limiter.rest
+        limited = isinstance(error, RateLimited)
+        throttled = limiter.slow_down(error, self._epoch, wait, longest) if limited else None
+        self.cooldown = limiter.cooldown
         limiter.serve()
-        return told
+        return throttled
 
-    def give_back(self) -> None:
-        """The call never left: it is as if the slot had not been taken."""
+    def cancel(self) -> None:
+        """End the slot of a call that was never sent, as if it had not been acquired."""
         if (limiter := self._end()) is not None:
             if self._departure is not None:
-                limiter.window.withdraw(self._departure)
+                limiter.window.remove(self._departure)
             limiter.serve()
 
     def close(self) -> None:
-        """Nobody knows what came of the call: what it was estimated at stays counted."""
+        """End the slot of a call with an unknown outcome: its estimate stays counted."""
         if (limiter := self._end()) is not None:
             limiter.serve()
 
-    def _end(self) -> Limiter | None:
-        """Leave the model, once."""
+    def _end(self) -> RateLimiter | None:
+        """Release the slot, once; returns its limiter the first time."""
         limiter, self._limiter = self._limiter, None
         if limiter is not None:
-            limiter.out -= 1
+            limiter.in_flight -= 1
         return limiter
 
 
-class _Waiter:
+class _SlotWaiter:
     __slots__ = ("granted", "queued", "tokens")
 
     def __init__(self, tokens: int, granted: asyncio.Future[Slot]) -> None:
         self.tokens, self.granted, self.queued = tokens, granted, True
 
 
-class Limiter:
-    """How fast one model is called: requests and tokens a minute, and calls at once, which adapts to what it answers.
+class RateLimiter:
+    """How fast one model is called: requests and tokens per minute, and calls in flight, which adapts to its responses.
 
-    Invariant: `out` never exceeds the width of the moment a slot is given, nobody gets one while the model rests, and
-    whoever waits is served in rounds over runs and their branches.
+    Invariant: when a slot is granted, `in_flight` stays within the concurrency limit of that moment and the model is
+    not cooling down; waiting calls are served in rounds over runs and their branches.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.pace: Pace | None = None
-        self.out = 0
-        self.width = Width()
-        self.window = Window()
-        self._rests_until = self._usual_rest = 0.0
-        self._told, self._told_at, self._slow = 0, -MINUTE, False
-        self._waiting: Rounds[_Waiter] = Rounds()
+        self.in_flight = 0
+        self.concurrency = ConcurrencyLimit()
+        self.window = RateWindow()
+        self._cooldown_until = self._usual_cooldown = 0.0
+        self._reported_limit, self._reported_at, self._slowed = 0, -MINUTE, False
+        self._waiting: FairQueue[_SlotWaiter] = FairQueue()
         self._timer: asyncio.TimerHandle | None = None
 
     def declare(self, pace: Pace) -> None:
-        """Hold what is declared; the tighter of both where another declaration is in use."""
-        in_use = self.pace is not None and (self.out > 0 or bool(self._waiting))
+        """Apply a declared pace; the tighter of both while another declaration is in use."""
+        in_use = self.pace is not None and (self.in_flight > 0 or bool(self._waiting))
         self.pace = self.pace.tightened(pace) if self.pace is not None and in_use else pace
-        self.window.bound(self.pace)
-        self.width.bound(self.pace.concurrency or CONCURRENCY)
+        self.window.set_limits(self.pace)
+        self.concurrency.set_maximum(self.pace.concurrency or CONCURRENCY)
 
-    def take(self, prompt_bytes: int = 0, cap: int | None = None) -> Slot | None:
-        """A slot at once, or nothing where the call would have to wait."""
-        if self._waiting or self.out >= self.width.now:
+    def try_acquire(self, prompt_bytes: int = 0, cap: int | None = None) -> Slot | None:
+        """Return a slot now, or `None` if the call would have to wait."""
+        if self._waiting or self.in_flight >= self.concurrency.current:
             return None
-        if not self._rests_until and not self.window.bounded:
+        if not self._cooldown_until and not self.window.is_limited:
             return self._slot(0.0, 0)
         now, tokens = asyncio.get_running_loop().time(), self.window.estimate(prompt_bytes, cap)
-        return self._slot(now, tokens) if self._opens(now, tokens) <= now else None
+        return self._slot(now, tokens) if self._opens_at(now, tokens) <= now else None
 
-    async def wait(self, branch: Sequence[Hashable], prompt_bytes: int = 0, cap: int | None = None) -> Slot:
-        """A slot when it is this branch's turn; `branch` is the path of branches that the call is in."""
+    async def acquire(self, branch: Sequence[Hashable], prompt_bytes: int = 0, cap: int | None = None) -> Slot:
+        """Wait for a slot until it is this branch's turn; `branch` is the path of branches that the call is in."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        waiter = _Waiter(self.window.estimate(prompt_bytes, cap), loop.create_future())
+        started = loop.time()
+        waiter = _SlotWaiter(self.window.estimate(prompt_bytes, cap), loop.create_future())
         self._waiting.push(branch, waiter)
         self.serve()
         try:
@@ -149,14 +152,14 @@ class Limiter:
             if waiter.queued:
                 self._waiting.remove(branch, waiter)
                 self.serve()
-            elif not waiter.granted.cancelled():  # the slot was given in the same instant
-                waiter.granted.result().give_back()
+            elif not waiter.granted.cancelled():  # the slot was granted in the same instant
+                waiter.granted.result().cancel()
             raise
-        slot.waited = loop.time() - began
+        slot.waited = loop.time() - started
         return slot
 
     def serve(self) -> None:
-        """Give slots to whoever waits, as far as there are any, and see to it that the rest is looked at in time."""
+        """Grant slots to waiting calls while there are any, and schedule the next check for the others."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -164,60 +167,61 @@ class Limiter:
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
-        while self._waiting and self.out < self.width.now:
-            waiter = self._waiting.first()
-            stopped = waiter.granted.done()
-            if not stopped and (when := self._opens(now, waiter.tokens)) > now:
+        while self._waiting and self.in_flight < self.concurrency.current:
+            waiter = self._waiting.peek()
+            cancelled = waiter.granted.done()
+            if not cancelled and (when := self._opens_at(now, waiter.tokens)) > now:
                 self._timer = loop.call_at(when, self.serve)
                 return
             self._waiting.pop().queued = False
-            if not stopped:
+            if not cancelled:
                 waiter.granted.set_result(self._slot(now, waiter.tokens))
 
     @property
-    def rest(self) -> float:
-        """Seconds until calls may leave again, as far as the provider is the reason."""
-        return max(0.0, self._rests_until - asyncio.get_running_loop().time()) if self._rests_until else 0.0
+    def cooldown(self) -> float:
+        """Seconds until the provider accepts calls again."""
+        return max(0.0, self._cooldown_until - asyncio.get_running_loop().time()) if self._cooldown_until else 0.0
 
     def slow_down(
         self, error: RateLimited, epoch: int, wait: float | None, longest: float | None = None
     ) -> BudgetThrottled | None:
-        """The provider asked for it: rest as long as it says, and let fewer out; says what is worth telling.
+        """Cool down as long as the provider asks and lower concurrency; returns the fact to record if it is news.
 
-        Without word how long, fewer calls are the answer; a call that was out alone has the model rest as long as it
-        waits itself before it is made again, or as the one before did if it gives up. No rest is longer than the
-        `longest` wait of the call's own policy.
+        If the provider names no time, lower concurrency is the only answer, except for a call that was in flight alone:
+        then the model cools down for that call's own backoff, or for the one before it if the call gives up. No
+        cooldown is longer than the `longest` wait of the call's retry policy.
         """
-        now, before, alone = asyncio.get_running_loop().time(), self.width.now, not self.out
-        if self.width.narrow(self.out + 1, epoch) and alone and wait is not None:
-            self._usual_rest = wait
-        most = LONGEST_PAUSE if longest is None else min(longest, LONGEST_PAUSE)
-        rest = min(error.retry_after or (self._usual_rest if alone else 0.0), most)
-        known = max(now, self._rests_until)
-        self._rests_until = max(known, now + rest)
-        narrower = self.width.now < before and (self.width.now < self._told or now >= self._told_at + MINUTE)
-        if not narrower and self._rests_until - known < WORTH_TELLING:
+        now, before, alone = asyncio.get_running_loop().time(), self.concurrency.current, not self.in_flight
+        if self.concurrency.decrease(self.in_flight + 1, epoch) and alone and wait is not None:
+            self._usual_cooldown = wait
+        most = LONGEST_COOLDOWN if longest is None else min(longest, LONGEST_COOLDOWN)
+        cooldown = min(error.retry_after or (self._usual_cooldown if alone else 0.0), most)
+        known = max(now, self._cooldown_until)
+        self._cooldown_until = max(known, now + cooldown)
+        current = self.concurrency.current
+        lower = current < before and (current < self._reported_limit or now >= self._reported_at + MINUTE)
+        if not lower and self._cooldown_until - known < MIN_REPORTED_GROWTH:
             return None
-        self._told, self._told_at, self._slow = self.width.now, now, True
-        seconds = round(self._rests_until - now, 3)
-        return BudgetThrottled(model=self.name, before=before, after=self.width.now, seconds=seconds)
+        self._reported_limit, self._reported_at, self._slowed = current, now, True
+        seconds = round(self._cooldown_until - now, 3)
+        return BudgetThrottled(model=self.name, before=before, after=current, seconds=seconds)
 
     def speed_up(self, epoch: int) -> BudgetEased | None:
-        """A call came back well; says when that has brought the model back to where it was."""
-        self._usual_rest = 0.0
-        if not self.width.widen(epoch) or not self._slow:
+        """Raise concurrency after a call that succeeded; returns the fact to record once it is fully restored."""
+        self._usual_cooldown = 0.0
+        if not self.concurrency.increase(epoch) or not self._slowed:
             return None
-        self._slow = False
-        return BudgetEased(model=self.name, concurrency=self.width.now)
+        self._slowed = False
+        return BudgetEased(model=self.name, concurrency=self.concurrency.current)
 
-    def _opens(self, now: float, tokens: int) -> float:
-        """When to look again whether a call may leave; not after now if it may."""
-        if self._rests_until > now:
-            return self._rests_until
-        self._rests_until = 0.0
-        return self.window.opens(now, tokens) if self.window.bounded else now
+    def _opens_at(self, now: float, tokens: int) -> float:
+        """When to check again whether a call may be dispatched: `now` if it may already."""
+        if self._cooldown_until > now:
+            return self._cooldown_until
+        self._cooldown_until = 0.0
+        return self.window.opens_at(now, tokens) if self.window.is_limited else now
 
     def _slot(self, now: float, tokens: int) -> Slot:
-        self.out += 1
-        departure = self.window.leave(now, tokens) if self.window.bounded else None
-        return Slot(self, departure, self.width.epoch)
+        self.in_flight += 1
+        departure = self.window.record_departure(now, tokens) if self.window.is_limited else None
+        return Slot(self, departure, self.concurrency.epoch)

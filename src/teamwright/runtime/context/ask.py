@@ -287,7 +287,7 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     if deadline is not None:
         seconds = tighter(seconds, deadline.remaining)
     if account is not None:
-        return account.left().changed(seconds=seconds)
+        return account.remaining().changed(seconds=seconds)
     return None if seconds is None else Amounts(seconds=seconds)
 
 

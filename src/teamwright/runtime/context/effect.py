@@ -10,12 +10,12 @@ from msgspec import structs
 
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.retry import recorded_error, wait_before_retry
-from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charged
+from teamwright.budget.ledger import DEFAULT_OUTPUT, NO_COST, Cost, Reservation, charge_for
 from teamwright.budget.money import dollars
 from teamwright.errors import AgentError, AgentTimeout, LimitReached, RunError
 from teamwright.history.record.asks import RecordedCall
 from teamwright.history.record.recorded_reply import recorded_result
-from teamwright.runtime.admission.admission import FREE, Admission, Pass
+from teamwright.runtime.admission.admission import UNBOUNDED, Admission, Permit
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.size_cap import within_cap
 from teamwright.runtime.context.workspace import include_writes
@@ -35,13 +35,13 @@ from teamwright.values.usage import NOTHING
 class EffectCall:
     """All attempts at one effect."""
 
-    __slots__ = ("_effect", "_key", "_number", "_offset", "_passed", "_pieces", "_place", "_scope")
+    __slots__ = ("_effect", "_key", "_number", "_offset", "_permit", "_pieces", "_place", "_scope")
 
     def __init__(self, scope: Scope, place: str, effect: Effect) -> None:
         self._scope, self._place, self._effect = scope, place, effect
         self._key = join_key(scope.path, place)
         self._number = self._offset = 0
-        self._passed = FREE
+        self._permit = UNBOUNDED
         self._pieces: RedactedStream | None = None
 
     async def outcome(self) -> Returned:
@@ -60,18 +60,18 @@ class EffectCall:
         while True:
             self._number, self._offset, self._pieces = self._number + 1, 0, None
             bounded = self._effect.model or scope.account or run.pausing
-            passed = await Admission(scope, self._place, self._effect).granted() if bounded else FREE
-            run.open_calls[self._key], self._passed = self, passed
+            permit = await Admission(scope, self._place, self._effect).acquire() if bounded else UNBOUNDED
+            run.open_calls[self._key], self._permit = self, permit
             try:
-                return await self._attempt(passed, in_doubt=in_doubt)
+                return await self._attempt(permit, in_doubt=in_doubt)
             except AgentError as error:
                 failures += 1
-                wait = self._failed(error, passed, failures)
+                wait = self._failed(error, permit, failures)
                 if wait is None:
                     raise self._as_recorded(error) from None
             finally:
-                if passed.slot is not None:
-                    passed.slot.close()
+                if permit.slot is not None:
+                    permit.slot.close()
                 run.open_calls.pop(self._key, None)
                 if run.pausing or run.questions:  # once the turn that this call may end has been recorded
                     asyncio.get_running_loop().call_soon(run.call_returned)
@@ -80,11 +80,11 @@ class EffectCall:
 
     def abandon(self) -> None:
         """The member does not end: nobody knows what this call costs, so it is charged in full."""
-        self._tally(self._passed.cost)
-        if self._passed.reservation is not None:
-            self._passed.reservation.forfeit()
-        if self._passed.slot is not None:
-            self._passed.slot.close()
+        self._tally(self._permit.cost)
+        if self._permit.reservation is not None:
+            self._permit.reservation.forfeit()
+        if self._permit.slot is not None:
+            self._permit.slot.close()
 
     def _recorded(self) -> RecordedCall | None:
         """What the record says of this effect; on a fork, one that sends something else begins anew."""
@@ -109,27 +109,27 @@ class EffectCall:
         self._scope.spend(returned.usage)
         return returned
 
-    async def _attempt(self, passed: Pass, *, in_doubt: bool) -> Returned:
+    async def _attempt(self, permit: Permit, *, in_doubt: bool) -> Returned:
         """Announce the call, make it, and record what came back, with what it cost, as one."""
         scope, run, effect = self._scope, self._scope.run, self._effect
-        max_output = passed.reservation.max_output if passed.reservation else effect.max_output
+        max_output = permit.reservation.max_output if permit.reservation else effect.max_output
         if effect.kind == "model" and max_output is None:
             max_output = DEFAULT_OUTPUT
         if not self._announced:
-            run.recorder.add(scope.path, self._place, self._called(passed, max_output, in_doubt=in_doubt))
+            run.recorder.add(scope.path, self._place, self._called(permit, max_output, in_doubt=in_doubt))
         try:
             if (wait := run.recorder.waiting(at_once=run.delivery.lone)) is not None:
                 await wait
         except asyncio.CancelledError:
-            passed.give_back()
+            permit.cancel()
             raise
         try:
-            returned = await self._leave(max_output, cut=passed.reservation is not None and passed.reservation.cut)
+            returned = await self._leave(max_output, cut=permit.reservation is not None and permit.reservation.cut)
         except asyncio.CancelledError:
             if self._is_out:
-                self._tally(passed.cost)
-                if passed.reservation:
-                    passed.reservation.forfeit()
+                self._tally(permit.cost)
+                if permit.reservation:
+                    permit.reservation.forfeit()
             raise
         except AgentError:
             if not self._is_out:
@@ -137,10 +137,10 @@ class EffectCall:
             raise
         if self._pieces is not None:
             self._tell(self._pieces.rest())
-        eased = passed.slot.returned(returned.usage) if passed.slot is not None else None
+        eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
         if (run.closing or run.abandoned) and scope.closed:
             await run.park_until_cancelled()
-        recorded = self._returned(returned, passed.reservation)
+        recorded = self._returned(returned, permit.reservation)
         self._note(eased)
         return recorded
 
@@ -154,20 +154,20 @@ class EffectCall:
         """Whether the ask itself was the intent of this attempt, and its ending will be the return."""
         return self._scope.announced and self._number == 1
 
-    def _called(self, passed: Pass, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
+    def _called(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
-        if self._number == 1 and passed is FREE and max_output is None:
+        if self._number == 1 and permit is UNBOUNDED and max_output is None:
             return AgentCalled(effect=kind, name=name, request=request)
         return AgentCalled(
             effect=kind,
             name=name,
             request=request,
             attempt=self._number,
-            reserved=passed.cost.tokens,
-            reserved_usd=dollars(passed.cost.usd),
+            reserved=permit.cost.tokens,
+            reserved_usd=dollars(permit.cost.usd),
             max_output=max_output,
             in_doubt=in_doubt,
-            waited=round(passed.slot.waited, 3) if passed.slot is not None else 0.0,
+            waited=round(permit.slot.waited, 3) if permit.slot is not None else 0.0,
         )
 
     async def _leave(self, max_output: int | None, *, cut: bool) -> Returned:
@@ -239,7 +239,7 @@ class EffectCall:
             )
             run.recorder.add(scope.path, self._place, fact)
         scope.spend(returned.usage)
-        spent = charged(returned.usage, reservation.cost if reservation is not None else NO_COST)
+        spent = charge_for(returned.usage, reservation.cost if reservation is not None else NO_COST)
         if reservation is not None:
             self._settle(reservation, spent)
         self._tally(spent, returned.mark)
@@ -263,19 +263,19 @@ class EffectCall:
         if change is not None:
             self._scope.run.recorder.add(self._scope.path, self._place, change)
 
-    def _failed(self, error: AgentError, passed: Pass, failures: int) -> float | None:
+    def _failed(self, error: AgentError, permit: Permit, failures: int) -> float | None:
         """Record a failed attempt; returns how long to wait before the next, if there is one."""
-        run, reservation = self._scope.run, passed.reservation
+        run, reservation = self._scope.run, permit.reservation
         if reservation is not None:
-            reservation.forfeit() if error.unknown_cost else reservation.release()
+            reservation.forfeit() if error.unknown_cost else reservation.release_tokens()
         chance = int(digest(str(run.seed), self._key, str(failures))[:8], 16) / 16**8
         policy = self._retry
         wait = wait_before_retry(policy, failures, error, chance)
         throttled: BudgetThrottled | None = None
-        if (slot := passed.slot) is not None:
+        if (slot := permit.slot) is not None:
             throttled = slot.failed(error, wait, policy.longest if policy is not None else None)
             # Before the model has rested the call could not leave, however soon its policy would let it.
-            wait = None if wait is None else max(wait, round(slot.rest, 3))
+            wait = None if wait is None else max(wait, round(slot.cooldown, 3))
         if run.closing:
             return None
         run.recorder.add(
@@ -291,7 +291,7 @@ class EffectCall:
             ),
         )
         self._note(throttled)
-        self._tally(passed.cost if error.unknown_cost else NO_COST, error.mark)
+        self._tally(permit.cost if error.unknown_cost else NO_COST, error.mark)
         return wait
 
     @property
