@@ -19,7 +19,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.agents.scripted.agent import Script, ScriptedAgent
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import ServerModel, Share
+from teamwright.values.specs.manifest import ServerModel, Share
 
 LENGTHS = (200, 1_000, 3_000, 10_000)
 TASK = "Is the harbour ready for the winter?"

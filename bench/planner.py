@@ -8,7 +8,7 @@ from bench.workload import WrongAnswer
 from teamwright.planning.schedule.diagnostics import diagnose
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import validate_schedule
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 
 WIDTH, WIDE = 8, 100
 BACK = (1, 7, 20, 33, 50)

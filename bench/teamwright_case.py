@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from bench.workload import TASK, Steps, check, texts
 from teamwright import Engine, FunctionAgent, Team
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 
 
 class Teamwright:

@@ -14,7 +14,7 @@ from teamwright.strategies import Envelope
 from teamwright.values.events.agent import AgentReplied
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.people import Answer
+from teamwright.values.people.questions import Answer
 from tests.paths import EXAMPLES
 
 REFACTORING = ["code-analyzer", "refactoring-planner", "code-generator", "test-generator", "validator"]

@@ -63,7 +63,7 @@ COVERED_BY = {
     "documents/problems.py": "documents/test_reader.py",
     "documents/schema_check.py": "manifests/test_schema.py",
     "history/record/asks.py": "history/record/test_run_record.py",
-    "history/record/spending.py": "history/record/test_run_record.py",
+    "history/record/charges.py": "history/record/test_run_record.py",
     "journal/commit.py": "runtime/test_engine.py",
     "journal/encoder.py": "journal/test_decoder.py",
     "journal/errors.py": "journal/test_protocol.py",
@@ -111,8 +111,8 @@ COVERED_BY = {
     "testing/strategy.py": "strategies/test_conformance.py",
     "testing/agent_trial.py": "testing/test_agent.py",
     "testing/strategy_trial.py": "strategies/test_conformance.py",
-    "values/artifacts.py": "runtime/context/test_workspace.py",
-    "values/degradation.py": "runtime/admission/test_ladder.py",
+    "values/turns/artifacts.py": "runtime/context/test_workspace.py",
+    "values/limits/degradation.py": "runtime/admission/test_ladder.py",
     "values/events/agent.py": "values/test_event_schema.py",
     "values/events/body.py": "values/test_event_schema.py",
     "values/events/budget.py": "values/test_event_schema.py",
@@ -122,7 +122,8 @@ COVERED_BY = {
     "values/events/step.py": "values/test_event_schema.py",
     "values/events/team.py": "values/test_event_schema.py",
     "values/events/workspace.py": "values/test_event_schema.py",
-    "values/reply_limits.py": "runtime/context/test_size_cap.py",
+    "values/limits/reply.py": "runtime/context/test_size_cap.py",
+    "values/people/questions.py": "values/people/test_approvals.py",
 }
 """Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.values.approvals import Approve, Notify
-    from teamwright.values.people import Answer, Answered, Cancel, Intervention, Mark, Pause, Question
+    from teamwright.values.people.approvals import Approve, Notify
+    from teamwright.values.people.interventions import Answered, Cancel, Intervention, Mark, Pause
+    from teamwright.values.people.questions import Answer, Question
 
 __all__ = [
     "Answer",
@@ -26,7 +27,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.values.approvals": "Approve Notify",
-        "teamwright.values.people": "Answer Answered Cancel Intervention Mark Pause Question",
+        "teamwright.values.people.approvals": "Approve Notify",
+        "teamwright.values.people.interventions": "Answered Cancel Intervention Mark Pause",
+        "teamwright.values.people.questions": "Answer Question",
     },
 )

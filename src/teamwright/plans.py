@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from teamwright.planning.schedule.schedule import Schedule, validate_schedule
     from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate
     from teamwright.teams.auto_topology import auto_team
-    from teamwright.values.plan import Plan, Step
+    from teamwright.values.specs.plan import Plan, Step
 
 __all__ = [
     "Bundle",
@@ -45,6 +45,6 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.planning.schedule.schedule": "Schedule validate_schedule",
         "teamwright.planning.topology.model": "EvaluationSettings TopologyReport evaluate",
         "teamwright.teams.auto_topology": "auto_team",
-        "teamwright.values.plan": "Plan Step",
+        "teamwright.values.specs.plan": "Plan Step",
     },
 )

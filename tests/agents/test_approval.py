@@ -18,12 +18,12 @@ from teamwright.errors import AgentError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.approvals import Approve, approval
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.manifest import McpSpec, McpTool, ServerModel
-from teamwright.values.messages import digest
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
+from teamwright.values.turns.messages import digest
 from tests.runtime.teams import cut, until_asked
 
 ALL = Approve(tools=True)

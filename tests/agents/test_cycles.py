@@ -14,8 +14,8 @@ from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.builder import Builder
 from teamwright.teams.load import load_team, source_of, team_from
-from teamwright.values.limits import Recovery, RetryPolicy
-from teamwright.values.manifest import Source
+from teamwright.values.limits.retry import Recovery, RetryPolicy
+from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
 from tests.manifests.manifests import loaded, only_problem, problems
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
-from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
-from teamwright.values.messages import History, Message
+from teamwright.values.limits.usage import Usage
 from teamwright.values.text.display import ELLIPSIS
-from teamwright.values.turns import Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Reply, Turn
 
 POLICY = EnvelopeLimits()
 SUMMARY = "All three paths were tried and hold."

@@ -13,8 +13,9 @@ from teamwright.agents.policy import UNSET, Policy, policy_from_spec
 from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.errors import UsageError
 from teamwright.teams.team import Team
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, RetryPolicy
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.people.approvals import Approve
 from tests.agents.sample_functions import shout
 
 KINDS: dict[str, Callable[..., Any]] = {

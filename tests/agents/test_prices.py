@@ -9,9 +9,9 @@ import pytest
 
 from teamwright.agents.prices import cost_of, rate_of
 from teamwright.budget.money import Rate, dollars
-from teamwright.values.limits import Price
-from teamwright.values.manifest import AnyModel, NamedModel, ServerModel
-from teamwright.values.usage import Usage
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.usage import Usage
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 USED = Usage(requests=1, input_tokens=1000, output_tokens=200, cached_tokens=400)
 OWN_SERVER = ServerModel(url="http://127.0.0.1:9/v1", name="tiny")

@@ -8,7 +8,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.registry import AgentRegistry
 from teamwright.errors import DuplicateName, InvalidName, UnknownName
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.turn import Reply, Turn
 
 
 def shout(text: str) -> str:

@@ -23,8 +23,8 @@ from teamwright.budget.ledger import (
     prompt_tokens,
 )
 from teamwright.budget.money import Rate, picodollars
-from teamwright.values.limits import Limits, MessageLimits
-from teamwright.values.usage import NOTHING, Amounts, Usage
+from teamwright.values.limits.limits import Limits, MessageLimits
+from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 
 CHEAP = Rate(input=1, output=2)
 """Picodollars for a token; a limit of so many is easy to read in the tests below."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from teamwright import Context, Turn
 from teamwright.values.events.run import RunCheckpoint, RunLogged, RunMeasured
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 
 async def count(turn: Turn, ctx: Context) -> str:

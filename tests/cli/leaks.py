@@ -8,7 +8,7 @@ from teamwright import Context, Message, Reply, Turn
 from teamwright.errors import AgentError
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.run import RunLogged
-from teamwright.values.people import Question
+from teamwright.values.people.questions import Question
 
 
 def leaked() -> str:

@@ -1,8 +1,8 @@
 """Agents for tests of the command line, found by import path."""
 
 from teamwright.agents.context import Context
-from teamwright.values.people import Question
-from teamwright.values.turns import Turn
+from teamwright.values.people.questions import Question
+from teamwright.values.turns.turn import Turn
 
 
 async def ask(turn: Turn, ctx: Context) -> str:

@@ -6,7 +6,7 @@ import json
 
 from teamwright import Reply, Turn
 from teamwright.errors import Refused
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
 
 
 def write(turn: Turn) -> Reply:

@@ -11,11 +11,11 @@ import teamwright
 from teamwright.agents.scripted.agent import Rule
 from teamwright.cli.main import app
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.limits import Pace
-from teamwright.values.manifest import AgentSpec, ServerModel, TeamSpec
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.usage import Usage
 from teamwright.values.models import Record
 from teamwright.values.results import RunResult, RunSummary
-from teamwright.values.usage import Usage
+from teamwright.values.specs.manifest import AgentSpec, ServerModel, TeamSpec
 from tests.docs.pages import ROOT
 
 

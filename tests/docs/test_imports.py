@@ -57,5 +57,5 @@ def test_no_page_names_a_private_module(page: Path) -> None:
 
 
 def test_an_inner_import_is_found() -> None:
-    text = "import teamwright.values.limits\nfrom teamwright.cli.main import main\nfrom teamwright.agents import Rule\n"
-    assert inner_imports(text) == ["teamwright.values.limits", "teamwright.cli.main"]
+    text = "import teamwright.values.names\nfrom teamwright.cli.main import main\nfrom teamwright.agents import Rule\n"
+    assert inner_imports(text) == ["teamwright.values.names", "teamwright.cli.main"]

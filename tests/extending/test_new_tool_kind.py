@@ -33,7 +33,7 @@ from teamwright.manifests import schema
 from teamwright.manifests.code_references import code_in
 from teamwright.teams.builder import Builder
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
-from teamwright.values.manifest import CustomTool, Manifest
+from teamwright.values.specs.manifest import CustomTool, Manifest
 from tests.runtime.teams import cut_and_resume
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -14,9 +14,9 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
-from teamwright.values.messages import digest
-from teamwright.values.turns import Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Reply, Turn
 from tests.laws.orchestra import hops
 from tests.laws.program import program_team
 from tests.strategies.example.debate import Debate

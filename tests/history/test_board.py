@@ -14,7 +14,7 @@ from teamwright.values.events.event import Delta, Event, Fact
 from teamwright.values.events.run import RunEnded, RunResumed, RunStarted
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.events.team import TeamStarted
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
 
 
 class Story:

@@ -17,8 +17,9 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.run import RunCheckpoint
-from teamwright.values.people import Cancel, Intervention, Mark, Pause, Question
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.interventions import Cancel, Intervention, Mark, Pause
+from teamwright.values.people.questions import Question
 from tests.runtime.teams import Counting, Written, says
 
 

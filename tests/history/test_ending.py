@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from teamwright.history.ending import ending_of, iso
-from teamwright.values.messages import Message
-from teamwright.values.turns import Failure, Reply
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply
 
 SAID = (Message(name="a", content="partial"),)
 USAGE = Usage(requests=1)

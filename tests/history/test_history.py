@@ -18,10 +18,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled
-from teamwright.values.manifest import Share
-from teamwright.values.people import Question
-from teamwright.values.turns import Failure
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.questions import Question
+from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Counting, Written, cut, says
 
 

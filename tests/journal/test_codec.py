@@ -18,7 +18,7 @@ from teamwright.journal import (
 )
 from teamwright.people import Answer, Answered, Cancel, Intervention, Mark, Pause
 from teamwright.testing import a_fact_of_each_kind
-from teamwright.values.messages import digest
+from teamwright.values.turns.messages import digest
 
 
 def test_an_event_of_each_kind_is_decoded_as_it_was() -> None:

@@ -16,7 +16,7 @@ from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
 from teamwright.testing.journal import body, commit, events
-from teamwright.values.messages import digest
+from teamwright.values.turns.messages import digest
 from tests.journal.journals import opened
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs modes")

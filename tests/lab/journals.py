@@ -13,10 +13,10 @@ from teamwright.values.events.agent import AgentAsked, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamEnded, TeamPlanned, TeamStarted, TeamTold
-from teamwright.values.manifest import Manifest, Source, TeamSpec
-from teamwright.values.messages import digest
-from teamwright.values.turns import Purpose
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.specs.manifest import Manifest, Source, TeamSpec
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Purpose
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from teamwright.agents.protocol import Agent
 from teamwright.lab.simulation.agents import SimulatedAgent
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
-from teamwright.values.manifest import AgentSpec
-from teamwright.values.simulation import Behaviour, Simulation
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.specs.manifest import AgentSpec
+from teamwright.values.specs.simulation import Behaviour, Simulation
+from teamwright.values.turns.turn import Failure, Reply
 
 PLAN = """\
 agents:

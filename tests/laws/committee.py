@@ -23,12 +23,12 @@ from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import Refused, ToolError
 from teamwright.strategies.protocol import Members, Settings, Task
 from teamwright.teams.team import Team
-from teamwright.values.approvals import Approve
-from teamwright.values.messages import Message, digest
-from teamwright.values.people import Answer, Question
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Failure, Turn
 
 TASK = "decide"
 MOST_RETRIES = 2

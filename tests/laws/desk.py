@@ -14,13 +14,14 @@ from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import AgentError, AgentTimeout, ContextTooLong, RateLimited, Refused, ServiceError, StaleWrite
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, Pace, RetryPolicy
-from teamwright.values.messages import digest
+from teamwright.values.limits.limits import Limits, Pace
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
 from teamwright.values.models import JsonValue
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Reply, Turn
 
 TROUBLE = "trouble"
 """Stands in the words of every failure, and must stand nowhere else."""

@@ -22,10 +22,10 @@ from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.messages import digest
+from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 from tests.laws.program import program_team
 
 RUN_ID = "r"

@@ -17,9 +17,9 @@ from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunIntervened, TimerFired
 from teamwright.values.events.workspace import WorkspaceWritten
 from teamwright.values.key import next_attempt
-from teamwright.values.people import Answered, Cancel, Intervention
+from teamwright.values.people.interventions import Answered, Cancel, Intervention
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.laws.desk import PLAIN, Desk, Said, personal_answer
 from tests.laws.shapes import Shape
 from tests.laws.still import SlowMemory, StillJournal, StillLoop

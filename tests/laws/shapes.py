@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from teamwright.agents.protocol import Agent
 from teamwright.teams.team import Team
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, Recovery
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery
+from teamwright.values.people.approvals import Approve
 from tests.laws.desk import Desk, Leaf
 
 DEPTH = 3

@@ -12,9 +12,9 @@ from teamwright.errors import AgentError, ContextTooLong, Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.limits import RetryPolicy
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, cut, log_of, pieces, play, player
 
 TROUBLE = "the trouble with"

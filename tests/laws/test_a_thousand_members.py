@@ -22,9 +22,10 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.budget import BudgetThrottled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Pace, RetryPolicy
-from teamwright.values.manifest import ServerModel
-from teamwright.values.usage import Usage
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
+from teamwright.values.specs.manifest import ServerModel
 from tests.laws.orchestra import RUN_ID, TASK, cut, log_of
 from tests.laws.program import program_team
 from tests.laws.test_every_task_has_a_parent import check_endings

@@ -16,10 +16,10 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Delta, Event
-from teamwright.values.limits import Limits
-from teamwright.values.messages import digest
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, hops, log_of, pieces, player
 
 

@@ -27,9 +27,10 @@ from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.manifest import ServerModel
-from teamwright.values.turns import Turn
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 from tests.laws.program import program_team
 from tests.laws.test_every_task_has_a_parent import check_endings, shapes

@@ -30,9 +30,10 @@ from teamwright.testing.chat import ChatAnswer, ChatRequest, Drop
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReturned
 from teamwright.values.events.event import Delta, Event
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.people import Cancel
-from teamwright.values.turns import Turn
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.people.interventions import Cancel
+from teamwright.values.turns.turn import Turn
 from tests.laws.crash.callers import caller
 from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
 from tests.laws.program import program_team

@@ -13,8 +13,8 @@ from teamwright.journal.encoder import to_text
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.manifest import Share
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 
 SAID = 500

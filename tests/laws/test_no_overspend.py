@@ -23,10 +23,11 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, MessageLimits, RetryPolicy
-from teamwright.values.messages import digest
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Bounds, Usage
+from teamwright.values.limits.limits import Limits, MessageLimits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Bounds, Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, cut, has_begun, hops, log_of, until
 from tests.laws.program import program_team
 

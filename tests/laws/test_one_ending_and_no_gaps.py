@@ -23,8 +23,8 @@ from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunEnded
-from teamwright.values.limits import Limits
-from teamwright.values.turns import Turn
+from teamwright.values.limits.limits import Limits
+from teamwright.values.turns.turn import Turn
 from tests.laws.crash.matrix import DRIVE
 from tests.laws.crash.nursery import Nursery
 from tests.laws.crash.scenarios import answer

@@ -19,11 +19,11 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
 from teamwright.runtime.engine import Engine
 from teamwright.runtime.handle import Handle
-from teamwright.values.approvals import Approve
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.messages import digest
+from teamwright.values.people.approvals import Approve
 from teamwright.values.results import RunResult
+from teamwright.values.turns.messages import digest
 from tests.laws.committee import Committee, Minutes, Seat, committees
 
 RUN = "r"

@@ -26,8 +26,8 @@ from teamwright.errors import AgentError
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import TimerSet
-from teamwright.values.limits import Limits
-from teamwright.values.people import Cancel, Pause
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import Cancel, Pause
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.desk import CHOICES, HARMLESS, TROUBLE, Said, answer_to, error_for, plain_end
 from tests.laws.production import ENDINGS, Production, retell, workspace_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from teamwright.errors import ManifestError, Problem
 from teamwright.manifests.load import load
-from teamwright.values.manifest import Manifest
+from teamwright.values.specs.manifest import Manifest
 from tests.manifests.manifests import loaded
 
 GOOD = """\

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from teamwright.values.manifest import FunctionTool, McpSpec, ServerModel
+from teamwright.values.specs.manifest import FunctionTool, McpSpec, ServerModel
 from tests.manifests.manifests import loaded, only_problem, problems
 
 

@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from teamwright.errors import ManifestError
 from teamwright.manifests.schema import manifest_schema
 from teamwright.strategies.registry import strategy_names
-from teamwright.values.manifest import AgentSpec, JsonSchema, TeamSpec
 from teamwright.values.models import Value
+from teamwright.values.specs.manifest import AgentSpec, JsonSchema, TeamSpec
 from tests.manifests.manifests import loaded
 
 RELAY = "agents: {a: {model: local}, b: {model: local}}\nteams: {t: {members: [a, b], strategy: relay-race"

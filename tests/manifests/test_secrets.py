@@ -4,7 +4,7 @@ import pytest
 
 from teamwright.errors import ManifestError, NotResumable
 from teamwright.manifests.secrets import resolve_secrets
-from teamwright.values.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel
+from teamwright.values.specs.manifest import AgentSpec, Manifest, McpSpec, McpTool, ServerModel
 
 
 def test_references_are_replaced_everywhere() -> None:

@@ -9,8 +9,8 @@ import pytest
 from teamwright.errors import InvalidName, ManifestError
 from teamwright.manifests.task_file import read_plan
 from teamwright.teams.load import load_team
-from teamwright.values.limits import Limits
-from teamwright.values.plan import Step
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.plan import Step
 from tests.paths import EXAMPLES
 
 KNOWN = "known are agent, coordination_tokens, execution_tokens, id, limits, needs, owns, priority, task, when"

@@ -17,7 +17,7 @@ from teamwright.manifests.load import load
 from teamwright.manifests.schema import manifest_schema
 from teamwright.manifests.task_file import read_plan
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 from tests.manifests.manifests import problems
 
 LIBRARY = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 
 
 def plan(**steps: str) -> Plan:

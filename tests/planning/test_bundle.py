@@ -11,7 +11,7 @@ from teamwright.planning.schedule.handoffs import handoff_tokens
 from teamwright.planning.schedule.planner import PlannerSettings
 from teamwright.planning.schedule.schedule import validate_schedule
 from teamwright.planning.topology.model import EvaluationSettings, evaluate
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from tests.planning.plans import plan, plans
 
 FOUR = Plan(

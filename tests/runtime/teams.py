@@ -15,7 +15,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members, Settings
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunStarted
-from teamwright.values.turns import Failure
+from teamwright.values.turns.turn import Failure
 
 
 class Counting:

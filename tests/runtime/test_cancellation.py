@@ -18,10 +18,11 @@ from teamwright.runtime.cancellation import has_abandoned_tasks
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.people import Question
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.people.questions import Question
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import RUN_ID, TASK, log_of
 
 GRACE = 0.4

@@ -15,7 +15,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Delta
-from teamwright.values.people import Cancel, Pause
+from teamwright.values.people.interventions import Cancel, Pause
 from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
 
 
@@ -188,7 +188,7 @@ async def test_a_run_cancelled_before_its_start_calls_nobody() -> None:  # R-10
     members = Counting()
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        from teamwright.values.people import Cancel
+        from teamwright.values.people.interventions import Cancel
 
         await journal.send("r", Cancel())
         result = await engine.run(members.chain(2), "go", run_id="r")

@@ -14,7 +14,7 @@ from teamwright.journal.protocol import Batch, Committed
 from teamwright.runtime.recorder import Recorder
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
-from teamwright.values.messages import Message
+from teamwright.values.turns.messages import Message
 
 
 class SlowJournal(MemoryJournal):

@@ -18,7 +18,8 @@ from teamwright.teams.load import load_team
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RUN_FORMAT, RunStarted
-from teamwright.values.people import Answer, Answered, Question
+from teamwright.values.people.interventions import Answered
+from teamwright.values.people.questions import Answer, Question
 from tests.runtime.teams import Counting, Written, begun_as, cut, cut_and_resume, says
 
 

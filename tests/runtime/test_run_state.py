@@ -14,8 +14,8 @@ from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.recorder import Recorder
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_state import PendingQuestion, RunState
-from teamwright.values.limits import Limits
-from teamwright.values.people import Answer, Question
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.questions import Answer, Question
 
 
 def state(past: RunRecord | None = None) -> RunState:
@@ -38,7 +38,7 @@ async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
 
 async def test_an_account_begins_with_what_was_spent_before() -> None:
     past = RunRecord()
-    past.spending.spent["t"].add(7, 3, 2)
+    past.charges.by_scope["t"].add(7, 3, 2)
     account = state(past).account("t", Limits(tokens=10), None)
     assert account is not None
     assert account.spent == [7, 3, 2]

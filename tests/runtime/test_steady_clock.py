@@ -24,8 +24,8 @@ from teamwright.values.events.agent import AgentAsked, AgentReplied
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunPaused, RunResumed, RunStarted, ScopeWaited
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.people import Question
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.people.questions import Question
 from tests.runtime.teams import Written, says
 
 NOON = 1_760_000_000.0

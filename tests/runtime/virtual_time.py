@@ -19,8 +19,9 @@ from teamwright.lab.simulation.virtual_loop import VirtualLoop
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, Pace, RetryPolicy
-from teamwright.values.usage import Usage
+from teamwright.values.limits.limits import Limits, Pace
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
 from tests.runtime.teams import Written, says
 
 T = TypeVar("T")

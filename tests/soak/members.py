@@ -15,9 +15,9 @@ from urllib.request import Request, urlopen
 
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.values.messages import digest
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 
 Respond = Callable[[Turn, Context], Awaitable[str]]
 

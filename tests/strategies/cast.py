@@ -16,9 +16,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.messages import Message
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import hops
 
 TASK = "Bring the harbour into order."

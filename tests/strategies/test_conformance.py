@@ -29,9 +29,9 @@ from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.strategies.talk import Talk
 from teamwright.testing.strategy import StrategyConformance, check_strategy
 from teamwright.testing.strategy_trial import TASK
-from teamwright.values.messages import Message
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.strategies.example.debate import Debate
 
 

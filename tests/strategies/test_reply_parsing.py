@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer, read_matching
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 
 class Choice(BaseModel):

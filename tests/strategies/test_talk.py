@@ -6,9 +6,9 @@ import pytest
 
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
-from teamwright.values.manifest import Share
-from teamwright.values.messages import History, Message
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Reply
 
 HISTORY = History.of([Message(name="user", content="before", role="user")])
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from teamwright.agents.context import Context
 from teamwright.strategies.conversation.sequential import Sequential
 from teamwright.strategies.protocol import Flaw, Members, Settings, Task
-from teamwright.values.manifest import AgentName, MemberName
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
+from teamwright.values.specs.manifest import AgentName, MemberName
 
 
 class Leg(Value):

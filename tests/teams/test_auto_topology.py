@@ -15,9 +15,9 @@ from teamwright.planning.topology.profiles import Topology
 from teamwright.teams.auto_topology import auto_source, auto_team, choose, plan_of
 from teamwright.teams.load import read_manifest, source_of
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import TeamSpec
-from teamwright.values.plan import Plan, Step
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import TeamSpec
+from teamwright.values.specs.plan import Plan, Step
 from tests.paths import EXAMPLES
 from tests.strategies.cast import TASK, Cast, run
 

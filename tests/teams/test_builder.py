@@ -13,8 +13,9 @@ from teamwright.agents.scripted.agent import ScriptedAgent
 from teamwright.errors import ManifestError, NotResumable, UnknownName, UsageError
 from teamwright.teams.builder import Builder, replace_models
 from teamwright.teams.team import Team
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.manifest import Manifest, NamedModel, ServerModel
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.specs.manifest import Manifest, NamedModel, ServerModel
 
 FUNCTION = "tests.agents.sample_functions:shout"
 

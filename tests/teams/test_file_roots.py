@@ -12,7 +12,7 @@ from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.file_roots import allowed_roots, checked_root
 from teamwright.teams.load import load_team, read_manifest, source_allowing, source_of, team_from
-from teamwright.values.manifest import Source
+from teamwright.values.specs.manifest import Source
 
 SCRIPT = """
 rules:

@@ -9,8 +9,8 @@ import pytest
 from teamwright import Engine, load_team
 from teamwright.errors import ManifestError
 from teamwright.teams.load import read_manifest, source_of, source_under, source_with, team_from
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Source
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import Source
 
 MANIFEST = """
 agents:

@@ -13,7 +13,7 @@ from teamwright.teams.load import load_team
 from teamwright.teams.preflight import check_ready
 from teamwright.teams.team import Team
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import McpSpec, McpTool, NamedModel, ServerModel
+from teamwright.values.specs.manifest import McpSpec, McpTool, NamedModel, ServerModel
 
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
 

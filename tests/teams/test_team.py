@@ -17,9 +17,9 @@ from teamwright.strategies.protocol import Members
 from teamwright.teams.team import require_team
 from teamwright.values.events.agent import AgentFailed
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.turns import Failure
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

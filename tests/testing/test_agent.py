@@ -15,7 +15,7 @@ from teamwright.agents.context import AgentLike
 from teamwright.errors import AgentError
 from teamwright.lab.simulation.agents import USUAL_MEMBER, SimulatedAgent
 from teamwright.testing import AgentConformance, ModelServer, Say, check_agent
-from teamwright.values.manifest import AgentSpec
+from teamwright.values.specs.manifest import AgentSpec
 from tests.agents.sample_functions import shout
 
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from teamwright.errors import InvalidOutput, UsageError
 from teamwright.values.models import JsonValue
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.turns.turn import Failure, Reply
 from teamwright.values.typed_data import read_as, schema_of
 
 

@@ -18,14 +18,23 @@ if TYPE_CHECKING:
     from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule
     from teamwright.agents.tools.kind import BuildOptions, ToolKind
     from teamwright.agents.tools.protocol import ToolContext, ToolDefinition, ToolSource
-    from teamwright.values.approvals import Approve, Notify
-    from teamwright.values.artifacts import Artifact
-    from teamwright.values.limits import Limits, MessageLimits, Pace, Price, Recovery, RetryPolicy
-    from teamwright.values.manifest import FallbackModel, FilesTool, FunctionTool, McpTool, NamedModel, ServerModel
-    from teamwright.values.messages import Message
-    from teamwright.values.simulation import Simulation
-    from teamwright.values.turns import Failure, Reply, Turn
-    from teamwright.values.usage import Usage
+    from teamwright.values.limits.limits import Limits, MessageLimits, Pace
+    from teamwright.values.limits.price import Price
+    from teamwright.values.limits.retry import Recovery, RetryPolicy
+    from teamwright.values.limits.usage import Usage
+    from teamwright.values.people.approvals import Approve, Notify
+    from teamwright.values.specs.manifest import (
+        FallbackModel,
+        FilesTool,
+        FunctionTool,
+        McpTool,
+        NamedModel,
+        ServerModel,
+    )
+    from teamwright.values.specs.simulation import Simulation
+    from teamwright.values.turns.artifacts import Artifact
+    from teamwright.values.turns.messages import Message
+    from teamwright.values.turns.turn import Failure, Reply, Turn
 
 __all__ = [
     "Agent",
@@ -86,13 +95,15 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.agents.scripted.agent": "Rule Script ScriptedAgent ToolRule",
         "teamwright.agents.tools.kind": "BuildOptions ToolKind",
         "teamwright.agents.tools.protocol": "ToolContext ToolDefinition ToolSource",
-        "teamwright.values.approvals": "Approve Notify",
-        "teamwright.values.artifacts": "Artifact",
-        "teamwright.values.limits": "Limits MessageLimits Pace Price Recovery RetryPolicy",
-        "teamwright.values.manifest": "FallbackModel FilesTool FunctionTool McpTool NamedModel ServerModel",
-        "teamwright.values.messages": "Message",
-        "teamwright.values.simulation": "Simulation",
-        "teamwright.values.turns": "Failure Reply Turn",
-        "teamwright.values.usage": "Usage",
+        "teamwright.values.people.approvals": "Approve Notify",
+        "teamwright.values.turns.artifacts": "Artifact",
+        "teamwright.values.limits.limits": "Limits MessageLimits Pace",
+        "teamwright.values.limits.price": "Price",
+        "teamwright.values.limits.retry": "Recovery RetryPolicy",
+        "teamwright.values.specs.manifest": "FallbackModel FilesTool FunctionTool McpTool NamedModel ServerModel",
+        "teamwright.values.turns.messages": "Message",
+        "teamwright.values.specs.simulation": "Simulation",
+        "teamwright.values.turns.turn": "Failure Reply Turn",
+        "teamwright.values.limits.usage": "Usage",
     },
 )

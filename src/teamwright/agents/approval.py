@@ -12,9 +12,9 @@ from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import spec_of
 from teamwright.agents.schemas.schema import Schema, with_data, with_welcome_data
 from teamwright.errors import AgentError
-from teamwright.values.messages import Message
-from teamwright.values.people import APPROVE, EDIT, Answer, Question
-from teamwright.values.turns import Reply
+from teamwright.values.people.questions import APPROVE, EDIT, Answer, Question
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
 
 T = TypeVar("T")
 

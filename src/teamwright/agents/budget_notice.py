@@ -5,9 +5,9 @@ from __future__ import annotations
 from teamwright.agents.prices import rate_of
 from teamwright.budget.ledger import AMPLE_OUTPUT, BYTES_PER_MESSAGE, USEFUL_OUTPUT, prompt_tokens
 from teamwright.budget.money import picodollars
-from teamwright.values.manifest import AnyModel
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Amounts
+from teamwright.values.limits.usage import Amounts
+from teamwright.values.specs.manifest import AnyModel
+from teamwright.values.turns.turn import Turn
 
 REQUESTS = 2
 """What is left is getting tight when it does not pay for this many more requests like the next one."""

@@ -13,13 +13,13 @@ from typing import Protocol, TypeVar, runtime_checkable
 from pydantic import JsonValue
 
 from teamwright.agents.effect import Effect, Returned
-from teamwright.values.artifacts import Artifact, Held
-from teamwright.values.degradation import Posture
 from teamwright.values.events.event import Fact
-from teamwright.values.limits import Limits
+from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.artifacts import Artifact, Held
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -16,9 +16,10 @@ from teamwright.agents.misspelling import Takes, is_ours, misspelt, names_outsid
 from teamwright.agents.policy import UNSET, Policy
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError, nearest
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, Recovery, RetryPolicy, TooLong
-from teamwright.values.manifest import AgentSpec, NamedModel, ServerModel, TeamSpec
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery, RetryPolicy, TooLong
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import AgentSpec, NamedModel, ServerModel, TeamSpec
 
 REQUIRED = ("name", "kind", "respond")
 

@@ -9,10 +9,11 @@ from pydantic import JsonValue
 
 from teamwright.budget.money import Rate
 from teamwright.values.events.agent import EffectKind, ValueForm
-from teamwright.values.limits import Pace, RetryPolicy
-from teamwright.values.messages import digest
-from teamwright.values.reply_limits import MAX_BYTES
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.reply import MAX_BYTES
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.turns.messages import digest
 
 
 class Effect(Struct, frozen=True):

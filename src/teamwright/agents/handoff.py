@@ -13,7 +13,9 @@ from typing import NamedTuple, cast, get_args
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from teamwright.values.envelope import (
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.text.json_scan import JsonScan
+from teamwright.values.turns.envelope import (
     CONTINUE,
     EnvelopeLimits,
     EnvelopeStatus,
@@ -22,9 +24,7 @@ from teamwright.values.envelope import (
     envelope_tokens,
     percentage,
 )
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.text.json_scan import JsonScan
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.turn import Reply, Turn
 
 KEY = "handoff"
 FENCE = "```"

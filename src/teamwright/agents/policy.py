@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 
 from teamwright.agents.context import AgentLike
 from teamwright.errors import UsageError
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import USUAL, Limits, Recovery, RetryPolicy, TooLong
-from teamwright.values.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
-from teamwright.values.reply_limits import MAX_BYTES, check_max_bytes
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
+from teamwright.values.limits.retry import USUAL, Recovery, RetryPolicy, TooLong
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
 from teamwright.values.text.validation_messages import misfits_of
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Decimal
 
 from teamwright.budget.money import PICODOLLARS, Rate
-from teamwright.values.limits import Price
-from teamwright.values.manifest import AnyModel, NamedModel, ServerModel
-from teamwright.values.usage import Usage
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.usage import Usage
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 MILLION = 1_000_000
 OWN = ("local", "scripted")

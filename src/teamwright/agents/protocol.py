@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from teamwright.agents.context import Context
 from teamwright.agents.policy import UNSET, Policy
 from teamwright.errors import UsageError
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.turn import Reply, Turn
 
 if TYPE_CHECKING:
-    from teamwright.values.manifest import AgentSpec, TeamSpec
+    from teamwright.values.specs.manifest import AgentSpec, TeamSpec
 
 
 @runtime_checkable

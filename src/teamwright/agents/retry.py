@@ -14,7 +14,7 @@ from teamwright.errors import (
     ServiceError,
     ToolError,
 )
-from teamwright.values.limits import RetryPolicy
+from teamwright.values.limits.retry import RetryPolicy
 
 ERRORS: dict[str, type[AgentError]] = {
     error.kind: error

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from teamwright.budget.money import Rate, dollars, picodollars
 from teamwright.errors import LimitReached
-from teamwright.values.limits import Limits, MessageLimits
-from teamwright.values.usage import NOTHING, Amounts, Usage
+from teamwright.values.limits.limits import Limits, MessageLimits
+from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 
 BudgetUnit = Literal["tokens", "usd", "calls"]
 BUDGET_UNITS: tuple[BudgetUnit, ...] = ("tokens", "usd", "calls")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from teamwright.values.limits import Pace
+from teamwright.values.limits.limits import Pace
 
 MINUTE = 60.0
 CONCURRENCY = 32

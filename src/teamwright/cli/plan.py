@@ -12,7 +12,7 @@ from teamwright.cli.terminal.output import Json, Out, check_out, result, result_
 
 if TYPE_CHECKING:
     from teamwright.planning.schedule.planner import PlannerSettings
-    from teamwright.values.plan import Plan
+    from teamwright.values.specs.plan import Plan
 
 
 def plan(
@@ -85,7 +85,7 @@ def _of_team(file: Path, task: str | None, team: str | None, more: list[Path] | 
     from teamwright.strategies.plan.dag import Dag
     from teamwright.teams.auto_topology import plan_of
     from teamwright.teams.load import read_manifest, source_of
-    from teamwright.values.plan import Plan
+    from teamwright.values.specs.plan import Plan
 
     with code_not_loaded():
         loaded = read_manifest([file, *(more or ())], models_replaced=True)

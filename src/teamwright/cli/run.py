@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from teamwright.manifests.declarations import Query
     from teamwright.manifests.load import Loaded
     from teamwright.runtime.engine import Engine
-    from teamwright.values.limits import Limits
-    from teamwright.values.manifest import Source
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.specs.manifest import Source
 
 STDIN = "-"
 ManifestOrTask = Annotated[

@@ -25,8 +25,8 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, ScopeWaited
 from teamwright.values.key import in_scope, key_and_parents
+from teamwright.values.limits.usage import Amounts, Bounds
 from teamwright.values.models import JsonValue
-from teamwright.values.usage import Amounts, Bounds
 
 
 @dataclass(slots=True)

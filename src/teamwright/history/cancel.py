@@ -15,9 +15,9 @@ from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunAborted, RunEnded, RunIntervened
 from teamwright.values.key import key_and_parents
-from teamwright.values.people import Cancel
-from teamwright.values.turns import Failure
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.people.interventions import Cancel
+from teamwright.values.turns.turn import Failure
 
 STOPPED = "stopped by others"
 
@@ -79,7 +79,7 @@ class _AskTotals:
                 said = tuple(ref.changed(name=ask.asked.member) for ref in said)
             if ask.asked.purpose == "work":
                 self._heard[self._record.turn_of(scope)].extend(said)
-            spent = self._record.spending.open.get(key)
+            spent = self._record.charges.open_turns.get(key)
             yield (
                 key,
                 AgentFailed(

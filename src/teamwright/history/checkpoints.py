@@ -16,10 +16,10 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunCheckpoint, RunPaused, RunStarted
 from teamwright.values.key import is_inside, key_below_root, parent_key
+from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import Record
 from teamwright.values.names import check_name
 from teamwright.values.results import iso
-from teamwright.values.usage import NOTHING, Usage
 
 START = "start"
 

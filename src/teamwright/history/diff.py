@@ -18,9 +18,9 @@ from teamwright.history.record.run_record import RunRecord
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.run import Origin
 from teamwright.values.key import join_key, key_segments, split_attempt, with_attempt
+from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import Record
 from teamwright.values.results import RunResult, Status, StopReason
-from teamwright.values.usage import NOTHING, Usage
 
 TurnStatus = Literal["replied", "failed", "stopped", "open"]
 How = Literal["same", "only_a", "only_b", "member", "told", "status", "said"]

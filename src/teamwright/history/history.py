@@ -46,13 +46,13 @@ from teamwright.values.events.run import (
 )
 from teamwright.values.events.team import TeamEnded, TeamReopened
 from teamwright.values.key import is_inside, join_key, key_depth, next_attempt
-from teamwright.values.limits import Limits
-from teamwright.values.messages import Message, digest
-from teamwright.values.people import Question
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import NOTHING, Bounds, Usage
+from teamwright.values.people.questions import Question
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.secrets.classification import without_keys
-from teamwright.values.turns import Failure
-from teamwright.values.usage import NOTHING, Bounds, Usage
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Failure
 
 ENDINGS = ("agent.replied", "agent.failed")
 ABOUT_THE_DRIVER = (

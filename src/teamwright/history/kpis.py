@@ -21,10 +21,10 @@ from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.step import StepSkipped
 from teamwright.values.events.team import TeamPlanned, TeamTold
 from teamwright.values.key import without_attempts
+from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
 from teamwright.values.results import Status, StopReason
-from teamwright.values.turns import Purpose
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.turns.turn import Purpose
 
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95

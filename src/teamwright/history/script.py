@@ -20,7 +20,7 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.key import parent_key
-from teamwright.values.manifest import TERMINATE
+from teamwright.values.specs.manifest import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
 OUTPUT_TOOL = "final_result"

@@ -14,7 +14,7 @@ from teamwright.journal.encoder import NUMBERS, inbox_item_to_text, references, 
 from teamwright.journal.errors import damaged
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 
 _FIELDS = 7
 

@@ -23,10 +23,10 @@ from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import SCHEMA_VERSION, Event, Fact
 from teamwright.values.key import key_depth
-from teamwright.values.messages import DIGEST_BYTES, digest
 from teamwright.values.names import NAME
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import Status, StopReason
+from teamwright.values.turns.messages import DIGEST_BYTES, digest
 
 EventRow = tuple[int, float, str, str, str, str, int | None]
 """The columns of an event as they should be; a damaged row holds anything."""

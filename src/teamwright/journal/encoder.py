@@ -12,8 +12,8 @@ from msgspec.json import Encoder
 
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.messages import DIGEST_BYTES
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
+from teamwright.values.turns.messages import DIGEST_BYTES
 
 NUMBERS = 1 << 32
 """How many events a run may have: a row's position is its run's place times this, plus its number."""

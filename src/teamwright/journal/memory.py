@@ -16,7 +16,7 @@ from teamwright.journal.run_status import RunStatus
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import RunSummary
 
 _number = attrgetter("number")

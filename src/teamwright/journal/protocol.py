@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import RunSummary
 
 

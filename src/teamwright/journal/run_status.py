@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted, ScopeWaited
+from teamwright.values.limits.usage import added
 from teamwright.values.results import RunSummary, Status, StopReason, iso
-from teamwright.values.usage import added
 
 TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
 """What changes the status of a run, or leaves it without a driver."""

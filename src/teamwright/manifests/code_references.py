@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from teamwright.agents.tools.registry import OWN, find_kind, kind_name, settings_of
 from teamwright.strategies.registry import BUILT_IN_STRATEGIES
-from teamwright.values.manifest import AgentSpec, Manifest, ToolSpec
 from teamwright.values.names import plain_strategy_name
+from teamwright.values.specs.manifest import AgentSpec, Manifest, ToolSpec
 
 
 class Code(NamedTuple):

@@ -23,8 +23,8 @@ from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declaration, Declared, Query
 from teamwright.manifests.native import read_native
 from teamwright.manifests.task_file import TASKS, team_of_tasks
-from teamwright.values.manifest import Manifest
 from teamwright.values.names import plain_strategy_name
+from teamwright.values.specs.manifest import Manifest
 from teamwright.values.text.validation_messages import misfits_of
 
 SUFFIXES = {".yaml", ".yml"}

@@ -15,8 +15,8 @@ from teamwright.errors import UsageError
 from teamwright.strategies.contract import options_of
 from teamwright.strategies.options import options_schema
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.values.manifest import JsonSchema, Manifest
-from teamwright.values.plan import Step
+from teamwright.values.specs.manifest import JsonSchema, Manifest
+from teamwright.values.specs.plan import Step
 
 AGENT, MODEL = "agent", "model"
 SECTION_WORDS = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from teamwright.errors import ManifestError, NotResumable, Problem
-from teamwright.values.manifest import Manifest
 from teamwright.values.secrets.classification import HIDDEN, NOTIFY, REFERENCE, is_header, is_secret, is_secret_name
+from teamwright.values.specs.manifest import Manifest
 
 MOST_SECRETS = 1_000
 """Every text is searched for each of them."""

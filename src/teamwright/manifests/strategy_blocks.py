@@ -14,8 +14,8 @@ from teamwright.documents.schema_check import SchemaCheck
 from teamwright.manifests.declarations import Declaration, Declared
 from teamwright.manifests.schema import AGENT, MODEL, definitions, section_value, takes_model
 from teamwright.strategies.registry import strategy_names
-from teamwright.values.manifest import TeamSpec
 from teamwright.values.names import NAME, plain_strategy_name, suggest_name
+from teamwright.values.specs.manifest import TeamSpec
 
 DEFAULT = TeamSpec.model_construct(members=()).strategy
 OPTIONS = "options"

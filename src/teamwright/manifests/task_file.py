@@ -25,7 +25,7 @@ from teamwright.strategies.plan.single import Single
 from teamwright.strategies.plan.star_team import StarTeam
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.names import suggest_name
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.validation_messages import misfits_of
 
 TASKS = "tasks"

@@ -17,8 +17,8 @@ from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule, validate_schedule
 from teamwright.planning.topology.model import EvaluationSettings, TopologyReport, evaluate, planner_settings
 from teamwright.planning.topology.profiles import TOPOLOGIES, TopologyProfiles
-from teamwright.values.envelope import Envelope, EnvelopeLimits
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
 
 UNNAMED = "plan"
 """The run that envelopes name while there is none."""

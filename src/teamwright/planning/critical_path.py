@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from teamwright.planning.graph import StepGraph
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 
 
 def ways_behind(graph: StepGraph, steps: Iterable[Step]) -> dict[str, int]:

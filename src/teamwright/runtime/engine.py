@@ -43,10 +43,10 @@ from teamwright.runtime.webhooks.deliveries import Deliveries, Delivery
 from teamwright.teams.team import Team, require_team
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import Origin
-from teamwright.values.limits import Limits
-from teamwright.values.messages import Message
+from teamwright.values.limits.limits import Limits
 from teamwright.values.names import check_name
 from teamwright.values.results import RunResult
+from teamwright.values.turns.messages import Message
 
 LARGEST_TASK = 1024 * 1024
 WATCH_EVERY = 0.08

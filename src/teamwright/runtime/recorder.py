@@ -14,7 +14,7 @@ from teamwright.errors import JournalError
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.event import Event, Fact
-from teamwright.values.messages import Message, digest
+from teamwright.values.turns.messages import Message, digest
 
 YIELD_EVERY = 0.005
 """Where there is nothing to wait for, how long a run may keep the event loop to itself, by the loop's own clock. The

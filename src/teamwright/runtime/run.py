@@ -43,12 +43,13 @@ from teamwright.values.events.run import (
     RunResumed,
     RunStarted,
 )
-from teamwright.values.limits import Limits
-from teamwright.values.messages import History, Message
-from teamwright.values.people import Answered, Cancel, Mark, Pause, Question, Reason
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
+from teamwright.values.people.questions import Question, Reason
 from teamwright.values.results import RunResult, StopReason
 from teamwright.values.secrets.classification import without_keys
-from teamwright.values.turns import Failure, Turn
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Turn
 
 WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
 """Why a run is set down when it waits for people: what is most pressing decides."""
@@ -283,7 +284,7 @@ class Run:
             return ending
         from teamwright.agents.scripted.agent import leftovers
 
-        past, now = self._past.spending.marks, self._state.marks
+        past, now = self._past.charges.marks, self._state.marks
         left = leftovers(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
         if not left:
             return ending

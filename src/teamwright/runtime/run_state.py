@@ -25,10 +25,10 @@ from teamwright.values.events.budget import BudgetOpened, BudgetUnpriced
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RUN_FORMAT, RunAborted, ScopeWaited
 from teamwright.values.key import in_scope, is_inside, parent_keys
-from teamwright.values.limits import Limits
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Failure, Reply
-from teamwright.values.usage import Amounts
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Amounts
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.turn import Failure, Reply
 
 ABANDONED_PAUSE = 0.05
 """Seconds after which something that was abandoned and comes back to the run is ended."""
@@ -232,14 +232,14 @@ class RunState:
         """The account of a scope; a scope without limits uses the one around it."""
         if limits is None or not limits.counted:
             return parent
-        before = self.past.spending.spent.get(scope)
+        before = self.past.charges.by_scope.get(scope)
         return Account(scope, limits, parent, before.cost if before else NO_COST)
 
     def record_limits(self, scope: str, limits: Limits) -> None:
         """Record, once, that these limits hold in a scope."""
         if scope not in self.past.opened and limits.bounds.given:
             self.past.opened.add(scope)
-            before = self.past.spending.spent.get(scope)
+            before = self.past.charges.by_scope.get(scope)
             spent = None
             if before is not None and before.cost != NO_COST:
                 spent = Amounts(tokens=before.tokens, usd=dollars(before.usd), calls=before.calls)
@@ -247,7 +247,7 @@ class RunState:
 
     def supersede(self, key: str, account: Account | None) -> None:
         """A fork asks this anew: what had been spent on it is charged no longer, in no account around it."""
-        levels = [(level, self.past.spending.spent[level.name]) for level in account.chain()] if account else []
+        levels = [(level, self.past.charges.by_scope[level.name]) for level in account.chain()] if account else []
         before = [spent.cost for _, spent in levels]
         self.past.supersede(key)
         for (level, spent), once in zip(levels, before, strict=True):

@@ -25,10 +25,11 @@ from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.run_reader import read_events
 from teamwright.runtime.webhooks.deliveries import Deliveries
-from teamwright.values.approvals import fitting
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
-from teamwright.values.people import Answer, Answered, Cancel, Mark, Pause
+from teamwright.values.people.approvals import fitting
+from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
+from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, RunResult, RunSummary
 
 NewClock = Callable[[float], Callable[[], float]]

@@ -14,18 +14,19 @@ from teamwright.agents.policy import UNSET, Policy
 from teamwright.budget.ledger import Account
 from teamwright.budget.money import dollars, picodollars
 from teamwright.errors import DuplicateKey
-from teamwright.history.record.spending import Spending
+from teamwright.history.record.charges import Charges
 from teamwright.runtime.ordering.lane import Lane
 from teamwright.runtime.ordering.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
-from teamwright.values.degradation import Posture
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits import Limits, Recovery
-from teamwright.values.messages import Message
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Tier, Turn
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Tier, Turn
 
 ONE_CALL = Tally(calls=1)
 
@@ -71,9 +72,32 @@ class Scope:
     """Where in the run something happens, and what holds there: account, limits, deadline, lane, keys, messages."""
 
     __slots__ = (
-        "_claimed", "_horizon", "account", "agent_scope", "announced", "began", "deadline", "degradation", "emitted",
-        "fallback", "heard_at", "holding", "in_agent", "lane", "limits", "member", "parent", "path", "policy",
-        "recovery", "run", "said", "spending", "stopping", "usage", "weighs",
+        "_claimed",
+        "_horizon",
+        "account",
+        "agent_scope",
+        "announced",
+        "began",
+        "charges",
+        "deadline",
+        "degradation",
+        "emitted",
+        "fallback",
+        "heard_at",
+        "holding",
+        "in_agent",
+        "lane",
+        "limits",
+        "member",
+        "parent",
+        "path",
+        "policy",
+        "recovery",
+        "run",
+        "said",
+        "stopping",
+        "usage",
+        "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +125,7 @@ class Scope:
         if parent is not None:  # what holds around a scope holds in it
             self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
             self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
-            self.in_agent, self.spending, self.policy = parent.in_agent, parent.spending, parent.policy
+            self.in_agent, self.charges, self.policy = parent.in_agent, parent.charges, parent.policy
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
@@ -110,7 +134,7 @@ class Scope:
         self.degradation: DegradationLadder | None = None
         self.in_agent = self.weighs = False
         self.policy: Policy = UNSET
-        self.spending = Spending()
+        self.charges = Charges()
 
     def part(self, path: str, lane: Lane, account: Account | None) -> Scope:
         """A named part or a branch of this scope; its messages count as messages of this scope."""
@@ -158,16 +182,16 @@ class Scope:
 
     def tally(self) -> Tally | None:
         """The sum of the effects of this agent's turn; a team has none of its own."""
-        spending = self.spending
-        if self.path != self.agent_scope or not spending.calls:
+        charges = self.charges
+        if self.path != self.agent_scope or not charges.calls:
             return None
-        if spending.calls == 1 and self.usage is NOTHING and not (spending.tokens or spending.usd or spending.marks):
+        if charges.calls == 1 and self.usage is NOTHING and not (charges.tokens or charges.usd or charges.marks):
             return ONE_CALL
-        charged = None if spending.tokens == self.usage.total_tokens else spending.tokens
-        money = None if spending.usd == picodollars(self.usage.usd) else dollars(spending.usd)
-        if charged is None and money is None and spending.calls == 1 and not spending.marks:
+        charged = None if charges.tokens == self.usage.total_tokens else charges.tokens
+        money = None if charges.usd == picodollars(self.usage.usd) else dollars(charges.usd)
+        if charged is None and money is None and charges.calls == 1 and not charges.marks:
             return ONE_CALL
-        return Tally(calls=spending.calls, charged=charged, charged_usd=money, marks=spending.marks)
+        return Tally(calls=charges.calls, charged=charged, charged_usd=money, marks=charges.marks)
 
     @property
     def lanes(self) -> tuple[Lane, ...]:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from teamwright.strategies.registry import find_strategy, strategy_names
     from teamwright.strategies.reply_parsing import ParseFailure, read_answer
     from teamwright.strategies.talk import Talk
-    from teamwright.values.envelope import (
+    from teamwright.values.models import Value
+    from teamwright.values.results import Outcome
+    from teamwright.values.specs.manifest import AgentName, MemberName
+    from teamwright.values.turns.envelope import (
         Envelope,
         EnvelopeLimits,
         EnvelopeMessage,
@@ -23,9 +26,6 @@ if TYPE_CHECKING:
         HandoffNote,
         envelope_tokens,
     )
-    from teamwright.values.manifest import AgentName, MemberName
-    from teamwright.values.models import Value
-    from teamwright.values.results import Outcome
 
 __all__ = [
     "AgentName",
@@ -67,10 +67,10 @@ __getattr__, __dir__ = lazy_names(
         "teamwright.strategies.registry": "find_strategy strategy_names",
         "teamwright.strategies.reply_parsing": "ParseFailure read_answer",
         "teamwright.strategies.talk": "Talk",
-        "teamwright.values.envelope": (
+        "teamwright.values.turns.envelope": (
             "Envelope EnvelopeLimits EnvelopeMessage EnvelopeSettings HandoffNote envelope_tokens"
         ),
-        "teamwright.values.manifest": "AgentName MemberName",
+        "teamwright.values.specs.manifest": "AgentName MemberName",
         "teamwright.values.models": "Value",
         "teamwright.values.results": "Outcome",
     },

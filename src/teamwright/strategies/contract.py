@@ -17,10 +17,10 @@ from teamwright.agents.misspelling import Takes, is_ours, misspelt
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
-from teamwright.values.manifest import Share
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.turn import Turn
 
 REQUIRED = ("name", "version", "run")
 

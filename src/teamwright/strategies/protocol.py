@@ -15,12 +15,12 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UnknownName
 from teamwright.strategies.diagram import Sketch, places
-from teamwright.values.envelope import EnvelopeSettings
-from teamwright.values.manifest import Share
-from teamwright.values.messages import EMPTY, History
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import Share
+from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.turns.messages import EMPTY, History
+from teamwright.values.turns.turn import Turn
 
 V = TypeVar("V", bound=Value)
 

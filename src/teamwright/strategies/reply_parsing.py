@@ -17,7 +17,7 @@ from teamwright.agents.schemas.schema import check
 from teamwright.errors import InvalidOutput
 from teamwright.values.text.display import cut
 from teamwright.values.text.json_scan import JsonScan
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 
 from teamwright.strategies.protocol import Task
-from teamwright.values.messages import EMPTY, Conversation, History, Message
 from teamwright.values.results import Outcome, StopReason
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 AT_ITS_LIMIT = "stopped at its limit of "
 """Prefix of the warning that a team stopped at a limit on its turns."""

@@ -21,10 +21,10 @@ from teamwright.strategies.contract import options_of
 from teamwright.strategies.plan.step_options import STEPS, StepOptions
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
-from teamwright.values.envelope import BudgetLevel, EnvelopeSettings
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Share, Source, TeamSpec
-from teamwright.values.plan import Plan
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import Share, Source, TeamSpec
+from teamwright.values.specs.plan import Plan
+from teamwright.values.turns.envelope import BudgetLevel, EnvelopeSettings
 
 KEPT = ("on_failure", "cancel_others", "peer_rounds")
 """Options that a team keeps when it gets another shape."""

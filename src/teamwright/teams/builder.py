@@ -22,7 +22,7 @@ from teamwright.strategies.options import named_agents
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.file_roots import checked_root
 from teamwright.teams.team import Team
-from teamwright.values.manifest import (
+from teamwright.values.specs.manifest import (
     TERMINATE,
     AgentSpec,
     AnyModel,

@@ -13,8 +13,8 @@ from teamwright.manifests.secrets import resolve_secrets
 from teamwright.teams.builder import SCRIPTED, Builder, replace_models
 from teamwright.teams.file_roots import allowed_roots
 from teamwright.teams.team import Team
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Source
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import Source
 
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:

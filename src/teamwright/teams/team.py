@@ -18,17 +18,18 @@ from teamwright.strategies.contract import require_strategy, share_of
 from teamwright.strategies.options import settings_flaws
 from teamwright.strategies.protocol import Members, Settings, StrategyLike, Task
 from teamwright.strategies.registry import find_strategy
-from teamwright.values.approvals import Approve, Notify, signing_key
-from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import EnvelopeSettings
 from teamwright.values.events.team import TeamEnded, TeamStarted
-from teamwright.values.limits import Limits, Recovery
-from teamwright.values.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import Recovery
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
 from teamwright.values.owned_paths import wildcards_problem
+from teamwright.values.people.approvals import Approve, Notify, signing_key
 from teamwright.values.secrets.classification import HIDDEN
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.specs.manifest import AgentSpec, JsonSchema, Manifest, Share, Source, TeamSpec
+from teamwright.values.turns.envelope import EnvelopeSettings
+from teamwright.values.turns.turn import Reply, Turn
 
 
 class Team(PolicyAttributes, Agent):

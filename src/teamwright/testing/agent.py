@@ -25,10 +25,10 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.agent_trial import INJECTED_ERROR, FaultInjector, ObservedAgent
 from teamwright.testing.strategy_trial import RUN_ID, BodyJournal, TrialLog
-from teamwright.values.manifest import AgentSpec, TeamSpec
 from teamwright.values.names import check_name
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Reply
+from teamwright.values.specs.manifest import AgentSpec, TeamSpec
+from teamwright.values.turns.turn import Reply
 
 
 @dataclass(frozen=True)

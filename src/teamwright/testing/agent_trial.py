@@ -13,7 +13,7 @@ from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.testing.strategy_trial import TrialLog
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 INJECTED_ERROR = "an error that the conformance suite injects"
 GRACE = 5.0

@@ -14,8 +14,8 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue
 
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.models import Value
-from teamwright.values.usage import CHARACTERS_PER_TOKEN
 
 CHARACTERS_PER_CHUNK = 20
 

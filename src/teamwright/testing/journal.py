@@ -24,9 +24,10 @@ from teamwright.values.events.body import Body
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunPaused, RunResumed, RunStarted
-from teamwright.values.messages import digest
-from teamwright.values.people import Answer, Answered, Cancel, Pause
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.interventions import Answered, Cancel, Pause
+from teamwright.values.people.questions import Answer
+from teamwright.values.turns.messages import digest
 
 Check = Callable[[Journal], Awaitable[None]]
 

@@ -39,11 +39,11 @@ from teamwright.testing.strategy_trial import (
     TrialLog,
     TrialScript,
 )
-from teamwright.values.messages import Message
 from teamwright.values.names import check_name
-from teamwright.values.people import Cancel
+from teamwright.values.people.interventions import Cancel
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
 
 FORBIDDEN = {
     "asyncio", "concurrent", "datetime", "multiprocessing", "os", "pathlib", "random", "secrets", "socket",

@@ -27,10 +27,10 @@ from teamwright.strategies.protocol import Flaw, Members, Settings, StrategyLike
 from teamwright.teams.team import Team
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
-from teamwright.values.messages import Message, digest
+from teamwright.values.limits.usage import Usage
 from teamwright.values.results import Outcome, RunResult
-from teamwright.values.turns import Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Reply, Turn
 
 RUN_ID, TEAM, TASK = "trial", "team-on-trial", "Find out which of the two is heavier."
 INJECTED_ERROR = "the-words-of-an-error"

@@ -31,10 +31,10 @@ from teamwright.errors import InvalidName, TeamwrightError, ToolError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
 from teamwright.testing.strategy_trial import BodyJournal, TrialLog
-from teamwright.values.messages import Message, digest
+from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import MAX_BYTES
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Reply, Turn
 
 RUN_ID, TASK = "source-on-trial", "Use the tools."
 SECONDS = 30.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from teamwright.values.sorted_texts import SortedTexts
+from teamwright.values.text.sorted_texts import SortedTexts
 
 DEEP = "**"
 MOST_PARTS = 64

@@ -8,11 +8,11 @@ from typing import Literal, TypeVar
 from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
-from teamwright.values.messages import Message
+from teamwright.values.limits.usage import NOTHING, Usage
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.turns import Failure
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure
 from teamwright.values.typed_data import read_as
-from teamwright.values.usage import NOTHING, Usage
 
 Status = Literal["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted", "running"]
 StopReason = Literal[

@@ -26,12 +26,13 @@ from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentCalled
 from teamwright.values.events.event import Event
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.messages import Message
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Failure, Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.agents.recording import Recording
 from tests.agents.sample_functions import (
     end_the_process,
@@ -439,7 +440,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process_alive() -> None:
     program = """
 import time
 from teamwright import FunctionAgent, run_sync
-from teamwright.values.limits import RetryPolicy
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.agents.functions import threads
 threads.THREAD_GRACE = 0.05
 def hang(text: str) -> str:

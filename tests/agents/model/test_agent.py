@@ -29,10 +29,10 @@ from teamwright.errors import (
 )
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Drop, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.limits import Pace
-from teamwright.values.manifest import NamedModel, ServerModel
-from teamwright.values.messages import History, Message, digest
-from teamwright.values.turns import Turn
+from teamwright.values.limits.limits import Pace
+from teamwright.values.specs.manifest import NamedModel, ServerModel
+from teamwright.values.turns.messages import History, Message, digest
+from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -10,8 +10,8 @@ from teamwright.agents.model.agent import ModelAgent
 from teamwright.errors import InvalidOutput
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import ServerModel
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.turn import Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.agents.recording import Recording
 

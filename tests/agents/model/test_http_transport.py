@@ -19,8 +19,8 @@ from teamwright.agents.model.http_transport import EventWatch, ReadBounds
 from teamwright.errors import AgentError, AgentTimeout, InvalidOutput, Refused, ServiceError, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.turns.turn import Reply, Turn
 from tests.agents.raw_server import DONE, STREAM, RawServer, Write, endless, event, says, slowly
 from tests.agents.recording import Recording
 

@@ -31,7 +31,7 @@ from teamwright.agents.model.local import (
 )
 from teamwright.agents.model.models import Models
 from teamwright.errors import MissingExtra, UsageError
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.paths import ROOT
 

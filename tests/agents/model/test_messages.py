@@ -19,10 +19,10 @@ from teamwright.agents.model.messages import from_record, to_record
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.approvals import Approve
 from teamwright.values.key import escape_place
-from teamwright.values.manifest import ServerModel
-from teamwright.values.messages import digest
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.messages import digest
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
 from tests.runtime.teams import cut
 

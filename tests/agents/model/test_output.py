@@ -21,8 +21,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Fail, Say, SayJson, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import JsonSchema, ServerModel
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import JsonSchema, ServerModel
+from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -11,8 +11,8 @@ from teamwright import FunctionAgent, ScriptedAgent, Team
 from teamwright.agents.schemas.schema import as_schema, check, check_input, with_data, with_welcome_data
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.turns import Reply
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.turn import Reply
 
 PERSON = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 

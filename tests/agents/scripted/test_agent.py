@@ -17,10 +17,11 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Delta
-from teamwright.values.limits import Limits, RetryPolicy
-from teamwright.values.manifest import JsonSchema
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.runtime.teams import cut_and_resume
 

@@ -26,9 +26,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.builder import Builder
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.approvals import Approve
-from teamwright.values.manifest import FilesSpec, FilesTool, Manifest
 from teamwright.values.owned_paths import Owned
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import FilesSpec, FilesTool, Manifest
 from tests.agents.recording import Recording
 
 FREE = Owned()

@@ -27,9 +27,9 @@ from teamwright.errors import DuplicateName, InvalidName, LimitReached, Refused,
 from teamwright.journal.memory import MemoryJournal
 from teamwright.testing.chat import CallTools, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.manifest import TERMINATE, FunctionTool, McpSpec, McpTool, ServerModel
-from teamwright.values.messages import digest
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import TERMINATE, FunctionTool, McpSpec, McpTool, ServerModel
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
 from tests.paths import ROOT
 
@@ -224,7 +224,7 @@ def test_the_response_of_terminate_is_read_leniently(arguments: object, response
 def test_tools_are_declared_without_any_heavy_library() -> None:
     program = (
         "import sys; from teamwright.agents.tools.toolbox import Toolbox;"
-        "from teamwright.values.manifest import McpSpec, McpTool;"
+        "from teamwright.values.specs.manifest import McpSpec, McpTool;"
         "Toolbox(['string:capwords', 'terminate', McpSpec(mcp=McpTool(url='http://127.0.0.1:9/mcp'))]);"
         "sys.exit(any(name in sys.modules for name in ('pydantic_ai', 'mcp', 'jsonschema')))"
     )

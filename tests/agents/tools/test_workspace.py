@@ -20,8 +20,8 @@ from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceWritten
-from teamwright.values.manifest import ServerModel
-from teamwright.values.messages import digest
+from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.messages import digest
 from tests.runtime.teams import Written, cut_and_resume, says
 
 

@@ -21,10 +21,10 @@ from teamwright import Context, Engine, FunctionAgent, Team, Turn
 from teamwright.cli.interactive.prompt import Asker, Keyboard, Prompt, nearest_choice
 from teamwright.cli.text.events import draft_text, note_text, question_text
 from teamwright.cli.views.view import Silent
-from teamwright.values.approvals import approval
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.person import PersonAsked
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.approvals import approval
+from teamwright.values.people.questions import Answer, Question
 from tests.cli.conftest import write_team
 from tests.cli.test_processes import PROGRAM, finish
 from tests.runtime.teams import until_asked

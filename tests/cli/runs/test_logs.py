@@ -10,7 +10,7 @@ from teamwright.cli.runs.logs import LogBook, LogQuery
 from teamwright.errors import AgentTimeout
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunLogged, RunNotified
-from teamwright.values.limits import RetryPolicy
+from teamwright.values.limits.retry import RetryPolicy
 
 
 async def test_a_log_is_followed_while_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:  # P-02

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from teamwright.cli.text.events import failure_text, next_steps, note_text, status_text, way_text
-from teamwright.values.artifacts import Artifact
-from teamwright.values.degradation import AT_EASE
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReplied
 from teamwright.values.events.budget import BudgetDegraded, BudgetEased, BudgetThrottled
 from teamwright.values.events.event import Event, Fact
@@ -21,9 +19,11 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.people import Mark
+from teamwright.values.limits.degradation import AT_EASE
+from teamwright.values.people.interventions import Mark
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Failure
+from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.turn import Failure
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pydantic import JsonValue, ValidationError
 
 from teamwright.agents.handoff import handed_over
 from teamwright.runtime.redaction import whole_characters
-from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
-from teamwright.values.messages import Message
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Turn
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.mutation import mutated_text, mutated_tree
 from tests.fuzz.odd_values import odd_text, odd_value

@@ -18,9 +18,9 @@ from teamwright.runtime.engine import Engine
 from teamwright.runtime.webhooks.attempt import TIMEOUT, Webhook, post
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.manifest import ServerModel
+from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
+from teamwright.values.specs.manifest import ServerModel
 from tests.fuzz.case import Outcome, Violation
 from tests.fuzz.hostile_server import HostileServer, Step
 from tests.fuzz.model_answers import chunks, cut_answer, events, head, hostile_answer, whole_answer

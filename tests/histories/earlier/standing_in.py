@@ -5,8 +5,8 @@ from __future__ import annotations
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import Refused
 from teamwright.teams.team import Team
-from teamwright.values.limits import Recovery
-from teamwright.values.turns import Turn
+from teamwright.values.limits.retry import Recovery
+from teamwright.values.turns.turn import Turn
 
 
 def standing_in(refusals: int, called: list[str]) -> Team:

@@ -10,8 +10,8 @@ from teamwright.history.record.recorded_reply import RecordedBodies, recorded_re
 from teamwright.values.events.agent import AgentAsked, AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.body import MessageRef
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.turns import Failure, Reply
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.turn import Failure, Reply
 
 ASKED = AgentAsked(member="a", member_kind="model", turn=1, task="b1", length=0, digest="d")
 BODIES = RecordedBodies({"x": '"hello"', "y": '{"n":1}'})

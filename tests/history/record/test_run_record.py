@@ -27,8 +27,9 @@ from teamwright.values.events.run import (
     TimerFired,
     TimerSet,
 )
-from teamwright.values.people import Answer, Cancel
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.interventions import Cancel
+from teamwright.values.people.questions import Answer
 
 STARTED = RunStarted(team="t", task="b1", manifest="b2", seed=1)
 TEAM = AgentAsked(member="t", member_kind="team", turn=1, task="b1", length=0, digest="d")
@@ -86,16 +87,16 @@ def test_a_call_without_a_return_is_in_doubt_and_charged_in_full() -> None:
     found = past(*OPEN, ("t/s", "e", CALLED))
     assert found.calls["t/s/e"].in_doubt
     found.charge_open_turns()
-    assert [(found.spending.spent[scope].tokens, found.spending.spent[scope].calls) for scope in ("t/s", "t", "")] == [
-        (200, 1)
-    ] * 3
+    assert [
+        (found.charges.by_scope[scope].tokens, found.charges.by_scope[scope].calls) for scope in ("t/s", "t", "")
+    ] == [(200, 1)] * 3
 
 
 def test_every_attempt_in_doubt_stays_charged() -> None:
     again = CALLED.changed(attempt=2, in_doubt=True)
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", again))
     found.charge_open_turns()
-    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (400, 2)
+    assert (found.charges.by_scope["t"].tokens, found.charges.by_scope["t"].calls) == (400, 2)
     assert found.calls["t/s/e"].attempts == 2
 
 
@@ -103,16 +104,16 @@ def test_every_attempt_in_doubt_stays_charged() -> None:
 def test_a_returned_call_costs_what_it_used_or_what_was_reserved(usage: Usage, charged: int) -> None:
     found = past(*OPEN, ("t/s", "e", CALLED), ("t/s", "e", AgentReturned(body="b", usage=usage, mark="rule-1")))
     found.charge_open_turns()
-    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (charged, 1)
-    assert found.spending.marks["a", "rule-1"] == 1
+    assert (found.charges.by_scope["t"].tokens, found.charges.by_scope["t"].calls) == (charged, 1)
+    assert found.charges.marks["a", "rule-1"] == 1
 
 
 def test_an_ended_turn_is_charged_by_its_tally() -> None:
     tally = Tally(calls=3, charged=250, marks=("rule-1", "rule-1"))
     found = past(*OPEN, ("t", "s", AgentReplied(usage=USAGE, tally=tally)))
     found.charge_open_turns()
-    assert (found.spending.spent["t"].tokens, found.spending.spent["t"].calls) == (250, 3)
-    assert found.spending.marks["a", "rule-1"] == 2
+    assert (found.charges.by_scope["t"].tokens, found.charges.by_scope["t"].calls) == (250, 3)
+    assert found.charges.marks["a", "rule-1"] == 2
 
 
 def test_a_failed_attempt_says_when_the_next_is_due_and_counts() -> None:

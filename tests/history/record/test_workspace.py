@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.history.record.workspace import Store
-from teamwright.values.artifacts import Held
+from teamwright.values.turns.artifacts import Held
 
 
 def test_a_value_is_seen_from_the_point_at_which_it_was_written() -> None:

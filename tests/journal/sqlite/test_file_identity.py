@@ -16,7 +16,7 @@ from teamwright.errors import JournalError, JournalUnavailable
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, events
-from teamwright.values.people import Pause
+from teamwright.values.people.interventions import Pause
 from tests.journal.journals import opened
 
 

@@ -29,9 +29,9 @@ from teamwright.testing.journal import JournalConformance, body, commit, commit_
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.body import Body
 from teamwright.values.events.custom import Custom
-from teamwright.values.messages import digest
-from teamwright.values.people import Pause
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.interventions import Pause
+from teamwright.values.turns.messages import digest
 
 
 class TestConformance(JournalConformance):

@@ -8,7 +8,7 @@ from teamwright import ModelAgent, Team
 from teamwright.lab.calibration.behaviour import MOST_VALUES, from_data, learn
 from teamwright.lab.simulation.agents import Cast, Learnt, SimulatedAgent
 from teamwright.lab.simulation.trials import Play
-from teamwright.values.simulation import Behaviour, Data, Simulation, Uniform, value_at
+from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, value_at
 
 MEMBERS = ["a", "b"]
 BEHAVIOUR = Simulation(

@@ -7,7 +7,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.lab.calibration.observations import observe
 from teamwright.planning.topology.model import EvaluationSettings
 from teamwright.planning.topology.profiles import TOPOLOGIES
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.lab.journals import Record
 
 

@@ -11,7 +11,7 @@ from teamwright.lab.calibration.calibrate import Calibration, Fit
 from teamwright.lab.calibration.profile_file import keep_profile, profile_names, profile_text, profiles_of, read_profile
 from teamwright.lab.simulation.agents import Learnt
 from teamwright.planning.topology.profiles import TOPOLOGIES
-from teamwright.values.simulation import Data, Simulation
+from teamwright.values.specs.simulation import Data, Simulation
 
 CALIBRATION = Calibration(
     runs=("r1", "r2"),

@@ -36,9 +36,9 @@ from teamwright.strategies.reactive.events import WANTED as REACTION
 from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
-from teamwright.values.manifest import AgentSpec, JsonSchema
-from teamwright.values.simulation import Simulation
-from teamwright.values.turns import Tier
+from teamwright.values.specs.manifest import AgentSpec, JsonSchema
+from teamwright.values.specs.simulation import Simulation
+from teamwright.values.turns.turn import Tier
 from tests.lab.troupes import constant, team_of
 from tests.paths import EXAMPLES
 from tests.runtime.teams import Written

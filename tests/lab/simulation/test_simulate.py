@@ -20,8 +20,8 @@ from teamwright.lab.simulation.trials import OWN, Play
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
-from teamwright.values.limits import Limits
-from teamwright.values.simulation import Simulation
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.simulation import Simulation
 from tests.lab.troupes import PLAN, ByTheModel, constant, messages, players, team_of
 
 RUNS = 500

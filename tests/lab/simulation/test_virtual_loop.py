@@ -18,8 +18,8 @@ from teamwright.history.kpis import kpis_of
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import InboxItem
 from teamwright.lab.simulation.virtual_loop import VirtualLoop, run_virtually, virtual_now
-from teamwright.values.limits import Limits
-from teamwright.values.turns import Turn
+from teamwright.values.limits.limits import Limits
+from teamwright.values.turns.turn import Turn
 
 DAY = 86_400.0
 

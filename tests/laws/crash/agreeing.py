@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from teamwright.teams.team import Team
-from teamwright.values.approvals import Approve
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer, Question
 from tests.laws.committee import Agenda
 from tests.laws.crash.callers import caller
 

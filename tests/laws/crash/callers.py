@@ -14,10 +14,10 @@ from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import recorded_error
 from teamwright.errors import StaleWrite
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.messages import digest
-from teamwright.values.turns import Turn
-from teamwright.values.usage import Usage
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
 
 FAILED = "!"
 """What an answer begins with that means a failure; the kind of error comes next."""

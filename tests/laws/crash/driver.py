@@ -12,7 +12,7 @@ from typing import Any, Literal
 from teamwright.journal.protocol import Batch
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.crash import scenarios
 from tests.laws.crash.agreeing import answer_to

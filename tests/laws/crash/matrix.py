@@ -21,7 +21,7 @@ from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.event import Event
-from teamwright.values.messages import digest
+from teamwright.values.turns.messages import digest
 from tests.laws.crash.driver import RUN_ID, When
 from tests.laws.crash.nursery import Nursery, Report
 from tests.laws.crash.scenarios import MODEL_TURN, SCENARIOS, Scenario, request_number

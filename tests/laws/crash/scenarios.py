@@ -14,8 +14,8 @@ from teamwright.runtime.engine import run_sync
 from teamwright.teams.team import Team
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import ServerModel
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.manifest import ServerModel
 from tests.laws.crash import agreeing, mixtures
 from tests.laws.crash.callers import caller, callers, post
 from tests.laws.program import program_team

@@ -18,7 +18,7 @@ from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.laws.crash.nursery import Nursery
 
 LONG = "x" * 20_000

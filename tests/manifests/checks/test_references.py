@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.manifests.load import load
-from teamwright.values.manifest import FallbackModel, NamedModel
+from teamwright.values.specs.manifest import FallbackModel, NamedModel
 from tests.manifests.manifests import loaded, only_problem, problems
 
 AGENTS = "agents: {a: {model: local}, b: {model: local}, c: {model: local, tools: [terminate]}}\n"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.planning.schedule.allotment import allot
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from tests.planning.plans import plans
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from teamwright.planning.graph import StepGraph
 from teamwright.planning.schedule.batches import batches
 from teamwright.planning.schedule.planner import nodes_of
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from tests.planning.plans import LARGE, plan, plans, work
 
 

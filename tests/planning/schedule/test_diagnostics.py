@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from teamwright.planning.schedule.diagnostics import diagnose
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
 from tests.planning.plans import plan, plans
 
 

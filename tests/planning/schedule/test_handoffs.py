@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from teamwright.planning.schedule.handoffs import batch_handoffs, batch_risk, envelope_tokens, handoff_tokens
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import ScheduleBatch
-from teamwright.values.envelope import EnvelopeLimits
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.turns.envelope import EnvelopeLimits
 from tests.planning.plans import plan, plans
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from teamwright.planning.schedule.overlaps import contended
 from teamwright.planning.schedule.planner import make_schedule
 from teamwright.values.owned_paths import overlap
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 
 KEYS = st.sampled_from(["a", "a/b", "a//b", "./a", "a/b/c", "b", "b/*", "b/x", "**/x", "c/", "c/d", "d", "e.py"])
 

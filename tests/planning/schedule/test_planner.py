@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from teamwright.errors import InvalidValue, PlanError, UsageError
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import validate_schedule
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from tests.growth import assert_linear_calls
 from tests.planning.plans import LARGE, plan, plans, work
 

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from teamwright.planning.schedule.planner import make_schedule
 from teamwright.planning.schedule.schedule import Allotment, Schedule, ScheduleBatch, validate_schedule
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from tests.planning.plans import plans
 
 PLAN = Plan(

@@ -16,7 +16,8 @@ from teamwright.errors import RateLimited, ServiceError
 from teamwright.runtime.run_state import RunState
 from teamwright.values.events.agent import AgentCalled
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.limits import Pace, RetryPolicy
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.retry import RetryPolicy
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, run, side_by_side
 
 ONE = Pace(concurrency=1)

@@ -15,13 +15,13 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.admission.degradation import CUT, GO_ON, compacted
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.degradation import Degradation, Posture
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
-from teamwright.values.manifest import ServerModel
-from teamwright.values.messages import History, Message
-from teamwright.values.people import Answer
-from teamwright.values.usage import Usage
+from teamwright.values.limits.degradation import Degradation, Posture
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.questions import Answer
+from teamwright.values.specs.manifest import ServerModel
+from teamwright.values.turns.messages import History, Message
 from tests.runtime.teams import cut
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from teamwright.budget.ledger import Account, Cost
 from teamwright.runtime.admission.forecast import Forecast
-from teamwright.values.limits import Limits
-from teamwright.values.usage import Usage
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Usage
 
 
 def used(tokens: int, usd: float | None = None) -> Usage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.runtime.admission.ladder import AUTO, LADDER, TeamTraits
-from teamwright.values.degradation import AT_EASE, Posture
+from teamwright.values.limits.degradation import AT_EASE, Posture
 
 BUSY = TeamTraits("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
 PLAIN = TeamTraits("output", peers=False, thrifty=frozenset(), busiest=1)

@@ -17,9 +17,10 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.budget import BudgetExceeded, BudgetOpened, BudgetRefused, BudgetUnpriced
 from teamwright.values.events.event import Event
-from teamwright.values.limits import MessageLimits, Price
+from teamwright.values.limits.limits import MessageLimits
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.usage import Amounts, Usage
 from teamwright.values.results import RunResult
-from teamwright.values.usage import Amounts, Usage
 from tests.runtime.teams import cut
 
 CENT = Rate(picodollars(0.0001), picodollars(0.0001))

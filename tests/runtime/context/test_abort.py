@@ -13,7 +13,7 @@ from teamwright import Context, Engine, FunctionAgent, Reply, RunResult, Team, T
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.limits import Recovery
+from teamwright.values.limits.retry import Recovery
 from tests.runtime.teams import begun_as, cut, until_asked
 
 

@@ -14,15 +14,15 @@ from teamwright.errors import NonDeterminism, Refused, UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.approvals import Approve
 from teamwright.values.events.agent import AgentAsked, AgentFailed
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunPaused
-from teamwright.values.limits import Limits
-from teamwright.values.people import Answer
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Counting, Written, cut, says
 
 BEFORE, AFTER = Approve(before=True), Approve(after=True)

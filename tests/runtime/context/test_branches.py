@@ -15,7 +15,7 @@ from teamwright.errors import DuplicateKey
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.turns import Failure
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 

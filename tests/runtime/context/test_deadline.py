@@ -11,8 +11,8 @@ from teamwright.errors import AgentTimeout
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.people import Question
-from teamwright.values.turns import Failure
+from teamwright.values.people.questions import Question
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Counting, Written, cut_and_resume, says
 
 

@@ -18,8 +18,8 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.usage import Usage
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import Usage
 from tests.runtime.teams import Written, cut, cut_and_resume
 
 Call = Callable[[Attempt], Awaitable[Returned]]

@@ -15,8 +15,8 @@ from teamwright.teams.load import load_team
 from teamwright.values.events.agent import AgentCallFailed, AgentRecovered, AgentReplied
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunPaused
-from teamwright.values.limits import Recovery, RetryPolicy
-from teamwright.values.messages import Message
+from teamwright.values.limits.retry import Recovery, RetryPolicy
+from teamwright.values.turns.messages import Message
 from tests.histories.earlier.standing_in import standing_in
 from tests.histories.history import RUN_ID, History, comparable
 from tests.runtime.teams import cut_and_resume

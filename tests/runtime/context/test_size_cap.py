@@ -15,8 +15,8 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentReturned
-from teamwright.values.reply_limits import MAX_BYTES, cut_text, text_size
-from teamwright.values.usage import Usage
+from teamwright.values.limits.reply import MAX_BYTES, cut_text, text_size
+from teamwright.values.limits.usage import Usage
 from tests.runtime.teams import cut
 
 CAP = 10_000

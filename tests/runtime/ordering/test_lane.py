@@ -12,9 +12,9 @@ from teamwright.people import Question
 from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from teamwright.values.approvals import Approve
 from teamwright.values.events.run import ScopeWaited
-from teamwright.values.turns import Failure
+from teamwright.values.people.approvals import Approve
+from teamwright.values.turns.turn import Failure
 from tests.runtime.teams import Written, cut_and_resume, says
 
 SHORT = Limits(seconds=0.25)

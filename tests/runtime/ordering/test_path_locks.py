@@ -18,7 +18,7 @@ from teamwright.strategies.plan.dag import DagOptions
 from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 from tests.runtime.teams import Written, cut_and_resume, says
 
 Work = Callable[[Context], Awaitable[None]]

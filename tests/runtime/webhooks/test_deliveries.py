@@ -17,9 +17,9 @@ from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import UsageError
 from teamwright.people import Question
 from teamwright.runtime.webhooks import attempt, deliveries
-from teamwright.values.approvals import Notify
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunNotified
+from teamwright.values.people.approvals import Notify
 from tests.runtime.webhooks.test_attempt import SECRET, verify
 
 

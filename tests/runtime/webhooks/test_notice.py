@@ -18,9 +18,9 @@ from teamwright import Context, Engine, FunctionAgent, Team, Turn, load_team
 from teamwright.errors import Refused
 from teamwright.people import Question
 from teamwright.runtime.webhooks.notice import LONGEST_DRAFT, answer_command
-from teamwright.values.approvals import Approve, Notify, approval
 from teamwright.values.events.run import RunNotified, RunPaused
-from teamwright.values.people import Answer
+from teamwright.values.people.approvals import Approve, Notify, approval
+from teamwright.values.people.questions import Answer
 from tests.runtime.teams import until_asked
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from teamwright.strategies.conversation.edges import Edge, Trail, edge_flaws
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.artifacts import Held
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.artifacts import Held
+from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.strategies.cast import Cast
 
 OPEN = Edge(source="a", to="b")

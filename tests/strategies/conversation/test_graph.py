@@ -16,8 +16,8 @@ from teamwright.strategies.conversation.graph import GraphOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamRouted
-from teamwright.values.messages import Message
-from teamwright.values.turns import Reply
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 

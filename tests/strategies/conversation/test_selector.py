@@ -20,8 +20,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamSelected
-from teamwright.values.messages import Message
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 Answer = str | Reply | Exception | dict[str, Any] | Callable[[Turn], object]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection, selection_schema
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 MEMBERS = ["writer", "senior-writer", "Editor", "agent.2"]
 

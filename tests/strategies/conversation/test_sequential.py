@@ -9,10 +9,10 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.errors import ManifestError, Refused
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from teamwright.values.messages import Message
+from teamwright.values.limits.usage import Usage
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Reply, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Turn
 
 TASK = "Write a page."
 

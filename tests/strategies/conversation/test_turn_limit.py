@@ -6,7 +6,7 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at_limit
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 from tests.runtime.teams import Counting
 
 

@@ -17,7 +17,7 @@ from teamwright.strategies.delegation.decisions import (
     read_decision,
 )
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 KNOWN = ["security", "style"]
 

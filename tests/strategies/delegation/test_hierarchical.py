@@ -19,8 +19,8 @@ from teamwright.strategies.delegation.hierarchical import HierarchicalOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamDecided, TeamToldBack
-from teamwright.values.messages import Message
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Turn
 from tests.strategies.conversation.test_sequential import TASK, Ensemble, names, run
 
 WORDS = "the-words-of-an-error"

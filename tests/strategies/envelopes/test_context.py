@@ -16,16 +16,16 @@ from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Ta
 from teamwright.strategies.envelopes.context import briefly, policy_of
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
-from teamwright.values.approvals import Approve
-from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import EnvelopeSettings, HandoffNote
 from teamwright.values.events.agent import AgentReplied
 from teamwright.values.events.workspace import WorkspaceKept
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import ServerModel, Share
-from teamwright.values.messages import digest
-from teamwright.values.people import Answer
-from teamwright.values.usage import Usage
+from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import Usage
+from teamwright.values.people.approvals import Approve
+from teamwright.values.people.questions import Answer
+from teamwright.values.specs.manifest import ServerModel, Share
+from teamwright.values.turns.envelope import EnvelopeSettings, HandoffNote
+from teamwright.values.turns.messages import digest
 from tests.runtime.teams import Written
 from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
 

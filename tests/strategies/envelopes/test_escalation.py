@@ -12,11 +12,11 @@ from teamwright import Engine, Reply, RunResult, Team, Turn
 from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
-from teamwright.values.envelope import EnvelopeSettings, Escalate, HandoffNote, RiskLevel
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.people import Answer
+from teamwright.values.people.questions import Answer
+from teamwright.values.turns.envelope import EnvelopeSettings, Escalate, HandoffNote, RiskLevel
 from tests.runtime.teams import cut_and_resume
 from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
 

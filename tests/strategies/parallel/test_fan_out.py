@@ -19,10 +19,10 @@ from teamwright.runtime.engine import Engine
 from teamwright.strategies.parallel.fan_out import FanOutOptions
 from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
-from teamwright.values.limits import Limits
-from teamwright.values.messages import Message
+from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Turn
 from tests.laws.orchestra import hops
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 

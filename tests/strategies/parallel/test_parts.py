@@ -13,8 +13,8 @@ from teamwright.errors import InvalidValue
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
-from teamwright.values.messages import History, Message
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ORDER = ["a", "b", "c", "d"]
 

@@ -9,7 +9,7 @@ from teamwright.errors import Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.strategies.cast import Cast, contents, run, speakers
 
 STEPS: list[Any] = [

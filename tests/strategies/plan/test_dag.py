@@ -19,10 +19,10 @@ from teamwright.teams.load import load_team
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.step import StepSkipped
-from teamwright.values.messages import Message
-from teamwright.values.plan import Step
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Reply
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
 from tests.growth import assert_linear_count
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 

@@ -9,7 +9,7 @@ import pytest
 from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 STEPS: list[Any] = [

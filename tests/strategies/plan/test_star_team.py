@@ -13,7 +13,7 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamPlanned, TeamTold
-from teamwright.values.turns import Turn
+from teamwright.values.turns.turn import Turn
 from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from teamwright.planning.graph import StepGraph, StepNode
 from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
-from teamwright.values.plan import Step
-from teamwright.values.turns import Turn
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.turn import Turn
 from tests.strategies.cast import Cast, VirtualTime, after, run
 
 Plan = dict[str, tuple[int, list[str]]]

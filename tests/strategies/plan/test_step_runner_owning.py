@@ -20,10 +20,10 @@ from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.step import StepHeldUp
-from teamwright.values.limits import Limits
+from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import overlap
-from teamwright.values.plan import Plan, Step
-from teamwright.values.turns import Turn
+from teamwright.values.specs.plan import Plan, Step
+from teamwright.values.turns.turn import Turn
 from tests.laws.orchestra import Score, cut, log_of, play, player, returned, said
 from tests.strategies.cast import Cast, VirtualTime, run
 

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from teamwright.strategies.reactive.events import MOST_LINKS, WANTED, Reaction, TeamEvent, Told, read_reaction
 from teamwright.strategies.reply_parsing import ParseFailure
-from teamwright.values.messages import EMPTY
-from teamwright.values.turns import Reply
+from teamwright.values.turns.messages import EMPTY
+from teamwright.values.turns.turn import Reply
 
 START = TeamEvent("1", "workflow.started", data="the task")
 

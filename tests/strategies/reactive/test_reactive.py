@@ -21,10 +21,10 @@ from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import StrategyTrial, TrialScript
 from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
-from teamwright.values.limits import Limits
-from teamwright.values.messages import Message
+from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
-from teamwright.values.turns import Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
 from tests.strategies.conversation.test_sequential import TASK, Ensemble, names, run
 
 WORDS = "the-words-of-an-error"

@@ -11,7 +11,7 @@ from teamwright.values.events.agent import AgentReplied, Tally
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.event import Domain, Event, Fact
 from teamwright.values.events.run import RunEnded, ScopeExpired
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
 
 KINDS = get_args(Fact)
 

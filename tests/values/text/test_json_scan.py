@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from teamwright.agents.handoff import handed_over
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
-from teamwright.values.envelope import EnvelopeLimits
 from teamwright.values.text.json_scan import JsonScan
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.envelope import EnvelopeLimits
+from teamwright.values.turns.turn import Reply, Turn
 from tests.growth import assert_linear
 
 PIECES = ["{", '["', "[1,", '{"a": "', '```\n{"a": 1}\n```\n']

@@ -23,15 +23,16 @@ from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
-from teamwright.values.approvals import Approve
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits import Limits, RetryPolicy, TooLong
-from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema
-from teamwright.values.messages import Message
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.reply import reply_cut_warning
+from teamwright.values.limits.retry import RetryPolicy, TooLong
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import reply_cut_warning
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.text.display import error_text
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 BARE = AgentSpec.model_construct()
 

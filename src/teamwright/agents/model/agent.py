@@ -19,12 +19,13 @@ from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, RetryPolicy, TooLong
-from teamwright.values.manifest import AgentSpec, AnyModel, model_key
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.reply import IDLE_SECONDS, check_idle_timeout
+from teamwright.values.limits.retry import RetryPolicy, TooLong
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import IDLE_SECONDS, check_idle_timeout
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.people.approvals import Approve
+from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
+from teamwright.values.turns.turn import Reply, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient

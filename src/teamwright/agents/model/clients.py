@@ -23,8 +23,8 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from teamwright.agents.model.http_transport import GuardedTransport, guarded_client
 from teamwright.agents.model.local import SLOTS, LocalModel
 from teamwright.errors import UsageError
-from teamwright.values.limits import Pace
-from teamwright.values.manifest import ServerModel
+from teamwright.values.limits.limits import Pace
+from teamwright.values.specs.manifest import ServerModel
 
 LOCAL = "local"
 HTTPX2 = re.compile(r"HTTPClient|httpx2")

@@ -17,7 +17,7 @@ import anyio
 import httpx2
 from typing_extensions import override
 
-from teamwright.values.reply_limits import IDLE_SECONDS, MAX_BYTES
+from teamwright.values.limits.reply import IDLE_SECONDS, MAX_BYTES
 
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0

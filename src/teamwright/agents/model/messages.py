@@ -30,12 +30,12 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from teamwright.agents.prices import cost_of, declared_price
-from teamwright.values.manifest import AnyModel
-from teamwright.values.messages import Message, digest
-from teamwright.values.reply_limits import cut_text, text_size
-from teamwright.values.text.transcript import quoted, under_name
-from teamwright.values.turns import Turn
-from teamwright.values.usage import MOST_TOKENS, MOST_USD, Usage
+from teamwright.values.limits.reply import cut_text, text_size
+from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
+from teamwright.values.specs.manifest import AnyModel
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.transcript import quoted, under_name
+from teamwright.values.turns.turn import Turn
 
 VOLATILE = {"timestamp", "run_id", "conversation_id"}
 GENERATED_ID = "pyd_ai_"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from teamwright.errors import MissingExtra
-from teamwright.values.manifest import AnyModel, NamedModel, ServerModel, model_key
+from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel, model_key
 
 if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from teamwright.values.reply_limits import text_size
+from teamwright.values.limits.reply import text_size
 
 MOST_BYTES_PER_TOKEN = 16
 FEW_BYTES = 1024

@@ -47,12 +47,12 @@ from teamwright.agents.prices import rate_of
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Tools
 from teamwright.errors import AgentError, InvalidOutput, TeamwrightError, ToolError, UsageError
-from teamwright.values.limits import Pace
-from teamwright.values.manifest import TERMINATE, AnyModel, model_key
-from teamwright.values.messages import Message
-from teamwright.values.reply_limits import MOST_REQUESTS, REPLY_SECONDS, reply_cut_warning
-from teamwright.values.turns import Reply, Signal, Turn
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.reply import MOST_REQUESTS, REPLY_SECONDS, reply_cut_warning
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.specs.manifest import TERMINATE, AnyModel, model_key
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.agent import ModelAgent

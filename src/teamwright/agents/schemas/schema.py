@@ -17,7 +17,7 @@ from teamwright.agents.schemas.declaration import schema_fault, validator_class
 from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.text.display import cut
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 from teamwright.values.typed_data import schema_of
 
 if TYPE_CHECKING:

@@ -31,18 +31,20 @@ from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
-from teamwright.values.approvals import Approve
-from teamwright.values.limits import Limits, Pace, Price, RetryPolicy, TooLong
-from teamwright.values.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
-from teamwright.values.messages import Message, digest
+from teamwright.values.limits.limits import Limits, Pace
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
+from teamwright.values.limits.retry import RetryPolicy, TooLong
+from teamwright.values.limits.usage import Usage
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import MOST_REQUESTS, reply_cut_warning
+from teamwright.values.people.approvals import Approve
 from teamwright.values.secrets.patterns import mask_value
+from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
-from teamwright.values.text.transcript import quoted
-from teamwright.values.turns import Reply, Signal, Turn
-from teamwright.values.usage import Usage
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.transcript import quoted
+from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
     from teamwright.agents.model.models import Models

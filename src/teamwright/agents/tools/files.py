@@ -21,8 +21,8 @@ from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinit
 from teamwright.agents.tools.python import MethodTools
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
-from teamwright.values.manifest import FILES, FilesSpec, FilesTool, ToolSpec
 from teamwright.values.owned_paths import Owned, covers
+from teamwright.values.specs.manifest import FILES, FilesSpec, FilesTool, ToolSpec
 
 NAMES = ("read_file", "write_file", "list_files", "search_files")
 

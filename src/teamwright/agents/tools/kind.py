@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from teamwright.agents.tools.protocol import ToolSource
-from teamwright.values.manifest import ToolSpec
 from teamwright.values.models import Value
+from teamwright.values.specs.manifest import ToolSpec
 
 if TYPE_CHECKING:
     from teamwright.documents.nodes import Fields

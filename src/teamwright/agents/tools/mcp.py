@@ -23,9 +23,9 @@ from teamwright.documents.field_checks import check_secrets, check_web_address
 from teamwright.documents.nodes import Fields
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import AgentError, MissingExtra, Refused, ServiceError, ToolError, UsageError
-from teamwright.values.manifest import McpSpec, McpTool, ToolSpec
-from teamwright.values.messages import digest
-from teamwright.values.reply_limits import MAX_BYTES
+from teamwright.values.limits.reply import MAX_BYTES
+from teamwright.values.specs.manifest import McpSpec, McpTool, ToolSpec
+from teamwright.values.turns.messages import digest
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -15,9 +15,9 @@ from typing import Protocol, runtime_checkable
 from pydantic import JsonValue
 
 from teamwright.agents.context import Context
-from teamwright.values.manifest import ToolSpec
 from teamwright.values.owned_paths import Owned
-from teamwright.values.turns import Signal
+from teamwright.values.specs.manifest import ToolSpec
+from teamwright.values.turns.turn import Signal
 
 Arguments = Mapping[str, JsonValue]
 

@@ -23,9 +23,9 @@ from teamwright.documents.field_checks import check_import_path, import_path_in
 from teamwright.documents.nodes import Fields
 from teamwright.documents.problems import ProblemReport
 from teamwright.errors import ToolError, UsageError, nearest
-from teamwright.values.manifest import FunctionTool, ToolSpec
+from teamwright.values.limits.reply import MAX_BYTES
 from teamwright.values.names import check_name
-from teamwright.values.reply_limits import MAX_BYTES
+from teamwright.values.specs.manifest import FunctionTool, ToolSpec
 
 KEY_PARAMETER, OWNED_PARAMETER = "idempotency_key", "owned"
 HIDDEN_PARAMETERS = (KEY_PARAMETER, OWNED_PARAMETER)

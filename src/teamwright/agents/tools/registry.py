@@ -20,7 +20,7 @@ from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import Function, PythonTool
 from teamwright.errors import UnknownName, UsageError
-from teamwright.values.manifest import FunctionTool, ToolSpec
+from teamwright.values.specs.manifest import FunctionTool, ToolSpec
 from teamwright.values.text.validation_messages import misfits_of
 
 GROUP = "teamwright.tools"

@@ -13,8 +13,8 @@ from teamwright.agents.tools.kind import BuildOptions, NoSettings, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ToolError
-from teamwright.values.manifest import TERMINATE
-from teamwright.values.turns import Signal
+from teamwright.values.specs.manifest import TERMINATE
+from teamwright.values.turns.turn import Signal
 
 DEFINITION = ToolDefinition(
     TERMINATE,

@@ -18,13 +18,13 @@ from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinit
 from teamwright.agents.tools.registry import ToolLike, make_source, order_of, own_kinds, reserved_names
 from teamwright.agents.tools.workspace import OPEN, WorkspaceSource
 from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolError, UsageError, nearest
-from teamwright.values.approvals import Approve, approval
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.manifest import TERMINATE, ToolSpec
-from teamwright.values.messages import digest
-from teamwright.values.people import Answer, Question
-from teamwright.values.reply_limits import MAX_BYTES, cut_warning
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.reply import MAX_BYTES, cut_warning
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.specs.manifest import TERMINATE, ToolSpec
+from teamwright.values.turns.messages import digest
 
 LONGEST_ERROR = 500
 NEVER_AGAIN = RetryPolicy.model_construct(attempts=0)

@@ -13,7 +13,7 @@ from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinit
 from teamwright.agents.tools.python import MethodTools
 from teamwright.documents.nodes import Fields
 from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
-from teamwright.values.manifest import WORKSPACE
+from teamwright.values.specs.manifest import WORKSPACE
 
 OPEN = "open_artifact"
 """The tool that opens pointers, which a model also has where its turn points at something."""

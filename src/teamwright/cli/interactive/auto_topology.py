@@ -12,10 +12,10 @@ from teamwright.cli.terminal.output import say
 if TYPE_CHECKING:
     from teamwright.planning.topology.model import EvaluationSettings
     from teamwright.planning.topology.profiles import Topology
-    from teamwright.values.envelope import BudgetLevel
-    from teamwright.values.limits import Limits
-    from teamwright.values.manifest import Source, TeamSpec
-    from teamwright.values.plan import Plan
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.specs.manifest import Source, TeamSpec
+    from teamwright.values.specs.plan import Plan
+    from teamwright.values.turns.envelope import BudgetLevel
 
 Auto = Annotated[
     bool, typer.Option("--auto", help="Choose the shape of the team for its plan: single, lead, star or mesh.")
@@ -42,7 +42,7 @@ def wished(topology: str | None, budget: str | None, profile: str | None, *, aut
     """What the user says about the shape; nothing, if the team is to run as it is."""
     from teamwright.errors import UnknownName, UsageError
     from teamwright.planning.topology.profiles import topology_named
-    from teamwright.values.envelope import BudgetLevel
+    from teamwright.values.turns.envelope import BudgetLevel
 
     if not auto and topology is None:
         if budget is not None:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from teamwright.runtime.engine import Engine
     from teamwright.runtime.handle import Handle
     from teamwright.values.events.event import Delta, Event
-    from teamwright.values.manifest import Manifest
-    from teamwright.values.people import Question
+    from teamwright.values.people.questions import Question
     from teamwright.values.results import RunResult
+    from teamwright.values.specs.manifest import Manifest
 
 LONGEST_DRAFT = 12
 STOPPERS = (signal.SIGINT, signal.SIGTERM)
@@ -278,7 +278,7 @@ def summary(ended: RunResult, *, free: bool) -> str:
 
 def local_hint(manifest: Manifest, command: str) -> str | None:
     """How to use a real provider, where the tiny embedded model has answered."""
-    from teamwright.values.manifest import model_key
+    from teamwright.values.specs.manifest import model_key
 
     models = manifest.models
     written = [spec.model for spec in manifest.agents.values()]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from teamwright.agents.scripted.agent import Script
 from teamwright.errors import UsageError
 from teamwright.teams.builder import SCRIPTED
-from teamwright.values.manifest import FallbackModel, model_key
+from teamwright.values.specs.manifest import FallbackModel, model_key
 
 if TYPE_CHECKING:
     from teamwright.manifests.load import Loaded
-    from teamwright.values.manifest import Source
+    from teamwright.values.specs.manifest import Source
 
 
 def check_apart(written: Mapping[str, Path | None], read: Iterable[Path]) -> None:

@@ -55,7 +55,7 @@ class LoopWatchdog:
         """Whether somebody has cancelled the run; the engine of the blocked loop can't look."""
         from teamwright.cli.interactive.open import with_journal
         from teamwright.errors import JournalError
-        from teamwright.values.people import Cancel
+        from teamwright.values.people.interventions import Cancel
 
         run_id, seen = self._handle.run_id, self._handle.last_inbox_id
         try:

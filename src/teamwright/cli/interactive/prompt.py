@@ -24,7 +24,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.events.run import RunResumed
 from teamwright.values.key import is_inside
-from teamwright.values.people import EDIT, REJECT, Answer, Question
+from teamwright.values.people.questions import EDIT, REJECT, Answer, Question
 from teamwright.values.text.control_characters import original, visible, visible_for_editing
 
 if TYPE_CHECKING:

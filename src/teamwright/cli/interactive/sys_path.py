@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from teamwright.history.history import RunHistory
-    from teamwright.values.manifest import Manifest
+    from teamwright.values.specs.manifest import Manifest
 
 MOST_CODE = 20
 """How much of a manifest's code is listed line by line."""

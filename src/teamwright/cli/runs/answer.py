@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from teamwright.cli.text.events import draft_text, question_text, waiting_answer_text
 from teamwright.errors import JournalError, UsageError
 from teamwright.runtime.webhooks.notice import FOR_PEOPLE, answer_command, resume_command
-from teamwright.values.people import Answer, Answered
+from teamwright.values.people.interventions import Answered
+from teamwright.values.people.questions import Answer
 from teamwright.values.text.control_characters import visible
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from teamwright.journal.protocol import Journal
     from teamwright.runtime.engine import Engine
-    from teamwright.values.people import Question
+    from teamwright.values.people.questions import Question
     from teamwright.values.results import RunSummary
 
 STDIN = "-"

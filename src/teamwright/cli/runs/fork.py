@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
     from teamwright.runtime.engine import Engine
     from teamwright.teams.team import Team
-    from teamwright.values.limits import Limits
+    from teamwright.values.limits.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

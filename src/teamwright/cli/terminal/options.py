@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from teamwright.values.limits import Limits
+    from teamwright.values.limits.limits import Limits
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, a unique beginning of it, or `last`.")]
 ManifestPath = Annotated[Path, typer.Argument(metavar="MANIFEST", help="A file, or a folder of YAML files.")]
@@ -54,7 +54,7 @@ def run_limits(tokens: int | None, usd: float | None, calls: int | None, seconds
     from pydantic import ValidationError
 
     from teamwright.errors import UsageError
-    from teamwright.values.limits import Limits
+    from teamwright.values.limits.limits import Limits
     from teamwright.values.text.validation_messages import misfits_of
 
     given = {"tokens": tokens, "usd": usd, "calls": calls, "seconds": seconds}

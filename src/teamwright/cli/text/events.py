@@ -56,17 +56,18 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.people import REJECT, Mark
-from teamwright.values.reply_limits import tells_of_cut_reply
+from teamwright.values.limits.reply import tells_of_cut_reply
+from teamwright.values.people.interventions import Mark
+from teamwright.values.people.questions import REJECT
 from teamwright.values.results import RunResult, Status, StopReason
 from teamwright.values.text.control_characters import visible
 from teamwright.values.text.display import count_text, number_text
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
-    from teamwright.values.people import Answer, Question
-    from teamwright.values.turns import Failure
-    from teamwright.values.usage import Usage
+    from teamwright.values.limits.usage import Usage
+    from teamwright.values.people.questions import Answer, Question
+    from teamwright.values.turns.turn import Failure
 
 ERROR_WORDS = {
     "rate_limit": "the provider asked to slow down",

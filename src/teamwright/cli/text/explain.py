@@ -37,14 +37,14 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunEnded, RunLogged
 from teamwright.values.events.team import TeamPlanned, TeamStarted
-from teamwright.values.people import Answer
+from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, iso
 from teamwright.values.text.display import count_text, number_text
-from teamwright.values.turns import Purpose
+from teamwright.values.turns.turn import Purpose
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
-    from teamwright.values.people import Question
+    from teamwright.values.people.questions import Question
     from teamwright.values.results import RunResult
 
 MOST_LOGGED = 5

@@ -11,7 +11,7 @@ from teamwright.lab.evaluation.report import section_of
 from teamwright.lab.evaluation.text import section_table
 from teamwright.planning.bundle import Bundle, Prepared
 from teamwright.planning.topology.model import TopologyReport
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import NOTHING, count_text, cut, number_text
 
 WIDTH = 80

@@ -11,11 +11,11 @@ from pydantic import JsonValue
 
 from teamwright.cli.terminal.output import clean, json_text
 from teamwright.cli.text.events import size_text
-from teamwright.values.artifacts import Held
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunMeasured
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.text.display import count_text
+from teamwright.values.turns.artifacts import Held
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory

@@ -16,8 +16,8 @@ from teamwright.journal.decoder import decode_body
 from teamwright.values.events.agent import AgentCallFailed, AgentFailed, AgentReplied, AgentReturned
 from teamwright.values.events.body import Body, MessageRef
 from teamwright.values.events.budget import BudgetRefused
-from teamwright.values.messages import Message
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply
 
 Know = Callable[[str, Body], None]
 """Called with each text and the body that holds it."""

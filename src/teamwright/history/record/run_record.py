@@ -17,9 +17,9 @@ from teamwright.budget.ledger import ONE_CALL, Cost, charge_for
 from teamwright.budget.money import picodollars
 from teamwright.history.driver_time import DriverTime
 from teamwright.history.record.asks import RecordedAsk, RecordedCall
+from teamwright.history.record.charges import RecordedCharges
 from teamwright.history.record.deliveries import RecordedDeliveries
 from teamwright.history.record.recorded_reply import RecordedBodies
-from teamwright.history.record.spending import RecordedSpending
 from teamwright.history.record.superseded import Recovered, superseded_asks
 from teamwright.history.record.workspace import Store
 from teamwright.journal.errors import damaged
@@ -54,9 +54,9 @@ from teamwright.values.events.team import TeamReopened
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.key import in_scope, nearest_key, parent_key
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Source
-from teamwright.values.people import Cancel
+from teamwright.values.limits.limits import Limits
+from teamwright.values.people.interventions import Cancel
+from teamwright.values.specs.manifest import Source
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
@@ -106,7 +106,7 @@ class RunRecord:
     opened: set[str] = field(default_factory=set[str])
     rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
-    spending: RecordedSpending = field(default_factory=RecordedSpending)
+    charges: RecordedCharges = field(default_factory=RecordedCharges)
     deliveries: RecordedDeliveries = field(default_factory=RecordedDeliveries)
     driver_time: DriverTime = field(default_factory=DriverTime)
     recovered: set[Recovered] = field(default_factory=set[Recovered])
@@ -265,7 +265,7 @@ class RunRecord:
         ask.ending = fact
         self._superseded = None
         self.deliveries.remove_inside(key)
-        self.spending.end_turn(key, event.scope, ask)
+        self.charges.end_turn(key, event.scope, ask)
         if not ask.stopped:
             self.deliveries.add(event, key)
 
@@ -321,11 +321,11 @@ class RunRecord:
         """Take back what an ask and the turns inside it cost, because a fork makes the ask again."""
         for inner, ask in self.asks.items():
             if in_scope(inner, key):
-                self.spending.take_back(parent_key(inner), ask)
+                self.charges.refund_turn(parent_key(inner), ask)
 
     def _charge(self, scope: str, cost: Cost, mark: str | None = None) -> None:
         """Charge an effect to the turn that it belongs to, which is still open."""
-        self.spending.charge_effect(self.turn_of(scope), scope, cost, mark)
+        self.charges.charge_effect(self.turn_of(scope), scope, cost, mark)
 
     def is_superseded(self, key: str) -> bool:
         """Whether a fork has made this ask again, or one around it; what was said there counts no more."""
@@ -344,7 +344,7 @@ class RunRecord:
         for key, call in self.calls.items():
             if call.in_doubt:
                 self._charge(parent_key(key), call.reserved)
-        self.spending.charge_open_turns(self.asks)
+        self.charges.charge_open_turns(self.asks)
 
     def first_open_turn(self) -> int:
         """The number after which all effects of unfinished turns lie; the last one if there are none."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.values.artifacts import Held
+from teamwright.values.turns.artifacts import Held
 
 LATEST = float("inf")
 """After everything."""

@@ -32,7 +32,7 @@ from teamwright.journal.sqlite.writer import Writer
 from teamwright.values.events.body import Body
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import RunSummary
 
 T = TypeVar("T")

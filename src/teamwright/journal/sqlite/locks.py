@@ -13,7 +13,7 @@ from pathlib import Path
 
 from teamwright.errors import JournalUnavailable, RunIsLive
 from teamwright.journal.permissions import open_own
-from teamwright.values.messages import digest
+from teamwright.values.turns.messages import digest
 
 if sys.platform == "win32":
     import msvcrt

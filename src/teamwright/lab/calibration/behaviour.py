@@ -11,8 +11,8 @@ from teamwright.lab.simulation.agents import RIGHT, WRONG, Learnt
 from teamwright.values.events.agent import AgentCalled, AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event
 from teamwright.values.events.fold import fold
-from teamwright.values.simulation import Behaviour, Data, Simulation
-from teamwright.values.turns import Purpose
+from teamwright.values.specs.simulation import Behaviour, Data, Simulation
+from teamwright.values.turns.turn import Purpose
 
 MOST_VALUES = 200
 """Values that are kept of a distribution: of more, as many in even distances by rank."""

@@ -20,8 +20,8 @@ from teamwright.strategies.plan.step_options import STEPS
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded, RunStarted
 from teamwright.values.events.team import TeamPlanned, TeamStarted
-from teamwright.values.manifest import Source
 from teamwright.values.results import FINAL
+from teamwright.values.specs.manifest import Source
 
 WHOLE = frozenset(("completed", "degraded"))
 

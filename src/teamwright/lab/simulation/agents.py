@@ -31,13 +31,13 @@ from teamwright.lab.simulation.run_bound import count_turn
 from teamwright.strategies.contract import example_of
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import EffectKind
-from teamwright.values.limits import Pace
-from teamwright.values.manifest import AgentSpec, Manifest, model_key
-from teamwright.values.messages import Message, digest
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 from teamwright.values.models import Value
-from teamwright.values.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
-from teamwright.values.turns import Purpose, Reply, Turn
-from teamwright.values.usage import CHARACTERS_PER_TOKEN, Usage
+from teamwright.values.specs.manifest import AgentSpec, Manifest, model_key
+from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Purpose, Reply, Turn
 
 RIGHT, WRONG = "right", "wrong"
 """How the record marks what a simulated member did."""

@@ -9,9 +9,9 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.simulation import Simulation, value_at
-from teamwright.values.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.specs.simulation import Simulation, value_at
 
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000

@@ -23,9 +23,9 @@ from teamwright.lab.simulation.trials import OWN, Play, SimulatedRun
 from teamwright.lab.simulation.worker_pool import Progress, simulated_runs
 from teamwright.planning.topology.profiles import Topology, topology_named
 from teamwright.teams.team import Team, require_team
-from teamwright.values.limits import Limits
+from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Record
-from teamwright.values.simulation import Simulation
+from teamwright.values.specs.simulation import Simulation
 
 MOST_RUNS = 1_000_000
 MOST_PROBLEMS = 3

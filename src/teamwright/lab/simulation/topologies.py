@@ -15,7 +15,7 @@ from teamwright.strategies.plan.step_options import STEPS
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.team import Team
-from teamwright.values.manifest import TeamSpec
+from teamwright.values.specs.manifest import TeamSpec
 
 ONE_AFTER_ANOTHER = frozenset(("sequential", "round_robin"))
 

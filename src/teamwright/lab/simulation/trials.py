@@ -21,9 +21,9 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.key import without_attempts
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Source
+from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Record
+from teamwright.values.specs.manifest import Source
 
 OWN = "as declared"
 """The name of the team's own shape beside the topologies."""

@@ -16,10 +16,10 @@ from teamwright.lab.simulation.agents import Cast, Learnt
 from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, Play, SimulatedRun, declared_team
 from teamwright.planning.topology.profiles import topology_named
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import Source
+from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
-from teamwright.values.simulation import Simulation
+from teamwright.values.specs.manifest import Source
+from teamwright.values.specs.simulation import Simulation
 
 WORTH_A_PROCESS = 1000
 """Runs that take longer than a process needs to start."""

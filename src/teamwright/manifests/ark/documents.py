@@ -17,7 +17,7 @@ from teamwright.manifests.ark.strategy import translated_options
 from teamwright.manifests.declarations import Declaration, Declared, Kind, Query, Reference
 from teamwright.manifests.schema import definitions, section_value
 from teamwright.manifests.strategy_blocks import strategy_of, with_helper
-from teamwright.values.manifest import TERMINATE
+from teamwright.values.specs.manifest import TERMINATE
 
 GROUP = "ark.mckinsey.com"
 VERSION = f"{GROUP}/v1alpha1"

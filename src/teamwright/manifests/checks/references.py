@@ -16,9 +16,9 @@ from teamwright.documents.problems import ProblemReport
 from teamwright.errors import UsageError
 from teamwright.manifests.checks.teams import check_reference, check_teams
 from teamwright.manifests.declarations import Declaration, Declared
-from teamwright.values.approvals import signing_key
-from teamwright.values.manifest import TERMINATE
+from teamwright.values.people.approvals import signing_key
 from teamwright.values.secrets.classification import HIDDEN, is_written_out
+from teamwright.values.specs.manifest import TERMINATE
 from teamwright.values.text.validation_messages import misfits_of
 
 MODEL = re.compile(r"local|(?:local|scripted):\S.*|[a-z][a-z0-9_.-]*:\S+")

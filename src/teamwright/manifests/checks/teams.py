@@ -38,9 +38,9 @@ from teamwright.strategies.options import (
 from teamwright.strategies.plan.step_options import owned_keys
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy
 from teamwright.strategies.registry import find_strategy, strategy_names
-from teamwright.values.manifest import TERMINATE, Share
 from teamwright.values.owned_paths import WILD, wildcards_problem
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.specs.manifest import TERMINATE, Share
+from teamwright.values.turns.turn import Reply, Turn
 
 OTHER_FILE = "another file may declare it: add it with  --with FILE"
 SPELLINGS = {"max_turns": "maxTurns"}

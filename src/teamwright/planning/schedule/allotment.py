@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teamwright.planning.schedule.schedule import Allotment
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 
 
 def allot(steps: Sequence[Step], run_budget: int | None, floor: int) -> tuple[Allotment, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from teamwright.planning.schedule.schedule import Schedule
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.models import Record
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
 
 
 class Diagnostics(Record, frozen=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from teamwright.planning.schedule.schedule import Schedule, ScheduleBatch, locks_of
-from teamwright.values.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
 from teamwright.values.gc_pause import collection_paused
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, RiskLevel, envelope_tokens
 
 PLANNER, WORKERS = "planner", "workers"
 NEXT_ACTION = "start-batch"

@@ -19,7 +19,7 @@ from teamwright.values.gc_pause import collection_paused
 from teamwright.values.models import Value
 from teamwright.values.names import NAME, suggest_name
 from teamwright.values.owned_paths import WILD, key_problem, wildcards_problem
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.text.display import name_text
 
 

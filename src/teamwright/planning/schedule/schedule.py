@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.models import Record
-from teamwright.values.plan import Plan, Step
+from teamwright.values.specs.plan import Plan, Step
 
 MISSING = (-1, -1)
 """The place of a task that is told as missing already."""

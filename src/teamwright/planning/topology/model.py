@@ -35,7 +35,7 @@ from teamwright.planning.topology.profiles import (
     plain_topology,
 )
 from teamwright.values.models import Record, Value
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
 
 MOST_PARTICIPANTS, LEAST_PARTICIPANTS = 5, 2
 MOST_TASKS, MOST_TOKENS, MOST_ROUNDS = 10_000_000, 100_000_000, 1_000_000

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from teamwright.errors import UnknownName
-from teamwright.values.envelope import BudgetLevel
 from teamwright.values.names import SHORT_NAMES, plain_strategy_name
+from teamwright.values.turns.envelope import BudgetLevel
 
 Topology = Literal["single", "lead_subagent", "star_team", "mesh_team"]
 Workload = Literal["implementation", "debugging", "research", "mixed"]

@@ -20,13 +20,13 @@ from teamwright.runtime.scope import AskPerson, Scope
 from teamwright.strategies.contract import lead_of, outlook_of, peers_of
 from teamwright.strategies.protocol import Members
 from teamwright.teams.team import Team
-from teamwright.values.degradation import AT_EASE, Posture
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.key import join_key, relative_key
-from teamwright.values.messages import History, Message
-from teamwright.values.people import Question
-from teamwright.values.turns import Tier, Turn
+from teamwright.values.limits.degradation import AT_EASE, Posture
+from teamwright.values.people.questions import Question
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Tier, Turn
 
 ASKED = "!degrade"
 """Where a person is asked about a rung: beside the ask that is about to begin. No key can be spelt like this."""

@@ -11,7 +11,7 @@ from teamwright.budget.ledger import BUDGET_UNITS, TOKENS, USD, Account, BudgetU
 from teamwright.budget.money import picodollars
 from teamwright.strategies.protocol import Outlook
 from teamwright.values.key import root_key
-from teamwright.values.usage import Usage
+from teamwright.values.limits.usage import Usage
 
 
 class Pressure(NamedTuple):

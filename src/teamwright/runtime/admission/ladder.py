@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from teamwright.values.degradation import Posture
-from teamwright.values.manifest import Share
+from teamwright.values.limits.degradation import Posture
+from teamwright.values.specs.manifest import Share
 
 
 class Thresholds(NamedTuple):

@@ -14,8 +14,8 @@ from teamwright.budget.fair_queue import FairQueue
 from teamwright.budget.rate_window import CONCURRENCY, MINUTE, ConcurrencyLimit, Departure, RateWindow
 from teamwright.errors import AgentError, RateLimited
 from teamwright.values.events.budget import BudgetEased, BudgetThrottled
-from teamwright.values.limits import Pace
-from teamwright.values.usage import Usage
+from teamwright.values.limits.limits import Pace
+from teamwright.values.limits.usage import Usage
 
 LONGEST_COOLDOWN = 60.0
 """Longest pause, in seconds, that one response of a provider can impose on all calls to a model."""

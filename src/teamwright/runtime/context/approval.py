@@ -13,10 +13,10 @@ from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.approvals import Approve, approval
-from teamwright.values.messages import Message, digest
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.messages import Message, digest
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 BEFORE, AFTER = "approve-before", "approve-after"
 NOWHERE = Approve.model_construct()

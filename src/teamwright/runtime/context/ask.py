@@ -12,8 +12,8 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of
 from teamwright.errors import AgentError, DuplicateKey, LimitReached, MemberFailed, MisplacedEffect
 from teamwright.history.record.asks import RecordedAsk
+from teamwright.history.record.charges import Charges
 from teamwright.history.record.recorded_reply import recorded_reply
-from teamwright.history.record.spending import Spending
 from teamwright.runtime.admission.degradation import Degradation
 from teamwright.runtime.cancellation import ContainedTask
 from teamwright.runtime.context.approval import ApprovalGate
@@ -25,9 +25,9 @@ from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAbandoned, AgentAsked
 from teamwright.values.events.event import Event
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.limits import tighter
-from teamwright.values.turns import Failure, Reply, Turn
-from teamwright.values.usage import Amounts
+from teamwright.values.limits.limits import tighter
+from teamwright.values.limits.usage import Amounts
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 Ended = tuple[Reply | Failure, Event | None]
 """How a turn ended, and the event that says so; there is none when the run is being left."""
@@ -307,7 +307,7 @@ def _child(scope: Scope, path: str, member: AgentLike) -> Scope:
     )
     child.policy, child.limits, child.weighs, child.in_agent = policy, limits, False, not team
     if not team:
-        child.spending = run.past.spending.open.pop(path, None) or Spending()
+        child.charges = run.past.charges.open_turns.pop(path, None) or Charges()
         return child
     if (ladder := Degradation.of(member, child)) is not None:
         child.degradation, child.weighs = ladder, True

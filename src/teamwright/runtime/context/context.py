@@ -28,14 +28,14 @@ from teamwright.runtime.context.timer import sleep_durably
 from teamwright.runtime.context.workspace import RunWorkspace
 from teamwright.runtime.ordering.path_locks import Owner, PathLock
 from teamwright.runtime.scope import Scope
-from teamwright.values.degradation import AT_EASE, Posture
 from teamwright.values.events.event import Fact
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.key import join_key
-from teamwright.values.limits import Limits
+from teamwright.values.limits.degradation import AT_EASE, Posture
+from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class RunContext:

@@ -26,10 +26,11 @@ from teamwright.values.events.agent import AgentAbandoned, AgentCalled, AgentCal
 from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetThrottled
 from teamwright.values.events.event import Delta
 from teamwright.values.key import join_key
-from teamwright.values.limits import USUAL, RetryPolicy, tighter
-from teamwright.values.messages import digest
+from teamwright.values.limits.limits import tighter
+from teamwright.values.limits.retry import USUAL, RetryPolicy
+from teamwright.values.limits.usage import NOTHING
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
-from teamwright.values.usage import NOTHING
+from teamwright.values.turns.messages import digest
 
 
 class EffectCall:
@@ -322,15 +323,15 @@ class EffectCall:
 
     def _tally(self, cost: Cost, mark: str | None = None) -> None:
         """Count the call with the turn that it belongs to."""
-        spending = self._scope.spending
-        spending.add(cost.tokens, cost.usd, 1)
+        charges = self._scope.charges
+        charges.add(cost.tokens, cost.usd, 1)
         if mark is not None:
-            spending.marks += (mark,)
+            charges.marks += (mark,)
             self._scope.run.marks[self._scope.member, mark] += 1
 
     def _used(self, mark: str) -> int:
         member = self._scope.member
-        return self._scope.run.past.spending.marks[member, mark] + self._scope.run.marks[member, mark]
+        return self._scope.run.past.charges.marks[member, mark] + self._scope.run.marks[member, mark]
 
     def _show(self, attempt: int, piece: str) -> None:
         """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""

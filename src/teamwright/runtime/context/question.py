@@ -10,7 +10,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.key import join_key, with_attempt
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.questions import Answer, Question
 from teamwright.values.secrets.classification import stands_for
 
 

@@ -21,11 +21,11 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentRecovered
 from teamwright.values.events.run import RunAborted
 from teamwright.values.key import SEPARATOR, key_below_root, with_attempt
-from teamwright.values.limits import Recovery, TooLong
-from teamwright.values.messages import History, Message
-from teamwright.values.people import ABORT, Question
-from teamwright.values.text.transcript import transcript
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.limits.retry import Recovery, TooLong
+from teamwright.values.people.questions import ABORT, Question
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.transcript import transcript
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 FINAL = frozenset(("budget", "cancelled", "deadline", REJECTED))
 """Failures by which a run is being stopped, or a person's no: nothing is tried after them."""

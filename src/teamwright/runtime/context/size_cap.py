@@ -12,10 +12,10 @@ from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
-from teamwright.values.messages import Message
-from teamwright.values.reply_limits import cut_text, fits, reply_cut_warning, text_size
-from teamwright.values.turns import Reply
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.reply import cut_text, fits, reply_cut_warning, text_size
+from teamwright.values.limits.usage import NOTHING, Usage
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Reply
 
 WHOLE_REPLY = 100
 """How many caps a reply may have as a whole before it is cut to one."""

@@ -15,10 +15,10 @@ from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.key import join_key
-from teamwright.values.messages import Message
 from teamwright.values.models import JsonValue
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Reply:

@@ -9,10 +9,10 @@ from pydantic import JsonValue
 from teamwright.errors import ArtifactNotFound, MisplacedEffect, StaleWrite
 from teamwright.journal.decoder import decode_body
 from teamwright.runtime.scope import Scope
-from teamwright.values.artifacts import POINTER, Artifact, Held
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.turns import Failure, Reply
+from teamwright.values.turns.artifacts import POINTER, Artifact, Held
+from teamwright.values.turns.turn import Failure, Reply
 
 BYTES = "$bytes"
 

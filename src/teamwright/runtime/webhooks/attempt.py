@@ -16,7 +16,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from teamwright.errors import UsageError
-from teamwright.values.approvals import Notify, signing_key
+from teamwright.values.people.approvals import Notify, signing_key
 from teamwright.values.secrets.classification import HIDDEN
 
 WEBHOOK = "TEAMWRIGHT_WEBHOOK"

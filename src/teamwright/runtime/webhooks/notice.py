@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from shlex import quote
 
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.people import Question
+from teamwright.values.people.questions import Question
 from teamwright.values.results import StopReason
 from teamwright.values.secrets.patterns import mask_text
 from teamwright.values.text.control_characters import visible

@@ -16,9 +16,9 @@ from teamwright.strategies.diagram import Arrow, condition_label
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.protocol import Flaw, Members, Task
-from teamwright.values.manifest import MemberName
 from teamwright.values.models import Value
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.manifest import MemberName
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ERROR = "error"
 Names = Mapping[str, JsonValue]

@@ -19,7 +19,7 @@ from teamwright.values.events.team import TeamRouted
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import name_text
-from teamwright.values.turns import Failure
+from teamwright.values.turns.turn import Failure
 
 
 class GraphOptions(Value):

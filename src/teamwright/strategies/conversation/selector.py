@@ -18,10 +18,10 @@ from teamwright.strategies.estimate import turn_estimate
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamSelected
-from teamwright.values.manifest import AgentName
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.manifest import AgentName
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class SelectorOptions(Value):

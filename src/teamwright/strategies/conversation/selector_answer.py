@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.values.text.display import cut
-from teamwright.values.turns import Reply
+from teamwright.values.turns.turn import Reply
 
 MOST_SHOWN = 80
 MOST_READ = 100_000

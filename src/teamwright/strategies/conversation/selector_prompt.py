@@ -14,9 +14,9 @@ from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.introduction import introduction
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.messages import EMPTY, Conversation, History, Message
-from teamwright.values.text.transcript import quoted, transcript, under_name
-from teamwright.values.turns import Reply, Turn
+from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
+from teamwright.values.turns.transcript import quoted, transcript, under_name
+from teamwright.values.turns.turn import Reply, Turn
 
 PROMPT = """\
 You lead the conversation above and decide who speaks next. These may speak: {{ roles }}.

@@ -7,7 +7,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.strategies.protocol import Settings
 from teamwright.strategies.talk import AT_ITS_LIMIT, Talk
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure
+from teamwright.values.turns.turn import Failure
 
 
 def can_terminate(member: Agent) -> bool:

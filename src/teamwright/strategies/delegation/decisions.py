@@ -11,9 +11,9 @@ from pydantic_core import to_json
 
 from teamwright.errors import nearest
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.manifest import JsonSchema
 from teamwright.values.models import Value
-from teamwright.values.turns import Reply
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.turn import Reply
 
 FORM = """\
 {"action": "delegate", "delegations": [{"specialist": NAME, "task": TEXT}, …]}  to let specialists work, side by side

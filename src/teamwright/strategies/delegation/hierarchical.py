@@ -30,11 +30,11 @@ from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Ta
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamDecided, TeamToldBack
-from teamwright.values.manifest import AgentName
-from teamwright.values.messages import EMPTY, Conversation, Message, Role
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.manifest import AgentName
+from teamwright.values.turns.messages import EMPTY, Conversation, Message, Role
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class HierarchicalOptions(FailurePolicy):

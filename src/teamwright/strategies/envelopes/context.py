@@ -24,24 +24,18 @@ from teamwright.strategies.contract import lead_of
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task
-from teamwright.values.degradation import Posture
-from teamwright.values.envelope import (
-    Envelope,
-    EnvelopeLimits,
-    EnvelopeMessage,
-    EnvelopeSettings,
-    HandoffNote,
-)
 from teamwright.values.events.event import Fact
-from teamwright.values.limits import Limits
-from teamwright.values.messages import History, Message
+from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.limits import Limits
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.questions import Answer, Question
 from teamwright.values.results import Outcome
 from teamwright.values.text.display import cut
-from teamwright.values.text.transcript import header_name
-from teamwright.values.turns import Failure, Reply, Turn
-from teamwright.values.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, EnvelopeSettings, HandoffNote
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.transcript import header_name
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")
 

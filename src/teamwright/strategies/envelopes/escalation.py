@@ -16,12 +16,12 @@ from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import lasting_warnings
-from teamwright.values.approvals import approval
-from teamwright.values.envelope import EnvelopeMessage, Escalate, RiskLevel
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.messages import History, digest
-from teamwright.values.people import Answer, Question
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.people.approvals import approval
+from teamwright.values.people.questions import Answer, Question
+from teamwright.values.turns.envelope import EnvelopeMessage, Escalate, RiskLevel
+from teamwright.values.turns.messages import History, digest
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 RISKY: frozenset[RiskLevel] = frozenset(("high", "critical"))
 LEVELS: tuple[RiskLevel, ...] = get_args(RiskLevel)

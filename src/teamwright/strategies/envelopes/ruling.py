@@ -7,7 +7,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from teamwright.values.manifest import JsonSchema
+from teamwright.values.specs.manifest import JsonSchema
 
 D = TypeVar("D", bound=str)
 

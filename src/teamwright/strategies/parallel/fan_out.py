@@ -19,10 +19,10 @@ from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, Parts, p
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import Talk
-from teamwright.values.manifest import AgentName
-from teamwright.values.messages import Message
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Turn
+from teamwright.values.specs.manifest import AgentName
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Turn
 
 
 class FanOutOptions(FailurePolicy):

@@ -15,10 +15,10 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.talk import Talk
-from teamwright.values.messages import History, Message
 from teamwright.values.models import Value
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Purpose, Reply, Turn
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 MOST_NAMED = 5
 BUDGET = "budget"

@@ -21,11 +21,11 @@ from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import to_be_told_on
 from teamwright.strategies.protocol import Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
-from teamwright.values.envelope import Envelope, EnvelopeMessage
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened, TeamTold
-from teamwright.values.messages import History, Message
-from teamwright.values.plan import Step
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 STOPPED = frozenset(("blocked", "failed"))
 AGAIN = "again"

@@ -19,9 +19,9 @@ from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
-from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Turn
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.turn import Turn
 
 
 class DagOptions(StepOptions):

@@ -16,10 +16,10 @@ from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, told_
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.team import TeamTold
-from teamwright.values.messages import Message
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import cut
-from teamwright.values.turns import Turn
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Turn
 
 HAND_OUT = """\
 You lead a team that works through a plan. Next come these steps:

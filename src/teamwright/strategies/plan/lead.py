@@ -17,12 +17,12 @@ from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, te
 from teamwright.strategies.plan.step_runner import Flow, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Task
 from teamwright.strategies.talk import Talk, lasting_warnings
-from teamwright.values.envelope import EnvelopeLimits
-from teamwright.values.manifest import AgentName, JsonSchema
-from teamwright.values.messages import Conversation, History, Message
-from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.manifest import AgentName, JsonSchema
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.envelope import EnvelopeLimits
+from teamwright.values.turns.messages import Conversation, History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 TO_BE_TOLD_ON = EnvelopeLimits.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."

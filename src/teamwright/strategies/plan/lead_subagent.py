@@ -14,8 +14,8 @@ from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool
 from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.manifest import MemberName
 from teamwright.values.results import Outcome
+from teamwright.values.specs.manifest import MemberName
 
 
 class LeadSubagentOptions(LeadOptions):

@@ -20,10 +20,10 @@ from teamwright.strategies.plan.step_options import turn_per_step
 from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamTold
-from teamwright.values.messages import History, Message
-from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 HEAR = """\
 You and others work side by side through a plan. Above stands what came of this round, yours among it. Tell the \

@@ -16,9 +16,9 @@ from teamwright.strategies.envelopes.context import policy_of
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.envelope import Envelope, EnvelopeMessage
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.plan import Plan
+from teamwright.values.specs.plan import Plan
+from teamwright.values.turns.envelope import Envelope, EnvelopeMessage
 
 TASK = "task://"
 

@@ -15,11 +15,11 @@ from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamPlanned
-from teamwright.values.manifest import MemberName
-from teamwright.values.messages import Conversation, Message
-from teamwright.values.plan import Step
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Turn
+from teamwright.values.specs.manifest import MemberName
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import Conversation, Message
+from teamwright.values.turns.turn import Turn
 
 
 class SingleOptions(ShapeOptions):

@@ -16,7 +16,7 @@ from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.plan.step_runner import KNOWN
 from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy
-from teamwright.values.plan import Step
+from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
 STEPS = "steps"

@@ -27,9 +27,9 @@ from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy, Parts, result_of
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.step import StepHeldUp, StepSkipped
-from teamwright.values.messages import Message
-from teamwright.values.plan import Step
-from teamwright.values.turns import Failure, Turn
+from teamwright.values.specs.plan import Step
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.turn import Failure, Turn
 
 KNOWN = ("task", "outputs", "data", "failed")
 """What templates and conditions of a step may ask about: the team's task, and the steps it needs by their ids."""

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, JsonValue,
 from pydantic_core import to_json
 
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_answer
-from teamwright.values.manifest import JsonSchema
-from teamwright.values.messages import History, digest
 from teamwright.values.models import Value
-from teamwright.values.turns import Reply
+from teamwright.values.specs.manifest import JsonSchema
+from teamwright.values.turns.messages import History, digest
+from teamwright.values.turns.turn import Reply
 
 STARTED = "workflow.started"
 ERROR = "agent.error"

@@ -11,8 +11,8 @@ from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import FailurePolicy
 from teamwright.strategies.protocol import Flaw
 from teamwright.strategies.reactive.events import EventType, OwnEventType
-from teamwright.values.manifest import MemberName
 from teamwright.values.models import Value
+from teamwright.values.specs.manifest import MemberName
 
 OF_AN_EVENT = ("type", "by", "data", "depth", "state")
 OF_A_REPLY = ("data", "text", "state")

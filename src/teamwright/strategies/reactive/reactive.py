@@ -26,9 +26,9 @@ from teamwright.strategies.reactive.options import ReactiveOptions, Subscription
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamBounded, TeamEmitted, TeamGoalReached, TeamToldBack
-from teamwright.values.messages import EMPTY, History
 from teamwright.values.results import Outcome
-from teamwright.values.turns import Failure, Reply, Turn
+from teamwright.values.turns.messages import EMPTY, History
+from teamwright.values.turns.turn import Failure, Reply, Turn
 
 Bound = Literal["max_events", "max_depth"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.artifacts import Artifact
-from teamwright.values.envelope import HandoffNote
 from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import Record
-from teamwright.values.turns import Purpose, Signal, Tier
-from teamwright.values.usage import NOTHING, Amounts, Usage
+from teamwright.values.turns.artifacts import Artifact
+from teamwright.values.turns.envelope import HandoffNote
+from teamwright.values.turns.turn import Purpose, Signal, Tier
 
 EffectKind = Literal["model", "tool", "function"]
 ValueForm = Literal["reply", "data"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.degradation import Posture
+from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.usage import Amounts, Bounds
 from teamwright.values.models import Record
-from teamwright.values.usage import Amounts, Bounds
 
 
 class BudgetOpened(Record, frozen=True):

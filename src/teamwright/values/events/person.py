@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from teamwright.values.events.body import Body
 from teamwright.values.models import Record
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.questions import Answer, Question
 
 
 class PersonAsked(Record, frozen=True):

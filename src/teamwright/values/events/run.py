@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from teamwright.values.events.body import Body, MessageRef
+from teamwright.values.limits.usage import NOTHING, Bounds, Usage
 from teamwright.values.models import Record
-from teamwright.values.people import Intervention
+from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import Status, StopReason
-from teamwright.values.usage import NOTHING, Bounds, Usage
 
 RUN_FORMAT = 2
 """What a new run records as its format; a run and its forks keep that. 1, also where none is recorded: texts stand in

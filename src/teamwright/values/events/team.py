@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.envelope import RiskLevel
 from teamwright.values.models import Record
 from teamwright.values.results import StopReason
+from teamwright.values.turns.envelope import RiskLevel
 
 
 class TeamStarted(Record, frozen=True):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from teamwright.values.artifacts import Artifact
 from teamwright.values.events.body import Body
 from teamwright.values.models import Record
+from teamwright.values.turns.artifacts import Artifact
 
 
 class WorkspaceWritten(Record, frozen=True):

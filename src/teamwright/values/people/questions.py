@@ -1,8 +1,8 @@
-"""Questions to a person, their answers, and what else people send to a running team."""
+"""Questions to a person, and their answers."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from teamwright.values.models import JsonValue, Record
 
@@ -50,37 +50,3 @@ class Answer(Record, frozen=True):
     def reject(cls, reason: str = "", *, by: str = "") -> Answer:
         """Do not let it go on; the reason is recorded and reaches no other member."""
         return cls(text=REJECT, data=reason or None, by=by)
-
-
-class Answered(Record, frozen=True, tag_field="kind", tag="answer"):
-    """An answer on its way to the question with this key."""
-
-    kind: ClassVar = "answer"
-    key: str
-    answer: Answer
-
-
-class Cancel(Record, frozen=True, tag_field="kind", tag="cancel"):
-    """End the run for good."""
-
-    kind: ClassVar = "cancel"
-    reason: str = ""
-    by: str = ""
-
-
-class Pause(Record, frozen=True, tag_field="kind", tag="pause"):
-    """Let calls under way finish, start no further ones, and set the run down."""
-
-    kind: ClassVar = "pause"
-    by: str = ""
-
-
-class Mark(Record, frozen=True, tag_field="kind", tag="checkpoint"):
-    """Give the point that the run has come to a name."""
-
-    kind: ClassVar = "checkpoint"
-    name: str
-    by: str = ""
-
-
-Intervention = Answered | Cancel | Pause | Mark

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Literal
 
-from teamwright.values.messages import Message
+from teamwright.values.turns.messages import Message
 
 Quoting = Literal["all", "history", "none"]
 """Which texts of a prompt are quoted: all; the history alone, where the task holds a transcript that was quoted when it

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import ValidationError, convert
 
-from teamwright.values.messages import EMPTY, Conversation, History, Message, digest
+from teamwright.values.turns.messages import EMPTY, Conversation, History, Message, digest
 
 parts = st.lists(st.text(st.characters()), min_size=1, max_size=4)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from teamwright.errors import InvalidValue
-from teamwright.values.envelope import Envelope, EnvelopeLimits, envelope_schema
 from teamwright.values.text.display import ELLIPSIS
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, envelope_schema
 from tests.paths import EXAMPLES
 
 EXAMPLE = EXAMPLES / "plan" / "envelope.json"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from teamwright.values.usage import NOTHING, Usage
+from teamwright.values.limits.usage import NOTHING, Usage
 
 counts = st.integers(0, 1000)
 usages = st.builds(

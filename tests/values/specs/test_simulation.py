@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from teamwright.values.simulation import (
+from teamwright.values.specs.simulation import (
     Behaviour,
     Data,
     Distribution,

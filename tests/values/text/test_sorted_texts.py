@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.values.sorted_texts import LONGEST_LIST, SortedTexts
+from teamwright.values.text.sorted_texts import LONGEST_LIST, SortedTexts
 from tests.growth import assert_linear
 
 TEXTS = st.text("ab/", max_size=4)

@@ -10,14 +10,14 @@ from pydantic_core import to_json
 from typing_extensions import override
 
 from teamwright.errors import InvalidOutput
-from teamwright.values.artifacts import POINTER, Artifact
-from teamwright.values.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
 from teamwright.values.key import root_key
-from teamwright.values.messages import EMPTY, History, Message, digest
+from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 from teamwright.values.models import JsonValue, Record
-from teamwright.values.text.transcript import Quoting, quoted, transcript
+from teamwright.values.turns.artifacts import POINTER, Artifact
+from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
+from teamwright.values.turns.messages import EMPTY, History, Message, digest
+from teamwright.values.turns.transcript import Quoting, quoted, transcript
 from teamwright.values.typed_data import read_as
-from teamwright.values.usage import NOTHING, Amounts, Usage
 
 Purpose = Literal["work", "coordinate", "judge"]
 Signal = Literal["terminate"]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from teamwright.values.envelope import Envelope, EnvelopeMessage, envelope_text
-from teamwright.values.messages import History, Message
-from teamwright.values.text.transcript import LINE_BREAKS, folded, header_name, quoted, transcript
-from teamwright.values.turns import Turn
+from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, envelope_text
+from teamwright.values.turns.messages import History, Message
+from teamwright.values.turns.transcript import LINE_BREAKS, folded, header_name, quoted, transcript
+from teamwright.values.turns.turn import Turn
 from tests.growth import assert_linear
 
 HEADER = re.compile(r"#(?!#)[ \t]*(.+):[ \t]*")

@@ -1,15 +1,13 @@
-"""What a run, team, member, step or message may spend, what models cost and how fast they may be called, and what is
-done about failures.
-"""
+"""Limits: what a run, team, member, step or message may spend, and how fast a model may be called."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from pydantic import Field
 
+from teamwright.values.limits.usage import Amounts, Bounds
 from teamwright.values.models import Value
-from teamwright.values.usage import Amounts, Bounds, Usage
 
 N = TypeVar("N", int, float)
 
@@ -61,23 +59,6 @@ class Limits(Value):
         return cls.model_validate({**bounds.given, "message": message})
 
 
-class Price(Value):
-    """What a model costs, in US dollars for a million tokens."""
-
-    input: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of input")
-    output: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of output")
-    cached: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="a million tokens of input that were cached; else as input"
-    )
-
-    def cost(self, usage: Usage) -> float:
-        """What this much use costs."""
-        cached = min(usage.cached_tokens, usage.input_tokens)
-        fresh = usage.input_tokens - cached
-        price_of_cached = self.input if self.cached is None else self.cached
-        return round((fresh * self.input + cached * price_of_cached + usage.output_tokens * self.output) / 1e6, 12)
-
-
 class Pace(Value):
     """How fast an engine may call one model, all its runs together."""
 
@@ -101,32 +82,3 @@ def tighter(one: N | None, other: N | None) -> N | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-class RetryPolicy(Value):
-    """How often and how patiently a failed call is made again."""
-
-    attempts: int = Field(default=3, ge=0, le=20, description="further attempts after the first")
-    backoff: float = Field(default=2.0, ge=0, description="seconds before the second attempt, doubled each time")
-    longest: float = Field(default=60.0, ge=0, description="no wait is longer, whatever the provider asks")
-    jitter: float = Field(default=0.1, ge=0, le=1, description="share of the wait that is random")
-
-
-USUAL = RetryPolicy.model_construct()
-"""What an agent that says nothing retries; a team may set something else for its members."""
-
-TooLong = Literal["summarise", "fallback", "fail"]
-
-
-class Recovery(Value):
-    """How a team meets failures of members that say nothing about it themselves."""
-
-    retry: RetryPolicy | None = Field(
-        default=None, description="for calls of members that have no `retry` of their own"
-    )
-    fallback: str | None = Field(
-        default=None, description="an agent or team that is asked instead", json_schema_extra={"names": "agent"}
-    )
-    too_long: TooLong = Field(
-        default="summarise", description="what to do when the conversation no longer fits a member's model"
-    )

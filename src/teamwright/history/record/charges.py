@@ -1,7 +1,7 @@
-"""What a recorded run has spent: in total by scope, and by the turns that were open when its record ends.
+"""What a recorded run has spent: the total of each scope, and the charges of turns that were open when its record ends.
 
-An ended turn is charged by the tally in its ending, so that what was inside it need not be read. What this says of a
-scope is what its account begins with when the run is resumed.
+An ended turn is charged by the tally in its ending, so that the events inside it need not be read. On resume, the
+account of a scope starts from these totals.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from teamwright.history.record.asks import RecordedAsk
 from teamwright.values.key import key_and_parents
 
 
-class Spending:
-    """What was charged within a scope, money in picodollars, and which marks its returns carried."""
+class Charges:
+    """The sum of the charges within a scope, money in picodollars, and the marks that its calls returned."""
 
     __slots__ = ("calls", "marks", "tokens", "usd")
 
@@ -26,62 +26,62 @@ class Spending:
 
     @property
     def cost(self) -> Cost:
-        """The sums so far."""
+        """The sum so far."""
         return Cost(self.tokens, self.usd, self.calls)
 
     def add(self, tokens: int, usd: int, calls: int) -> None:
-        """Count something more, or take it back."""
+        """Add a charge; a negative one is a refund."""
         self.tokens += tokens
         self.usd += usd
         self.calls += calls
 
 
-class OpenTurn(Spending):
-    """The same of a turn that had not ended when its record does, also scope by scope."""
+class OpenTurnCharges(Charges):
+    """The charges of a turn that has no recorded ending, in total and by scope."""
 
     __slots__ = ("scopes",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.scopes: dict[str, Spending] = {}
+        self.scopes: dict[str, Charges] = {}
 
 
-class RecordedSpending:
+class RecordedCharges:
     """The charges of a run by scope, those of its open turns, and the marks that each member's calls returned."""
 
-    __slots__ = ("marks", "open", "spent")
+    __slots__ = ("by_scope", "marks", "open_turns")
 
     def __init__(self) -> None:
-        self.spent: defaultdict[str, Spending] = defaultdict(Spending)
-        self.open: dict[str, OpenTurn] = {}
+        self.by_scope: defaultdict[str, Charges] = defaultdict(Charges)
+        self.open_turns: dict[str, OpenTurnCharges] = {}
         self.marks: Counter[tuple[str, str]] = Counter()
 
     def end_turn(self, key: str, scope: str, ask: RecordedAsk) -> None:
         """Charge an ended turn to the scopes around it, by the tally in its ending."""
-        self.open.pop(key, None)
-        self._count(scope, ask, 1)
+        self.open_turns.pop(key, None)
+        self._charge_turn(scope, ask, 1)
 
-    def take_back(self, scope: str, ask: RecordedAsk) -> None:
+    def refund_turn(self, scope: str, ask: RecordedAsk) -> None:
         """Undo the charge of an ended turn."""
-        self._count(scope, ask, -1)
+        self._charge_turn(scope, ask, -1)
 
     def charge_effect(self, turn: str, scope: str, cost: Cost, mark: str | None = None) -> None:
         """Charge an effect to the open turn that it belongs to."""
-        tally = self.open.setdefault(turn, OpenTurn())
-        tally.add(*cost)
-        tally.scopes.setdefault(scope, Spending()).add(*cost)
+        charges = self.open_turns.setdefault(turn, OpenTurnCharges())
+        charges.add(*cost)
+        charges.scopes.setdefault(scope, Charges()).add(*cost)
         if mark:
-            tally.marks += (mark,)
+            charges.marks += (mark,)
 
     def charge_open_turns(self, asks: Mapping[str, RecordedAsk]) -> None:
         """Charge the open turns to the scopes around them."""
-        for turn, tally in self.open.items():
-            for scope, spending in tally.scopes.items():
-                self._charge(scope, *spending.cost)
-            for mark in tally.marks:
+        for turn, charges in self.open_turns.items():
+            for scope, part in charges.scopes.items():
+                self._charge(scope, *part.cost)
+            for mark in charges.marks:
                 self.marks[asks[turn].asked.member, mark] += 1
 
-    def _count(self, scope: str, ask: RecordedAsk, times: int) -> None:
+    def _charge_turn(self, scope: str, ask: RecordedAsk, times: int) -> None:
         if ask.ending is None or ask.ending.tally is None:
             return
         usage, tally = ask.ending.usage, ask.ending.tally
@@ -93,4 +93,4 @@ class RecordedSpending:
 
     def _charge(self, scope: str, tokens: int, usd: int, calls: int) -> None:
         for around in key_and_parents(scope):
-            self.spent[around].add(tokens, usd, calls)
+            self.by_scope[around].add(tokens, usd, calls)

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from teamwright.errors import InvalidValue
-from teamwright.values.limits import Limits
-from teamwright.values.plan import Plan, Step
+from teamwright.values.limits.limits import Limits
+from teamwright.values.specs.plan import Plan, Step
 
 
 def test_a_plan_is_read_from_tasks_or_steps() -> None:

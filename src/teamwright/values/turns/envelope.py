@@ -12,11 +12,11 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, WithJsonSchema, model_validator
 
-from teamwright.values.messages import Message
+from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.models import Record, Value
 from teamwright.values.text.display import cut
-from teamwright.values.text.transcript import folded
-from teamwright.values.usage import CHARACTERS_PER_TOKEN
+from teamwright.values.turns.messages import Message
+from teamwright.values.turns.transcript import folded
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import ValidationError, convert, json
 
-from teamwright.values.people import Answer, Answered, Cancel, Intervention, Pause
+from teamwright.values.people.interventions import Answered, Cancel, Intervention, Pause
+from teamwright.values.people.questions import Answer
 
 
 @pytest.mark.parametrize(

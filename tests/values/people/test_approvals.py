@@ -4,8 +4,8 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.values.approvals import Approve, approval, fitting
-from teamwright.values.people import Answer, Question
+from teamwright.values.people.approvals import Approve, approval, fitting
+from teamwright.values.people.questions import Answer, Question
 
 TEXT, ARGUMENTS = approval("May it?", "draft"), approval("May it?", "{}", form="json")
 

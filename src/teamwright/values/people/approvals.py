@@ -11,7 +11,7 @@ from pydantic import Field
 
 from teamwright.errors import UsageError
 from teamwright.values.models import JsonValue, Value
-from teamwright.values.people import APPROVE, EDIT, REJECT, Answer, Question
+from teamwright.values.people.questions import APPROVE, EDIT, REJECT, Answer, Question
 
 CHOICES = (APPROVE, EDIT, REJECT)
 SECRET_PREFIX = "whsec_"

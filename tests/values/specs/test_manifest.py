@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from teamwright.values.limits import RetryPolicy
-from teamwright.values.manifest import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
+from teamwright.values.limits.retry import RetryPolicy
+from teamwright.values.specs.manifest import AgentSpec, Manifest, NamedModel, ServerModel, Source, TeamSpec, model_key
 
 
 def test_an_agent_declares_both_schemas_and_how_it_is_called() -> None:  # P-01

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import AliasChoices, Field
 
-from teamwright.values.limits import Limits
-from teamwright.values.manifest import MemberName
+from teamwright.values.limits.limits import Limits
 from teamwright.values.models import Value
+from teamwright.values.specs.manifest import MemberName
 
 
 class Step(Value):

@@ -8,13 +8,15 @@ from pydantic import ConfigDict, Field, JsonValue, StringConstraints, model_vali
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticKnownError
 
-from teamwright.values.approvals import Approve, Notify
-from teamwright.values.degradation import Degradation
-from teamwright.values.envelope import EnvelopeSettings
-from teamwright.values.limits import USUAL, Limits, Pace, Price, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits.degradation import Degradation
+from teamwright.values.limits.limits import Limits, Pace
+from teamwright.values.limits.price import Price
+from teamwright.values.limits.reply import LEAST_MAX_BYTES, MOST_MAX_BYTES
+from teamwright.values.limits.retry import USUAL, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import Value
-from teamwright.values.reply_limits import LEAST_MAX_BYTES, MOST_MAX_BYTES
-from teamwright.values.simulation import Simulation
+from teamwright.values.people.approvals import Approve, Notify
+from teamwright.values.specs.simulation import Simulation
+from teamwright.values.turns.envelope import EnvelopeSettings
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]

@@ -1,0 +1,25 @@
+"""The price of a model's tokens."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from teamwright.values.limits.usage import Usage
+from teamwright.values.models import Value
+
+
+class Price(Value):
+    """What a model costs, in US dollars for a million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of input")
+    output: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of output")
+    cached: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="a million tokens of input that were cached; else as input"
+    )
+
+    def cost(self, usage: Usage) -> float:
+        """What this much use costs."""
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        fresh = usage.input_tokens - cached
+        price_of_cached = self.input if self.cached is None else self.cached
+        return round((fresh * self.input + cached * price_of_cached + usage.output_tokens * self.output) / 1e6, 12)

@@ -1,0 +1,38 @@
+"""Retry and recovery policies: what happens after a call or a member fails."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from teamwright.values.models import Value
+
+
+class RetryPolicy(Value):
+    """How often and how patiently a failed call is made again."""
+
+    attempts: int = Field(default=3, ge=0, le=20, description="further attempts after the first")
+    backoff: float = Field(default=2.0, ge=0, description="seconds before the second attempt, doubled each time")
+    longest: float = Field(default=60.0, ge=0, description="no wait is longer, whatever the provider asks")
+    jitter: float = Field(default=0.1, ge=0, le=1, description="share of the wait that is random")
+
+
+USUAL = RetryPolicy.model_construct()
+"""What an agent that says nothing retries; a team may set something else for its members."""
+
+TooLong = Literal["summarise", "fallback", "fail"]
+
+
+class Recovery(Value):
+    """How a team meets failures of members that say nothing about it themselves."""
+
+    retry: RetryPolicy | None = Field(
+        default=None, description="for calls of members that have no `retry` of their own"
+    )
+    fallback: str | None = Field(
+        default=None, description="an agent or team that is asked instead", json_schema_extra={"names": "agent"}
+    )
+    too_long: TooLong = Field(
+        default="summarise", description="what to do when the conversation no longer fits a member's model"
+    )

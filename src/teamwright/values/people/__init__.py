@@ -1,0 +1,1 @@
+"""What people and a run send each other: questions, answers, approvals, interventions."""

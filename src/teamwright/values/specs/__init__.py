@@ -1,0 +1,1 @@
+"""What users declare: manifests, plans, and how members behave in a simulation."""
