@@ -70,13 +70,12 @@ _OLD_NAMES: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
 def policy_of(agent: AgentLike) -> Policy:
     """The policy of an agent. Attributes of its own by which an earlier version read a setting count too."""
-    cls = type(agent)
-    if cls in _OURS:
-        return cast("Agent", agent).policy
-    if is_ours(cls):
-        _OURS.add(cls)
-        return cast("Agent", agent).policy
+    if type(agent) in _OURS:
+        return agent.policy  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     policy: Policy = getattr(agent, "policy", UNSET)
+    if is_ours(type(agent)):
+        _OURS.add(type(agent))
+        return policy
     old = old_settings(agent)
     return policy.changed(**old) if old else policy
 

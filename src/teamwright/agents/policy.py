@@ -5,6 +5,7 @@ The engine reads a policy and never changes it. Everything optional that it want
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Generic, Protocol, Self, TypeVar, cast, overload
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError
@@ -42,12 +43,18 @@ class Policy(AgentSettings):
 
     def declared(self, name: str) -> dict[str, object]:
         """The fields of an `AgentSpec` that differ from the usual ones, for the agent of this name."""
-        given = {field: value for field, value in self if field in AgentSettings.model_fields and value}
-        if self.retry is USUAL:
-            given.pop("retry", None)
+        if self is UNSET or self is ONE_CALL:
+            return {}
+        given = {field: value for field, value in self if field in _declared_fields() and value and value is not USUAL}
         if self.fallback is not None and (fallback := fallback_spec(name, self.fallback)) is not None:
             given["fallback"] = fallback
         return given
+
+
+@cache
+def _declared_fields() -> frozenset[str]:
+    """The fields that a policy has in common with the declaration of an agent."""
+    return frozenset(AgentSettings.model_fields)
 
 
 UNSET = Policy.model_construct(retry=USUAL)
@@ -80,7 +87,7 @@ def _validated(name: str, settings: dict[str, object]) -> Policy:
 
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     """The policy that a declaration gives, with these changes; its fallback is an agent, which others have to make."""
-    given = {field: value for field, value in spec if field in AgentSettings.model_fields}
+    given = {field: value for field, value in spec if field in _declared_fields()}
     return policy_for(name, None, **{**given, **changes})
 
 
@@ -130,6 +137,7 @@ class PolicyAttributes:
     """The fields of its policy as attributes of an agent: `agent.limits`, `agent.optional` …"""
 
     policy: Policy = UNSET
+    capabilities: tuple[str, ...] = ()
     limits = FromPolicy[Limits | None]()
     approve = FromPolicy[Approve | None]()
     optional = FromPolicy[bool]()

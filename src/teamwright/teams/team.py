@@ -11,7 +11,6 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.policy import PolicyAttributes, policy_for
-from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of
@@ -32,7 +31,7 @@ from teamwright.values.turns.envelope import EnvelopeSettings
 from teamwright.values.turns.turn import Reply, Turn
 
 
-class Team(PolicyAttributes, Agent):
+class Team(PolicyAttributes):
     """Members that work together by a strategy, under common limits.
 
     `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter. A team

@@ -20,7 +20,6 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import in_process, in_thread
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
-from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
@@ -39,7 +38,7 @@ BARE = AgentSpec.model_construct()
 Function = Callable[..., Any]
 
 
-class FunctionAgent(PolicyAttributes, Agent):
+class FunctionAgent(PolicyAttributes):
     """An agent that is a function: it gets the turn (or only its text, when annotated `str`) and returns its answer.
 
     The answer is a string, a `Reply`, or any JSON value, which becomes structured output.

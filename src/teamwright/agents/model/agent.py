@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.model.models import Models, shared_models
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
-from teamwright.agents.protocol import Agent
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from teamwright.agents.model.clients import ModelClient
 
 
-class ModelAgent(PolicyAttributes, Agent):
+class ModelAgent(PolicyAttributes):
     """An agent that a language model answers for.
 
     `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the

@@ -23,7 +23,6 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
 from teamwright.agents.prices import rate_of
-from teamwright.agents.protocol import Agent
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.agents.tools.registry import ToolLike
@@ -161,7 +160,7 @@ def leftovers(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> l
     ]
 
 
-class ScriptedAgent(PolicyAttributes, Agent):
+class ScriptedAgent(PolicyAttributes):
     """An agent whose model is a script. Tools are really called."""
 
     kind = "scripted"

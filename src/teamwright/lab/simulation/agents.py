@@ -66,7 +66,7 @@ USUAL_FUNCTION = USUAL_MEMBER.model_copy(
 
 
 @dataclass
-class SimulatedAgent(PolicyAttributes, Agent):
+class SimulatedAgent(PolicyAttributes):
     """Stands in for an agent: the same name, policy, model and price, and behaviour in place of a mind."""
 
     name: str

@@ -8,8 +8,6 @@ from msgspec import structs
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, to_json
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.contract import policy_of
 from teamwright.agents.effect import Effect, Returned
 from teamwright.errors import AgentError, InvalidOutput, ToolError
 from teamwright.values.limits.reply import cut_text, fits, reply_cut_warning, text_size
@@ -40,17 +38,16 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
     return returned
 
 
-def reply_within_cap(reply: Reply, member: AgentLike) -> Reply:
-    """A reply whose texts and data are within the cap of who gives it."""
-    cap = policy_of(member).reply_bytes
+def reply_within_cap(reply: Reply, name: str, cap: int) -> Reply:
+    """The reply of the member of this name, with its texts cut at the cap; JSON above the cap is refused."""
     if reply.data is not None and isinstance(reply.data, dict | list) and (size := json_size(reply.data)) > cap:
-        raise InvalidOutput(f"{member.name!r} replied with JSON of {size} bytes; at most {cap} are taken (max_bytes)")
+        raise InvalidOutput(f"{name!r} replied with JSON of {size} bytes; at most {cap} are taken (max_bytes)")
     if sum(len(one.content) for one in reply.messages) * 4 <= cap:
         return reply
     messages = _cut(reply.messages, cap)
     if messages == reply.messages:
         return reply
-    warning = reply_cut_warning(member.name, cap)
+    warning = reply_cut_warning(name, cap)
     return reply.changed(messages=messages, truncated=True, warnings=(*reply.warnings, warning))
 
 

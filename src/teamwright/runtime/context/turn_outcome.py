@@ -29,7 +29,7 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     redactor = child.run.redactor
     known = child.run.recorder.knows(reply.messages)
     if child.in_agent and (not known or reply.data is not None):
-        reply = reply_within_cap(reply, member)
+        reply = reply_within_cap(reply, member.name, child.policy.reply_bytes)
     if reply.data is not None:
         changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
     if reply.warnings:
