@@ -11,7 +11,20 @@ from typing import cast
 import pytest
 
 import teamwright
-from teamwright import Agent, Context, FunctionAgent, Limits, Policy, Reply, RetryPolicy, Team, Turn, run_sync
+from teamwright import (
+    Agent,
+    Context,
+    FunctionAgent,
+    Limits,
+    ModelAgent,
+    Policy,
+    Reply,
+    RetryPolicy,
+    ScriptedAgent,
+    Team,
+    Turn,
+    run_sync,
+)
 from teamwright.agents import AgentRegistry, Approve, Effect, Recovery, Returned
 from teamwright.agents.contract import (
     capabilities_of,
@@ -245,9 +258,16 @@ def test_the_protocol_itself_is_made_by_nobody() -> None:
         make("openai:gpt-5-mini", lambda turn: "x")
 
 
-def test_our_own_agents_inherit_the_contract() -> None:
+def test_our_own_agents_inherit_the_defaults_of_the_contract() -> None:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and "respond" in {getattr(one, "name", "") for one in node.body}:
                 bases = {ast.unparse(one) for one in node.bases}
-                assert bases & {"Agent", "Protocol"}, f"{node.name} in {path.name} must inherit Agent"
+                assert bases & {"Agent", "PolicyAttributes", "Protocol"}, f"{path.name}: {node.name} must inherit Agent"
+
+
+def test_our_own_agents_have_the_whole_contract() -> None:
+    function, script = FunctionAgent("f", lambda turn: "x"), ScriptedAgent("s", ["x"])
+    model = ModelAgent("m", model="openai:gpt-5-mini")
+    for agent in (function, script, model, Team("t", members=[function])):
+        assert isinstance(agent, Agent)
