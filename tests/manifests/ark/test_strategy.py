@@ -132,7 +132,7 @@ def test_parts_for_another_strategy_are_a_warning(tmp_path: Path, strategy: str)
 @pytest.mark.parametrize(
     ("strategy", "fields", "told", "there"),
     [
-        ("selector", ["maxTurns: 3"], "'selector' needs somebody to choose", "strategy: selector"),
+        ("selector", ["maxTurns: 3"], "'selector' needs an agent that chooses", "strategy: selector"),
         ("selector", ["selector: {agent: chair}"], "'selector' needs maxTurns", "strategy: selector"),
         ("selector", ["maxTurns: 3", "selector: {agent: chiar}"], "no agent or team 'chiar' (did you mean", "chiar"),
         ("selector", ["maxTurns: 3", "selector: {agent: 5}"], "'agent' expects text", "5}"),

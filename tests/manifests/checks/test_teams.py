@@ -267,7 +267,7 @@ def test_a_handoff_that_changes_nothing_is_told(tmp_path: Path) -> None:
 def test_a_round_robin_that_only_terminate_ends_is_warned_of_its_bound(tmp_path: Path) -> None:  # M-05
     found = loaded(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, members: [a, c]}}")
     (warning,) = found.warnings
-    assert warning.message.startswith("team 't': nothing but 'terminate' ends it, so it stops after 1000 turns")
+    assert warning.message.startswith("team 't': only 'terminate' ends it, so it stops after 1000 turns")
     assert warning.line == 2
     assert not loaded(tmp_path, AGENTS + "teams: {t: {strategy: round_robin, max_turns: 3, members: [a, c]}}").warnings
     bounded = AGENTS + "teams: {t: {strategy: round_robin, round_robin: {turns: 5}, members: [a, b]}}"
@@ -277,7 +277,7 @@ def test_a_round_robin_that_only_terminate_ends_is_warned_of_its_bound(tmp_path:
 @pytest.mark.parametrize("members", ["a, b", "a, b, c"])
 def test_a_selector_that_nobody_chooses_for_is_refused(tmp_path: Path, members: str) -> None:  # M-05
     text = f"{AGENTS}teams: {{t: {{strategy: selector, max_turns: 3, members: [{members}]}}}}"
-    assert "needs somebody to choose" in only_problem(tmp_path, text).message
+    assert "needs an agent that chooses" in only_problem(tmp_path, text).message
 
 
 def test_a_selector_of_one_or_along_a_line_needs_nobody(tmp_path: Path) -> None:  # M-05

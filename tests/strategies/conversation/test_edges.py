@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from teamwright.strategies.conversation.edges import Edge, Trail, edge_flaws
+from teamwright.strategies.conversation.edges import Edge, RouteHistory, edge_flaws
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.artifacts import Held
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -27,8 +27,8 @@ class Shared:
         return Held(value="calm", version=1, by="a")
 
 
-def trail(*edges: Edge) -> Trail:
-    return Trail(Task("the task"), Members(Cast().members("a b c")), edges, Shared())  # pyright: ignore[reportArgumentType]
+def route(*edges: Edge) -> RouteHistory:
+    return RouteHistory(Task("the task"), Members(Cast().members("a b c")), edges, Shared())  # pyright: ignore[reportArgumentType]
 
 
 def failure(*, optional: bool = False) -> Failure:
@@ -44,24 +44,24 @@ def failure(*, optional: bool = False) -> Failure:
     ],
 )
 def test_after_a_failure_the_edges_that_look_at_it_are_open(ending: Reply | Failure, open_: list[Edge]) -> None:
-    way = trail(OPEN, NEVER, HANDLER, EITHER, OTHER)
-    way.take("a", ending)
-    assert list(way.ways_on()) == open_
+    way = route(OPEN, NEVER, HANDLER, EITHER, OTHER)
+    way.record("a", ending)
+    assert list(way.open_edges()) == open_
 
 
 def test_without_such_an_edge_an_optional_member_is_passed_over() -> None:
-    way = trail(NEVER, OPEN, OTHER)
-    way.take("a", failure(optional=True))
-    assert list(way.ways_on()) == [OPEN]
-    way.take("a", failure())
-    assert list(way.ways_on()) == []
+    way = route(NEVER, OPEN, OTHER)
+    way.record("a", failure(optional=True))
+    assert list(way.open_edges()) == [OPEN]
+    way.record("a", failure())
+    assert list(way.open_edges()) == []
 
 
 def test_nobody_sees_the_words_of_a_failure() -> None:
-    way = trail(OPEN)
-    way.take("b", Reply.of("b", "said before"))
-    way.take("a", failure())
-    names = way.names()
+    way = route(OPEN)
+    way.record("b", Reply.of("b", "said before"))
+    way.record("a", failure())
+    names = way.variables()
     assert "the-words-of-an-error" not in str(names)
     assert (names["text"], names["data"], names["error"]) == ("", None, "timeout")
     assert names["state"] == {
@@ -73,15 +73,15 @@ def test_nobody_sees_the_words_of_a_failure() -> None:
 
 
 def test_before_anybody_spoke_no_edge_leads_anywhere() -> None:
-    assert list(trail(OPEN).ways_on()) == []
+    assert list(route(OPEN).open_edges()) == []
 
 
 def test_a_transform_changes_the_task_and_nothing_else() -> None:
-    way = trail(OPEN)
-    way.take("a", Reply.of("a", "seen"))
+    way = route(OPEN)
+    way.record("a", Reply.of("a", "seen"))
     turn = Turn("the task", number=2)
-    assert OPEN.changed(turn, way.names) is turn
-    changed = Edge(source="a", to="b", transform="{{ text }}: {{ task }}").changed(turn, way.names)
+    assert OPEN.with_transform(turn, way.variables) is turn
+    changed = Edge(source="a", to="b", transform="{{ text }}: {{ task }}").with_transform(turn, way.variables)
     assert (changed.task, changed.number, changed.purpose) == ("seen: the task", 2, "work")
 
 

@@ -352,7 +352,7 @@ async def test_a_nested_team_speaks_under_its_own_name_and_may_choose() -> None:
     ("changes", "words"),
     [
         ({"max_turns": None}, "'selector' needs max_turns"),
-        ({"options": {}}, "'selector' needs somebody to choose: declare an agent and write  selector: {agent: NAME}"),
+        ({"options": {}}, "'selector' needs an agent that chooses: declare one and write  selector: {agent: NAME}"),
         ({"options": {"agent": "nobody"}}, "'nobody' is neither a member nor a helper"),
         (
             {"options": {"agent": "chair", "prompt": "{{ .Foo }}"}},

@@ -7,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection, selection_schema
+from teamwright.strategies.conversation.selector_answer import (
+    SelectorChoice,
+    UnclearChoice,
+    read_selection,
+    selection_schema,
+)
 from teamwright.values.turns.turn import Reply
 
 MEMBERS = ["writer", "senior-writer", "Editor", "agent.2"]
 
 
-def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = None) -> SelectorChoice | Unclear:
+def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = None) -> SelectorChoice | UnclearChoice:
     return read_selection(Reply.of("chair", text, data=data), candidates or MEMBERS, MEMBERS)
 
 
@@ -83,22 +88,24 @@ def test_data_of_another_form_leaves_it_to_the_text() -> None:
 )
 def test_anything_else_is_unclear_and_says_why(text: str, words: str) -> None:
     found = read(text)
-    assert isinstance(found, Unclear)
+    assert isinstance(found, UnclearChoice)
     assert words in found.reason
     assert len(found.reason) < 200
 
 
 def test_only_those_who_may_speak_can_be_meant() -> None:
     candidates = ["Editor", "agent.2"]
-    assert read("writer", candidates=candidates) == Unclear("the answer 'writer' names 'writer', who may not speak now")
+    assert read("writer", candidates=candidates) == UnclearChoice(
+        "the answer 'writer' names 'writer', who may not speak now"
+    )
     assert read("The writer is done, so the Editor comes", candidates=candidates) == SelectorChoice("Editor", "mention")
-    assert isinstance(read("", {"member": "writer"}, candidates), Unclear)
+    assert isinstance(read("", {"member": "writer"}, candidates), UnclearChoice)
 
 
 def test_members_that_differ_in_letters_alone_are_told_apart() -> None:
     twins = ["anna", "Anna"]
     assert read_selection(Reply.of("c", "Anna"), twins, twins) == SelectorChoice("Anna", "exact")
-    assert isinstance(read_selection(Reply.of("c", "ANNA"), twins, twins), Unclear)
+    assert isinstance(read_selection(Reply.of("c", "ANNA"), twins, twins), UnclearChoice)
     assert read_selection(Reply.of("c", "let anna speak"), twins, twins) == SelectorChoice("anna", "mention")
 
 
@@ -110,4 +117,4 @@ def test_the_form_that_is_asked_for_lists_those_who_may_speak() -> None:
 @given(st.text(), st.none() | st.dictionaries(st.sampled_from(["member", "x"]), st.text() | st.integers()))
 def test_whatever_is_answered_only_a_candidate_is_meant(text: str, data: JsonValue) -> None:
     found = read(text, data, ["writer", "Editor"])
-    assert isinstance(found, Unclear) or found.name in {"writer", "Editor"}
+    assert isinstance(found, UnclearChoice) or found.name in {"writer", "Editor"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.agents.handoff import handed_over
-from teamwright.strategies.conversation.selector_answer import SelectorChoice, Unclear, read_selection
+from teamwright.strategies.conversation.selector_answer import SelectorChoice, UnclearChoice, read_selection
 from teamwright.strategies.reply_parsing import ParseFailure, candidate_values, read_matching
 from teamwright.values.text.json_scan import JsonScan
 from teamwright.values.turns.envelope import EnvelopeLimits
@@ -77,6 +77,6 @@ def test_looking_for_a_name_takes_linear_work() -> None:  # S-01
     names = [f"member-{number}" for number in range(300)]
 
     def read(text: str) -> None:
-        assert isinstance(read_selection(Reply.of("a", text), names, names), Unclear | SelectorChoice)
+        assert isinstance(read_selection(Reply.of("a", text), names, names), UnclearChoice | SelectorChoice)
 
     assert_linear(read, prepare=lambda size: "MEMBER-x " * (size // 9), size=10_000)

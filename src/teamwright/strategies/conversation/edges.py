@@ -1,6 +1,6 @@
-"""Edges between members: who may follow whom, on which condition, and with which task.
+"""Edges between members: which member may follow which, under which condition and with which task.
 
-A condition sees what the one before said, or which kind of failure it was; the words of a failure are seen by nobody.
+A condition reads the previous reply, or the kind of a failure. The message of a failure is never visible to it.
 """
 
 from __future__ import annotations
@@ -21,68 +21,68 @@ from teamwright.values.specs.manifest import MemberName
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 ERROR = "error"
-Names = Mapping[str, JsonValue]
-NAMES = ("text", "data", ERROR, "task", "state", "workspace")
-"""What conditions and transforms of edges may read."""
+Variables = Mapping[str, JsonValue]
+VARIABLES = ("text", "data", ERROR, "task", "state", "workspace")
+"""The variables that conditions and transforms of edges may read."""
 
 
 class Edge(Value):
-    """A way from one member to the next."""
+    """An edge from one member to the next."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
     source: MemberName = Field(
-        validation_alias="from", serialization_alias="from", description="the member that has just spoken"
+        validation_alias="from", serialization_alias="from", description="the member that had the last turn"
     )
-    to: MemberName = Field(description="the member that may follow")
+    to: MemberName = Field(description="the member that may be next")
     when: str | None = Field(
         default=None,
         description="a condition on `text`, `data`, `error`, `task`, `state` and `workspace`; without one, always",
     )
     transform: str | None = Field(
-        default=None, description="a template of the same names that makes the task of the member that follows"
+        default=None, description="a template over the same variables that renders the task of the next member"
     )
 
     @property
     def handles_failures(self) -> bool:
-        """Whether its condition looks at `error`: then it is open to a member that failed."""
+        """Return whether the condition reads `error`: such an edge can be taken after a failure."""
         return self.when is not None and ERROR in Condition(self.when).uses
 
-    def holds(self, names: Callable[[], Names]) -> bool:
-        """Whether the way is open; a condition that can't be answered names this edge."""
+    def is_open(self, variables: Callable[[], Variables]) -> bool:
+        """Return whether the edge can be taken; an error in the condition names this edge."""
         try:
-            return self.when is None or Condition(self.when).holds(names())
+            return self.when is None or Condition(self.when).holds(variables())
         except ExpressionFailed as error:
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 
-    def changed(self, turn: Turn, names: Callable[[], Names]) -> Turn:
-        """The turn of the member that follows, with the task that the transform makes."""
+    def with_transform(self, turn: Turn, variables: Callable[[], Variables]) -> Turn:
+        """Return the turn of the next member, with the task that the transform renders."""
         if self.transform is None:
             return turn
         try:
-            return Turn(Template(self.transform).render(names()), turn.history, turn.number)
+            return Turn(Template(self.transform).render(variables()), turn.history, turn.number)
         except ExpressionFailed as error:
             raise ExpressionFailed(f"the edge from {self.source!r} to {self.to!r}: {error}") from error
 
 
 def edge_flaws(edges: Sequence[Edge]) -> list[Flaw]:
-    """What is wrong with the conditions and transforms of edges."""
+    """Return the problems in the conditions and transforms of edges."""
     found: list[Flaw] = []
     for index, edge in enumerate(edges):
-        if edge.when is not None and (problem := Condition(edge.when).problem(NAMES)):
+        if edge.when is not None and (problem := Condition(edge.when).problem(VARIABLES)):
             found.append(Flaw(problem, ("edges", index, "when")))
-        if edge.transform is not None and (problem := Template(edge.transform).problem(NAMES)):
+        if edge.transform is not None and (problem := Template(edge.transform).problem(VARIABLES)):
             found.append(Flaw(problem, ("edges", index, "transform")))
     return found
 
 
 def arrows_of(edges: Sequence[Edge]) -> tuple[Arrow, ...]:
-    """Edges as they are drawn."""
+    """Return the arrows of the diagram, one for each edge."""
     return tuple(Arrow(source=edge.source, to=edge.to, label=condition_label(edge.when)) for edge in edges)
 
 
-class Trail:
-    """Who had its turn and what came of it, and on which edges it may go on from there."""
+class RouteHistory:
+    """The turns taken so far with their results, and the edges that are open now."""
 
     def __init__(self, task: Task, members: Members, edges: Sequence[Edge], workspace: Workspace) -> None:
         self._task, self._workspace = task, workspace
@@ -91,54 +91,54 @@ class Trail:
             self._edges[edge.source].append(edge)
         self._turns = dict.fromkeys(self._edges, 0)
         self._replies: dict[str, Reply] = {}
-        self._heard = Reply()
+        self._last_reply = Reply()
         self.failure: Failure | None = None
         self.last: str | None = None
 
-    def take(self, member: str, reply: Reply | Failure) -> None:
-        """Note what came of a member's turn."""
+    def record(self, member: str, reply: Reply | Failure) -> None:
+        """Record the result of a member's turn."""
         self.last = member
         self._turns[member] += 1
         if isinstance(reply, Failure):
-            self.failure, self._heard = reply, Reply()
+            self.failure, self._last_reply = reply, Reply()
         else:
-            self.failure, self._heard = None, reply
+            self.failure, self._last_reply = None, reply
             self._replies[member] = reply
 
-    def ways_on(self) -> Iterator[Edge]:
-        """The edges that are open from the member that had its turn, in order.
+    def open_edges(self) -> Iterator[Edge]:
+        """Yield the open edges from the member that had the last turn, in order.
 
-        After a failure these are the ones that look at `error`; if none of them is open and the member was optional,
-        the ones without a condition.
+        After a failure these are the edges that read `error`; if none of them is open and the member was optional,
+        those without a condition.
         """
         own = self._edges[self.last] if self.last else []
         if self.failure is None:
-            yield from (edge for edge in own if edge.holds(self.names))
+            yield from (edge for edge in own if edge.is_open(self.variables))
             return
-        handlers = [edge for edge in own if edge.handles_failures and edge.holds(self.names)]
+        handlers = [edge for edge in own if edge.handles_failures and edge.is_open(self.variables)]
         yield from handlers
         if not handlers and self.failure.optional:
             yield from (edge for edge in own if edge.when is None)
 
-    def leads_on(self, member: str) -> bool:
-        """Whether there are edges from this member at all."""
+    def has_edges_from(self, member: str) -> bool:
+        """Return whether the member has outgoing edges."""
         return bool(self._edges[member])
 
-    def names(self) -> Names:
-        """The values that conditions may read: what members said in full."""
-        replies: dict[str, JsonValue] = {name: _said(reply.full) for name, reply in self._replies.items()}
-        return self._names(self._heard.full, replies)
+    def variables(self) -> Variables:
+        """Return the variables of conditions, with the full replies of members."""
+        replies: dict[str, JsonValue] = {name: _as_value(reply.full) for name, reply in self._replies.items()}
+        return self._variables(self._last_reply.full, replies)
 
-    def told(self) -> Names:
-        """The values that may go on to the next member: what others are told."""
-        return self._names(self._heard, {name: _said(reply) for name, reply in self._replies.items()})
+    def shared_variables(self) -> Variables:
+        """Return the variables of transforms: only what other members may see of replies."""
+        return self._variables(self._last_reply, {name: _as_value(reply) for name, reply in self._replies.items()})
 
-    def _names(self, heard: Reply, replies: dict[str, JsonValue]) -> Names:
+    def _variables(self, last_reply: Reply, replies: dict[str, JsonValue]) -> Variables:
         turns = cast("dict[str, JsonValue]", self._turns)
         shared = {name: self._workspace.get(name) for name in self._workspace.names()}
         return {
-            "text": heard.text,
-            "data": heard.data,
+            "text": last_reply.text,
+            "data": last_reply.data,
             ERROR: self.failure.error if self.failure else None,
             "task": self._task.text,
             "state": {"turn": sum(self._turns.values()), "turns": turns, "replies": replies},
@@ -146,5 +146,5 @@ class Trail:
         }
 
 
-def _said(reply: Reply) -> JsonValue:
+def _as_value(reply: Reply) -> JsonValue:
     return {"text": reply.text, "data": reply.data}

@@ -1,4 +1,4 @@
-"""From member to member along edges."""
+"""Moves from member to member along edges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from teamwright.agents.context import Context
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
+from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Sketch, places
 from teamwright.strategies.estimate import turn_estimate
@@ -23,18 +23,18 @@ from teamwright.values.turns.turn import Failure
 
 
 class GraphOptions(Value):
-    """Who may follow whom."""
+    """The edges of the graph."""
 
-    edges: tuple[Edge, ...] = Field(min_length=1, description="the ways between members; the first open one is taken")
+    edges: tuple[Edge, ...] = Field(min_length=1, description="the edges between members; the first open one is taken")
     allow_unreachable: bool = Field(
-        default=False, description="whether a member that no edge leads to is only worth a warning, as in ARK"
+        default=False, description="whether a member that no edge leads to is a warning, as in ARK, or an error"
     )
 
 
 class Graph(Strategy):
-    """Begins with the first member and goes on along the first edge that is open, until none is.
+    """Starts with the first member and follows the first open edge, until there is none.
 
-    A member that fails ends the team, unless an edge from it looks at `error` and is open.
+    A member that fails ends the team, unless an open edge from it reads `error`.
     """
 
     name = "graph"
@@ -42,12 +42,12 @@ class Graph(Strategy):
     options = GraphOptions
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Each edge can be taken, everybody can be reached, and a cycle has an end."""
+        """Check that every edge can be taken, every member can be reached and cycles have a limit."""
         options = settings.read(GraphOptions)
         edges = options.edges
         found = edge_flaws(edges) + _never_taken(edges)
         if len({member.name for member in members}) < len(members):
-            found.append(Flaw("'graph' has a place for each member, but one is listed twice"))
+            found.append(Flaw("'graph' has one node for each member, but one is listed twice"))
         if not members:
             return found
         reached, cycle = _explored(members[0].name, edges)
@@ -65,34 +65,34 @@ class Graph(Strategy):
         return found
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The members and the ways between them."""
+        """Return the members and the edges between them."""
         return Sketch(nodes=places(members), arrows=arrows_of(settings.read(GraphOptions).edges))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """As many turns as there may be."""
+        """Return one ask for each possible turn."""
         return turn_estimate(settings)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Ask, and go on."""
+        """Ask members along the open edges until there is none."""
         talk, edges = Talk(task), task.settings.read(GraphOptions).edges
-        trail = Trail(task, members, edges, ctx.workspace)
+        route = RouteHistory(task, members, edges, ctx.workspace)
         member, edge, limit = members[0], None, task.settings.max_turns
         for number in count(1):
             if limit is not None and number > limit:
                 return stop_at_limit(talk, task.settings, f"{limit} turns")
             try:
-                turn = edge.changed(talk.turn(number), trail.told) if edge else talk.turn(number)
+                turn = edge.with_transform(talk.turn(number), route.shared_variables) if edge else talk.turn(number)
                 reply = await ctx.ask(member, turn, key=f"turn-{number}/{member.name}")
-                trail.take(member.name, reply)
+                route.record(member.name, reply)
                 ended = None if isinstance(reply, Failure) else talk.receive(reply)
-                edge = None if ended else next(trail.ways_on(), None)
+                edge = None if ended else next(route.open_edges(), None)
             except ExpressionFailed as error:
                 return talk.failed(Failure(member="", error=error.kind, message=str(error)))
             if isinstance(reply, Failure):
                 ended = talk.receive(reply.changed(optional=True) if edge else reply)
             if ended:
                 return ended
-            if edge is None and not trail.leads_on(member.name):
+            if edge is None and not route.has_edges_from(member.name):
                 return talk.ended("done")
             await ctx.emit(
                 TeamRouted(source=member.name, to=edge.to if edge else None, when=edge.when if edge else None)
@@ -104,7 +104,7 @@ class Graph(Strategy):
 
 
 def _never_taken(edges: Sequence[Edge]) -> list[Flaw]:
-    """Edges behind one that is always open; after a failure, those that look at `error` still have their use."""
+    """Return a flaw for each edge after an unconditional one, unless it handles failures."""
     found: list[Flaw] = []
     always: set[str] = set()
     for index, edge in enumerate(edges):
@@ -117,13 +117,13 @@ def _never_taken(edges: Sequence[Edge]) -> list[Flaw]:
 
 
 def _explored(start: str, edges: Sequence[Edge]) -> tuple[set[str], list[str]]:
-    """Who can be reached, and a cycle on the way, if there is one."""
-    ways: dict[str, list[str]] = {}
+    """Return the members that can be reached, and one cycle if there is any."""
+    targets: dict[str, list[str]] = {}
     for edge in edges:
-        ways.setdefault(edge.source, []).append(edge.to)
+        targets.setdefault(edge.source, []).append(edge.to)
     done: set[str] = set()
     cycle: list[str] = []
-    path = {start: iter(ways.get(start, ()))}
+    path = {start: iter(targets.get(start, ()))}
     while path:
         here = next(reversed(path))
         there = next(path[here], None)
@@ -134,5 +134,5 @@ def _explored(start: str, edges: Sequence[Edge]) -> tuple[set[str], list[str]]:
             names = list(path)
             cycle = cycle or [*names[names.index(there) :], there]
         elif there not in done:
-            path[there] = iter(ways.get(there, ()))
+            path[there] = iter(targets.get(there, ()))
     return done, cycle

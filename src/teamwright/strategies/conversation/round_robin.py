@@ -1,4 +1,4 @@
-"""All members in order, again and again."""
+"""Asks all members in order, round after round."""
 
 from __future__ import annotations
 
@@ -16,47 +16,45 @@ from teamwright.values.models import Value
 from teamwright.values.results import Outcome
 
 MOST_TURNS = 1000
-"""How many single turns a team takes that has no other bound: it may never use the `terminate` tool."""
+"""The number of turns of a team without another limit: it may never call the `terminate` tool."""
 
 
 class RoundRobinOptions(Value):
-    """A bound beside `max_turns`."""
+    """A limit besides `max_turns`."""
 
     turns: int | None = Field(
-        default=None, ge=1, description="single turns after which it stops; max_turns counts full rounds"
+        default=None, ge=1, description="the number of turns after which the team stops; max_turns counts rounds"
     )
 
 
 class RoundRobin(Strategy):
-    """Rounds of everybody, until somebody terminates, `max_turns` full rounds are over or `turns` single turns."""
+    """Rounds of all members, until one terminates or `max_turns` rounds or `turns` turns are over."""
 
     name = "round_robin"
     version = 1
     options = RoundRobinOptions
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Without a bound, somebody must be able to end it; and everybody stands in a round once."""
+        """Check that the team has a limit or a member that can terminate, and lists each member once."""
         found: list[Flaw] = []
         bounded = settings.max_turns is not None or settings.read(RoundRobinOptions).turns is not None
         if not bounded and not any(map(can_terminate, members)):
             found.append(Flaw("'round_robin' needs max_turns, unless a member has the 'terminate' tool"))
         elif not bounded:
-            text = (
-                f"nothing but 'terminate' ends it, so it stops after {MOST_TURNS} turns; set another bound: max_turns"
-            )
+            text = f"only 'terminate' ends it, so it stops after {MOST_TURNS} turns; set another limit: max_turns"
             found.append(Flaw(text, is_warning=True))
         if len({member.name for member in members}) < len(members):
             found.append(Flaw("'round_robin' takes each member once a round, but one is listed twice"))
         return found
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """A line that leads back to its beginning."""
+        """Return the members in a cycle."""
         nodes = places(members)
         again = Arrow(source=nodes[-1].id, to=nodes[0].id, label="the next round")
         return Sketch(nodes=nodes, arrows=(*chain_arrows(nodes), again))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """As many turns as there may be; where only the usual bound holds, that says nothing."""
+        """Return one ask for each possible turn; the default limit gives no estimate."""
         turns = settings.read(RoundRobinOptions).turns
         rounds = settings.max_turns
         if min(turns or MOST_ESTIMATED + 1, (rounds or 0) * len(members) or MOST_ESTIMATED + 1) > MOST_ESTIMATED:
@@ -67,11 +65,11 @@ class RoundRobin(Strategy):
         return {f"round-{round_}/{member.name}": 0 for round_ in range(1, (rounds or 0) + 1) for member in members}
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Go round; the warning at the end names the limit that was reached."""
+        """Ask the members in turn; the warning at the end names the limit that was reached."""
         talk = Talk(task)
         limit, turns = task.settings.max_turns, task.settings.read(RoundRobinOptions).turns
         option = f"turns: {turns}"
-        if turns is None and limit is None and task.quotes:  # a run of the first format began without this bound
+        if turns is None and limit is None and task.quotes:  # runs of format 1 have no default limit
             turns, option = MOST_TURNS, "the usual bound; max_turns sets another"
         for number in count():
             round_, place = divmod(number, len(members))

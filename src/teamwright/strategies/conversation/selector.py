@@ -1,4 +1,4 @@
-"""Somebody chooses who speaks next, turn by turn."""
+"""An agent chooses the next speaker, turn by turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import Field
 
 from teamwright.agents.context import Context, Workspace
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.conversation.edges import Edge, Trail, arrows_of, edge_flaws
+from teamwright.strategies.conversation.edges import Edge, RouteHistory, arrows_of, edge_flaws
 from teamwright.strategies.conversation.selector_answer import SelectorChoice, read_selection
-from teamwright.strategies.conversation.selector_prompt import PROMPT, Briefing, prompt_problem
+from teamwright.strategies.conversation.selector_prompt import PROMPT, SelectorPrompt, prompt_problem
 from teamwright.strategies.conversation.turn_limit import stop_at_limit
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.estimate import turn_estimate
@@ -25,7 +25,7 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class SelectorOptions(Value):
-    """Who chooses, how it is asked, and who may follow whom."""
+    """The agent that chooses, its prompt, and the edges between members."""
 
     agent: AgentName | None = Field(default=None, description="the agent that chooses who speaks next")
     prompt: str = Field(
@@ -34,14 +34,16 @@ class SelectorOptions(Value):
         description="how it is asked: a template of `participants`, `roles`, `history` and `task`, or in ARK's form"
         " `{{.Participants}}`, `{{.Roles}}` and `{{.History}}`",
     )
-    allow_repeat: bool = Field(default=False, description="whether somebody may speak twice in a row")
-    edges: tuple[Edge, ...] = Field(default=(), description="who may follow whom; without any, everybody everybody")
+    allow_repeat: bool = Field(default=False, description="whether a member may speak twice in a row")
+    edges: tuple[Edge, ...] = Field(
+        default=(), description="which member may follow which; without any, each may follow every other"
+    )
 
 
 class Selector(Strategy):
-    """A conversation in which each next speaker is chosen; where only one may speak, nobody is asked.
+    """A conversation in which an agent chooses each next speaker; it is not asked when only one may speak.
 
-    An answer that names nobody who may speak falls back to the first who may, and an event says why.
+    A reply that names no candidate falls back to the first candidate, and an event says why.
     """
 
     name = "selector"
@@ -49,7 +51,7 @@ class Selector(Strategy):
     options = SelectorOptions
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """There is an end, somebody to choose, and a prompt that can be filled in."""
+        """Check that the team has a limit, an agent that chooses if one is needed, and a valid prompt."""
         options = settings.read(SelectorOptions)
         found = edge_flaws(options.edges)
         if settings.max_turns is None:
@@ -57,9 +59,7 @@ class Selector(Strategy):
         if len({member.name for member in members}) < len(members):
             found.append(Flaw("'selector' chooses among members by name, but one is listed twice"))
         if options.agent is None and _needs_choice(options, members):
-            found.append(
-                Flaw("'selector' needs somebody to choose: declare an agent and write  selector: {agent: NAME}")
-            )
+            found.append(Flaw("'selector' needs an agent that chooses: declare one and write  selector: {agent: NAME}"))
         if problem := prompt_problem(options.prompt):
             found.append(Flaw(problem, ("prompt",)))
         for index, edge in enumerate(options.edges):
@@ -69,11 +69,11 @@ class Selector(Strategy):
         return found
 
     def lead(self, settings: Settings, members: Members) -> str | None:
-        """Whoever chooses."""
+        """Return the agent that chooses."""
         return settings.read(SelectorOptions).agent
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """Whoever chooses before those who are chosen, and the ways between these."""
+        """Return the agent that chooses, the members, and the edges between them."""
         options = settings.read(SelectorOptions)
         nodes, arrows = places(members), arrows_of(options.edges)
         if options.agent is None:
@@ -83,85 +83,85 @@ class Selector(Strategy):
         return Sketch(nodes=(chooser, *nodes), arrows=(*chosen, *arrows))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """As many turns as there may be."""
+        """Return one ask for each possible turn."""
         return turn_estimate(settings)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Choose, ask, and so on."""
-        chair = Chair(task, members, ctx.workspace)
-        talk, limit = chair.talk, task.settings.max_turns
+        """Choose a speaker and ask it, until the conversation ends."""
+        run = SelectorRun(task, members, ctx.workspace)
+        talk, limit = run.talk, task.settings.max_turns
         for number in count(1):
             try:
-                ways = chair.ways_on()
-                if not ways:
+                edges = run.candidates()
+                if not edges:
                     return talk.ended("done")
                 if limit is not None and number > limit:
                     return stop_at_limit(talk, task.settings, f"{limit} turns")
-                chosen = await chair.choose(list(ways), number, ctx)
+                chosen = await run.choose(list(edges), number, ctx)
                 if isinstance(chosen, Outcome):
                     return chosen
-                turn = chair.turn(number, ways[chosen])
+                turn = run.turn(number, edges[chosen])
                 reply = await ctx.ask(members.named(chosen), turn, key=f"turn-{number}/{chosen}")
-                if ended := chair.take(chosen, reply):
+                if ended := run.record(chosen, reply):
                     return ended
             except ExpressionFailed as error:
                 return talk.failed(Failure(member="", error=error.kind, message=str(error)))
         raise AssertionError("counting never ends")
 
 
-class Chair:
-    """One conversation: who may speak, who is chosen, and what came of it."""
+class SelectorRun:
+    """The state of one run: the conversation, the candidates and the choices."""
 
     def __init__(self, task: Task, members: Members, workspace: Workspace) -> None:
         self.talk = Talk(task)
         self._options = task.settings.read(SelectorOptions)
         self._members = members
         self._names = [member.name for member in members]
-        self._trail = Trail(task, members, self._options.edges, workspace)
-        self._briefing = Briefing(task, members, self._options.prompt)
+        self._route = RouteHistory(task, members, self._options.edges, workspace)
+        self._prompt = SelectorPrompt(task, members, self._options.prompt)
 
-    def ways_on(self) -> dict[str, Edge | None]:
-        """Who may speak next, in the order of the members, with the edge that leads there."""
-        last = self._trail.last
+    def candidates(self) -> dict[str, Edge | None]:
+        """Return the members that may speak next, in order, each with the edge that leads to it."""
+        last = self._route.last
         ways: dict[str, Edge | None] = dict.fromkeys(self._names)
         if last is not None and self._options.edges:
-            open_ = {edge.to: edge for edge in reversed(list(self._trail.ways_on()))}
+            open_ = {edge.to: edge for edge in reversed(list(self._route.open_edges()))}
             ways = {name: open_[name] for name in self._names if name in open_}
         if last is not None and len(self._names) > 1 and not self._options.allow_repeat:
             ways.pop(last, None)
         return ways
 
     async def choose(self, candidates: Sequence[str], number: int, ctx: Context) -> str | Outcome:
-        """The one who speaks next, or how it ends instead."""
+        """Return the next speaker, or the outcome if the agent that chooses fails or terminates."""
         agent = self._options.agent
         if len(candidates) == 1:
             fact = TeamSelected(member=candidates[0], turn=number, how="only")
         elif agent is None:
             fact = _fallback(candidates, number, "", "there is nobody to choose")
         else:
-            turn = self._briefing.turn(candidates, number, self.talk.history)
+            turn = self._prompt.turn(candidates, number, self.talk.history)
             reply = await ctx.ask(self._members.named(agent), turn, key=f"select-{number}")
-            if ended := self._ended_by(reply):
+            if ended := self._termination(reply):
                 return ended
-            fact = self._read(reply, candidates, number, agent)
+            fact = self._choice(reply, candidates, number, agent)
         await ctx.emit(fact)
         return fact.member
 
     def turn(self, number: int, edge: Edge | None) -> Turn:
-        """What the one who was chosen is told."""
+        """Return the turn of the chosen member."""
         turn = self.talk.turn(number)
-        return edge.changed(turn, self._trail.told) if edge else turn
+        return edge.with_transform(turn, self._route.shared_variables) if edge else turn
 
-    def take(self, member: str, reply: Reply | Failure) -> Outcome | None:
-        """Take in what came of a turn; the outcome, if this ends the team."""
-        self._trail.take(member, reply)
+    def record(self, member: str, reply: Reply | Failure) -> Outcome | None:
+        """Record the result of a turn; return the outcome if it ends the team."""
+        self._route.record(member, reply)
         if isinstance(reply, Failure):
-            return self.talk.receive(reply.changed(optional=True) if any(self._trail.ways_on()) else reply)
-        self._briefing.take(reply)
+            return self.talk.receive(reply.changed(optional=True) if any(self._route.open_edges()) else reply)
+        self._prompt.add(reply)
         return self.talk.receive(reply)
 
-    def _ended_by(self, reply: Reply | Failure) -> Outcome | None:
-        """The end, where the one who should choose fails or ends the conversation; its last word is the answer."""
+    def _termination(self, reply: Reply | Failure) -> Outcome | None:
+        """Return the outcome if the agent that chooses fails or terminates; its last message is the answer."""
         if isinstance(reply, Failure):
             return None if reply.optional else self.talk.failed(reply)
         if reply.signal != "terminate":
@@ -170,15 +170,15 @@ class Chair:
             self.talk.add(reply)
         return self.talk.ended("terminated")
 
-    def _read(self, reply: Reply | Failure, candidates: Sequence[str], number: int, agent: str) -> TeamSelected:
+    def _choice(self, reply: Reply | Failure, candidates: Sequence[str], number: int, agent: str) -> TeamSelected:
         if isinstance(reply, Failure):
             self.talk.warnings += reply.skipped
             return _fallback(candidates, number, agent, f"{agent!r} failed ({reply.error})")
         self.talk.warn(reply)
-        read = read_selection(reply, candidates, self._names)
-        if isinstance(read, SelectorChoice):
-            return TeamSelected(member=read.name, turn=number, how=read.how, by=agent)
-        return _fallback(candidates, number, agent, read.reason)
+        choice = read_selection(reply, candidates, self._names)
+        if isinstance(choice, SelectorChoice):
+            return TeamSelected(member=choice.name, turn=number, how=choice.how, by=agent)
+        return _fallback(candidates, number, agent, choice.reason)
 
 
 def _fallback(candidates: Sequence[str], number: int, agent: str, reason: str) -> TeamSelected:
@@ -186,9 +186,9 @@ def _fallback(candidates: Sequence[str], number: int, agent: str, reason: str) -
 
 
 def _needs_choice(options: SelectorOptions, members: Members) -> bool:
-    """Whether there is ever more than one who may speak; then somebody must choose.
+    """Return whether there is ever more than one candidate, so that an agent must choose.
 
-    Edges that never part make a line, which begins with the first member.
+    Edges that never diverge form a line, which starts with the first member.
     """
     if not options.edges:
         return len({member.name for member in members}) > 1

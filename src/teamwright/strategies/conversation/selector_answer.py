@@ -1,7 +1,7 @@
-"""Reads whom a selector means, whatever it answers: only those who may speak can be meant.
+"""Reads the chosen member from the reply of a selector. Only candidates count.
 
-The ladder is fixed: structured output, the exact name, the name in other letters, one name in prose. Nothing else
-counts, and why it does not is told in words.
+The order is fixed: structured output, the exact name, the name in other case, one name in prose. Any other reply is
+unclear, with a reason.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from teamwright.values.turns.turn import Reply
 MOST_SHOWN = 80
 MOST_READ = 100_000
 _WORD = re.compile(r"[\w.-]+", re.ASCII)
-"""What may be a name, with the marks that may stand around one but are also part of some."""
+"""Words that may be names, with punctuation that may surround a name but is also part of some."""
 
 How = Literal["structured", "exact", "case", "mention"]
 
 
 class SelectorChoice(NamedTuple):
-    """Who is meant, and how that was read."""
+    """The chosen member, and how it was read."""
 
     name: str
     how: How
 
 
-class Unclear(NamedTuple):
-    """Why nobody is meant."""
+class UnclearChoice(NamedTuple):
+    """Why a reply names no candidate."""
 
     reason: str
 
 
 class Selection(BaseModel):
-    """The form in which a selector should answer."""
+    """The structured output of a selector."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -47,13 +47,13 @@ class Selection(BaseModel):
 
 
 def selection_schema(names: Sequence[str]) -> dict[str, JsonValue]:
-    """The form of an answer that names one of these."""
+    """Return the JSON Schema of a selection among these names."""
     member: JsonValue = {"type": "string", "enum": list[JsonValue](names), "description": "who speaks next"}
     return {"type": "object", "properties": {"member": member}, "required": ["member"], "additionalProperties": False}
 
 
-def read_selection(reply: Reply, candidates: Sequence[str], members: Sequence[str]) -> SelectorChoice | Unclear:
-    """Whom of the candidates a reply means; the other members only help to say what is wrong with it."""
+def read_selection(reply: Reply, candidates: Sequence[str], members: Sequence[str]) -> SelectorChoice | UnclearChoice:
+    """Return the candidate that a reply names; the other members only improve the reason of a failure."""
     found = read_answer(reply, _selection())
     if isinstance(found, ParseFailure):
         return _read(reply.text[:MOST_READ], candidates, members, "exact")
@@ -65,7 +65,7 @@ def _selection() -> TypeAdapter[Selection]:
     return TypeAdapter(Selection)
 
 
-def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: How) -> SelectorChoice | Unclear:
+def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: How) -> SelectorChoice | UnclearChoice:
     answer = text.strip()
     if answer in candidates:
         return SelectorChoice(answer, exact)
@@ -80,11 +80,13 @@ def _read(text: str, candidates: Sequence[str], members: Sequence[str], exact: H
         mentioned = [name for name in candidates if name.casefold() in folded]
     if len(mentioned) == 1:
         return SelectorChoice(mentioned[0], "mention")
-    return Unclear(_reason(answer, mentioned, [name for name in members if name in words and name not in candidates]))
+    return UnclearChoice(
+        _reason(answer, mentioned, [name for name in members if name in words and name not in candidates])
+    )
 
 
 def _words(text: str) -> set[str]:
-    """The words of a text, as they stand and without the marks around them; a longer name hides one within it."""
+    """Return the words of a text, with and without surrounding punctuation; a longer name hides one within it."""
     found = set(_WORD.findall(text))
     return found | {word.strip("._-") for word in found}
 

@@ -1,7 +1,7 @@
-"""What a selector is told when it has to choose: who may speak, the conversation, the task.
+"""The prompt of a selector: the candidates, the conversation and the task.
 
-What its prompt does not hold itself, the conversation or the task, stands before it as messages. So by default no turn
-holds a copy of what was said.
+The conversation or the task precedes the prompt as messages if the template does not contain it. So by default no turn
+contains a copy of the conversation.
 """
 
 from __future__ import annotations
@@ -27,78 +27,78 @@ Choose the one who can now bring the task forward most. Answer with one of these
 ARK_FIELDS = {"Participants": "participants", "Roles": "roles", "History": "history"}
 NAMES = (*ARK_FIELDS.values(), "task")
 MOST_HISTORY = 200_000
-"""Characters of the conversation that a prompt holds; of a longer one, the latest."""
+"""How many characters of the conversation a prompt contains; a longer one is cut at its start."""
 
 
 def prompt_problem(prompt: str) -> str | None:
-    """What is wrong with a prompt; asked before anything runs."""
+    """Return what is wrong with a prompt template. Called before a run."""
     return Template(prompt, ARK_FIELDS).problem(NAMES)
 
 
-class Briefing:
-    """The questions of one conversation. With `share: output` the conversation is what the one before said."""
+class SelectorPrompt:
+    """The prompts of one conversation. With `share: output`, the conversation is only the previous reply."""
 
     def __init__(self, task: Task, members: Members, prompt: str) -> None:
         self._task, self._members = task, members
-        self._prompt = Template(prompt, ARK_FIELDS)
-        self._shown = self._prompt.uses
-        self._whole = task.settings.share != "output"
+        self._template = Template(prompt, ARK_FIELDS)
+        self._fields = self._template.uses
+        self._shares_all = task.settings.share != "output"
         self._latest: tuple[Message, ...] = ()
-        self._before = self._opening(task.history)
+        self._messages = self._initial_messages(task.history)
 
-    def take(self, reply: Reply) -> None:
-        """Take in what a member said."""
+    def add(self, reply: Reply) -> None:
+        """Add the reply of a member."""
         self._latest = reply.messages[-1:]
-        if not self._whole:
-            self._before = self._opening(EMPTY)
-        if "history" not in self._shown:
-            self._before.extend(reply.messages if self._whole else self._latest)
+        if not self._shares_all:
+            self._messages = self._initial_messages(EMPTY)
+        if "history" not in self._fields:
+            self._messages.extend(reply.messages if self._shares_all else self._latest)
 
-    def turn(self, candidates: Sequence[str], number: int, said: History) -> Turn:
-        """What the one who chooses among these is told."""
+    def turn(self, candidates: Sequence[str], number: int, history: History) -> Turn:
+        """Return the turn in which the selector chooses among these candidates."""
         values: dict[str, JsonValue] = {
             "participants": ", ".join(candidates),
             "roles": ", ".join(introduction(self._members.named(name)) for name in candidates),
-            "history": self._text(said) if "history" in self._shown else "",
-            "task": self._own_text(),
+            "history": self._history_text(history) if "history" in self._fields else "",
+            "task": self._task_text(),
         }
         return Turn(
-            self._prompt.render(values),
-            self._before.history(),
+            self._template.render(values),
+            self._messages.history(),
             number,
             purpose="coordinate",
             output_schema=selection_schema(candidates),
-            quoting="history" if "history" in self._shown else "all",
+            quoting="history" if "history" in self._fields else "all",
         )
 
-    def _opening(self, history: History) -> Conversation:
-        """What stands before the prompt at first: as much of the conversation and the task as the prompt leaves out."""
-        made = Conversation()
-        if "history" not in self._shown:
-            made.extend(history)
-        if "task" not in self._shown:
-            made.append(Message(name="user", content=self._task.text, role="user"))
-        return made
+    def _initial_messages(self, history: History) -> Conversation:
+        """Return the messages before the first prompt: conversation and task, unless the template contains them."""
+        messages = Conversation()
+        if "history" not in self._fields:
+            messages.extend(history)
+        if "task" not in self._fields:
+            messages.append(Message(name="user", content=self._task.text, role="user"))
+        return messages
 
-    def _text(self, said: History) -> str:
-        """The conversation as text, as much of its end as a prompt may hold."""
+    def _history_text(self, history: History) -> str:
+        """Return the end of the conversation as text, as much as a prompt may contain."""
         pieces: list[str] = []
-        left = MOST_HISTORY
-        for message in reversed(said if self._whole or not self._latest else self._latest):
-            piece = self._piece(message)
-            left -= len(piece)
-            if left < 0:
+        remaining = MOST_HISTORY
+        for message in reversed(history if self._shares_all or not self._latest else self._latest):
+            piece = self._message_text(message)
+            remaining -= len(piece)
+            if remaining < 0:
                 pieces.append("(what was said before is left out)")
                 break
             pieces.append(piece)
         return "\n\n".join(reversed(pieces))
 
-    def _piece(self, message: Message) -> str:
+    def _message_text(self, message: Message) -> str:
         if not self._task.quotes:
             return transcript((message,), quote=False)
         return under_name(message.name, message.content, self._members.names)
 
-    def _own_text(self) -> str:
-        """The task; where the conversation stands in the prompt as well, nothing in the task looks like part of it."""
-        shared = self._task.quotes and "history" in self._shown
+    def _task_text(self) -> str:
+        """Return the task, quoted if the prompt also contains the conversation, so that it cannot imitate a message."""
+        shared = self._task.quotes and "history" in self._fields
         return quoted(self._task.text, self._members.names) if shared else self._task.text

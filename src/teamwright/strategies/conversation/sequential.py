@@ -1,4 +1,4 @@
-"""Each member once, in order."""
+"""Asks each member once, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from teamwright.values.results import Outcome
 
 
 class Sequential(Strategy):
-    """A pipeline: one member after the other. The same member may stand in it several times."""
+    """A pipeline of members. A member may occur in it several times."""
 
     name = "sequential"
     version = 1
@@ -18,16 +18,16 @@ class Sequential(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """A line."""
+        """Return the members in a line."""
         nodes = places(members)
         return Sketch(nodes=nodes, arrows=chain_arrows(nodes))
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """Everybody once."""
+        """Return one ask for each member."""
         return {f"step-{number}": 0 for number in range(1, len(members) + 1)}
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Ask everyone in turn; a failure ends the team, and so does a member that terminates."""
+        """Ask the members in order, until one fails or terminates."""
         talk = Talk(task)
         for number, member in enumerate(members, start=1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")
