@@ -267,7 +267,7 @@ def test_our_own_agents_inherit_the_defaults_of_the_contract() -> None:
 
 
 def test_our_own_agents_have_the_whole_contract() -> None:
-    function, script = FunctionAgent("f", lambda turn: "x"), ScriptedAgent("s", ["x"])
+    function, script = FunctionAgent("f", lambda turn: "x"), ScriptedAgent("s", [])
     model = ModelAgent("m", model="openai:gpt-5-mini")
     for agent in (function, script, model, Team("t", members=[function])):
         assert isinstance(agent, Agent)
