@@ -1,4 +1,4 @@
-"""A strategy with a form of answer of its own: members propose, rank all proposals, and the best one wins."""
+"""A strategy with its own form of answer: members propose, rank all proposals, and the best one wins."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from teamwright.strategies import Flaw, Members, Outcome, ParseFailure, Settings
 
 
 class Ballot(Value):
-    """All members in the order in which somebody prefers their proposals."""
+    """The names of all members, in the order in which a voter prefers their proposals."""
 
     ranking: tuple[str, ...]
 
@@ -18,7 +18,7 @@ BALLOT = TypeAdapter(Ballot)
 
 
 def ballot_schema(names: Sequence[str]) -> dict[str, JsonValue]:
-    """The form of a ballot, for models. A schema cannot say that every name stands there exactly once."""
+    """The JSON Schema of a ballot. A schema can't require that every name appears exactly once."""
     name: JsonValue = {"type": "string", "enum": list[JsonValue](names)}
     return {
         "type": "object",
@@ -28,23 +28,23 @@ def ballot_schema(names: Sequence[str]) -> dict[str, JsonValue]:
 
 
 def read_ranking(reply: Reply | Failure) -> tuple[str, ...]:
-    """The names on a ballot; none if it cannot be read."""
+    """Return the names on a ballot; none if it can't be parsed."""
     ballot = ParseFailure("no reply") if isinstance(reply, Failure) else read_answer(reply, BALLOT)
     return () if isinstance(ballot, ParseFailure) else ballot.ranking
 
 
 class RankedVote:
-    """Everybody proposes, then everybody ranks the proposals; the first place counts most."""
+    """All members propose, then all rank the proposals; the first place counts most."""
 
     name = "ranked_vote"
     version = 1
 
     def problems(self, settings: Settings, members: Members) -> Sequence[Flaw | str]:
-        """Ballots name members, so names must differ."""
+        """Require unique names, because ballots name members."""
         return [] if len({one.name for one in members}) == len(members) else ["'ranked_vote' takes each member once"]
 
     def example_reply(self, turn: Turn) -> JsonValue:
-        """A valid ballot, for simulations: the members in order, rotated so that ballots differ."""
+        """Return a valid ballot for simulations: the members in order, rotated so that ballots differ."""
         match turn.output_schema:
             case {"properties": {"ranking": {"items": {"enum": [*names]}}}}:
                 first = turn.number % len(names)
@@ -71,7 +71,7 @@ class RankedVote:
                 for place, name in enumerate(reversed(ranking)):
                     points[name] += place
             else:
-                talk.warnings.append(f"the vote of {member.name!r} does not count: it must name everybody once")
+                talk.warnings.append(f"the vote of {member.name!r} does not count: it must name each member once")
         if points:
             talk.add(proposals[max(points, key=lambda name: points[name])])
         return talk.ended("done")
