@@ -30,7 +30,7 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.conversation.selector_answer import selection_schema
 from teamwright.strategies.delegation.decisions import Delegate, Synthesize, decision_schema, read_decision
 from teamwright.strategies.delegation.hierarchical import Hierarchical
-from teamwright.strategies.parallel.fan_out import WANTED as CHUNKS
+from teamwright.strategies.parallel.fan_out import CHUNKS_SCHEMA as CHUNKS
 from teamwright.strategies.protocol import Members
 from teamwright.strategies.reactive.events import WANTED as REACTION
 from teamwright.strategies.reactive.reactive import Reactive

@@ -352,5 +352,5 @@ def test_it_holds_for_every_strategy_with_steps(tmp_path: Path, strategy: str) -
 def test_a_member_without_a_step_is_told(tmp_path: Path) -> None:  # M-09
     text = DAG.replace("- {id: c, needs: [b], FIELD}", "- {id: d, agent: a, needs: [b]}")
     (warning,) = loaded(tmp_path, text).warnings
-    assert warning.message.startswith("team 't': no step is the work of the member 'c'")
+    assert warning.message.startswith("team 't': no step is assigned to the member 'c'")
     assert warning.line

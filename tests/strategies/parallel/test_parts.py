@@ -10,7 +10,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.agents.protocol import Agent
 from teamwright.errors import InvalidValue
-from teamwright.strategies.parallel.parts import FailurePolicy, Parts, part_turn, result_of
+from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.turns.messages import History, Message
@@ -23,8 +23,8 @@ def failure(name: str, *, optional: bool = False) -> Failure:
     return Failure(member=name, error="refused", message=f"the trouble with {name}", optional=optional)
 
 
-def parts(policy: FailurePolicy, *failed: str, optional: bool = False) -> Parts:
-    made = Parts(policy)
+def parts(policy: FailurePolicy, *failed: str, optional: bool = False) -> PartResults:
+    made = PartResults(policy)
     for name in reversed(ORDER):
         if name in failed:
             made.fail(name, failure(name, optional=optional))
@@ -35,14 +35,14 @@ def parts(policy: FailurePolicy, *failed: str, optional: bool = False) -> Parts:
 
 def test_what_was_said_stands_in_the_order_asked_for() -> None:
     talk = Talk(Task("go"))
-    assert parts(FailurePolicy()).end(talk, ORDER) is None
+    assert parts(FailurePolicy()).finish(talk, ORDER) is None
     assert [message.name for message in talk.messages] == ORDER
     assert not talk.warnings
 
 
 def test_a_failure_ends_the_team_and_names_the_parts_that_failed() -> None:
     talk = Talk(Task("go"))
-    ended = parts(FailurePolicy(), "b", "c").end(talk, ORDER)
+    ended = parts(FailurePolicy(), "b", "c").finish(talk, ORDER)
     assert ended is not None
     assert ended.failure is not None
     assert ended.failure.message == "the trouble with b (b; 1 more failed: c)"
@@ -50,11 +50,11 @@ def test_a_failure_ends_the_team_and_names_the_parts_that_failed() -> None:
 
 
 def test_of_many_failures_only_some_are_named() -> None:
-    made = Parts(FailurePolicy())
+    made = PartResults(FailurePolicy())
     names = [f"p{number}" for number in range(100)]
     for name in names:
         made.fail(name, failure(name))
-    ended = made.end(Talk(Task("go")), names)
+    ended = made.finish(Talk(Task("go")), names)
     assert ended is not None
     assert ended.failure is not None
     assert "(p0; 99 more failed: p1, p2, p3, p4, p5, …)" in ended.failure.message
@@ -64,16 +64,16 @@ def test_of_many_failures_only_some_are_named() -> None:
 def test_other_policies_go_on_with_a_warning_for_each(policy: str) -> None:
     talk = Talk(Task("go"))
     made = parts(FailurePolicy(on_failure=policy), "c", "b")  # pyright: ignore[reportArgumentType]
-    assert made.end(talk, ORDER) is None
+    assert made.finish(talk, ORDER) is None
     assert [warning.partition(":")[0] for warning in talk.warnings] == ["b", "c"]
-    assert not made.over
+    assert not made.is_over
 
 
 def test_the_failure_of_an_optional_member_is_skipped() -> None:
     talk = Talk(Task("go"))
     made = parts(FailurePolicy(cancel_others=True), "b", optional=True)
-    assert made.end(talk, ORDER) is None
-    assert not made.over
+    assert made.finish(talk, ORDER) is None
+    assert not made.is_over
     assert len(talk.warnings) == 1
 
 
@@ -86,27 +86,27 @@ class Terminating:
 
 @pytest.mark.parametrize(("optional", "status"), [(True, "terminated"), (False, "error")])
 async def test_a_failure_is_not_forgotten_when_somebody_terminates_after_it(optional: bool, status: str) -> None:
-    made = Parts(FailurePolicy())
+    made = PartResults(FailurePolicy())
     made.fail("a", failure("a", optional=optional))
     await made.ask("b", FunctionAgent("b", lambda turn: ""), Turn("x"), cast("Context", Terminating()))
-    ended = made.end(Talk(Task("go")), ORDER)
+    ended = made.finish(Talk(Task("go")), ORDER)
     assert ended is not None
     assert (ended.stop_reason, ended.messages[-1].content) == (status, "enough")
     assert len(ended.warnings) == (1 if optional else 0)
-    assert made.over
+    assert made.is_over
 
 
 def test_the_first_failure_may_end_it_for_all() -> None:
-    assert parts(FailurePolicy(cancel_others=True), "b").over
-    assert not parts(FailurePolicy(), "b").over
+    assert parts(FailurePolicy(cancel_others=True), "b").is_over
+    assert not parts(FailurePolicy(), "b").is_over
 
 
 def test_without_a_single_reply_there_is_nothing_to_go_on_with() -> None:
     policy = FailurePolicy(on_failure="skip")
-    ended = parts(policy, *ORDER).end(Talk(Task("go")), ORDER)
+    ended = parts(policy, *ORDER).finish(Talk(Task("go")), ORDER)
     assert ended is not None
     assert ended.failure is not None
-    assert parts(policy, *ORDER).end(Talk(Task("go")), ORDER, need_one=False) is None
+    assert parts(policy, *ORDER).finish(Talk(Task("go")), ORDER, need_one=False) is None
 
 
 def test_stopping_the_others_goes_with_failing_only() -> None:
@@ -138,12 +138,12 @@ def test_what_is_told_to_whoever_works_on_a_part(
     share: str, own: str | None, output: bool, history: list[str], task: str
 ) -> None:
     settings = Settings(share=share)  # pyright: ignore[reportArgumentType]
-    turn = part_turn(Task("go", HISTORY, settings), 3, BEFORE, (lambda: "all of it") if output else None, own=own)
+    turn = part_turn(Task("go", HISTORY, settings), 3, BEFORE, (lambda: "all of it") if output else None, own_task=own)
     assert [message.content for message in turn.history] == history
     assert (turn.task, turn.number, turn.purpose) == (task, 3, "work")
 
 
-def unpaid(policy: FailurePolicy, *names: str, broken: str = "") -> Parts:
+def unpaid(policy: FailurePolicy, *names: str, broken: str = "") -> PartResults:
     made = parts(policy, *([broken] if broken else []))
     for name in names:
         made.replies.pop(name)
@@ -153,7 +153,7 @@ def unpaid(policy: FailurePolicy, *names: str, broken: str = "") -> Parts:
 
 def test_parts_that_were_not_afforded_end_the_team_with_what_there_is() -> None:  # Z-10
     talk = Talk(Task("go"))
-    ended = unpaid(FailurePolicy(), "b", "d").end(talk, ORDER)
+    ended = unpaid(FailurePolicy(), "b", "d").finish(talk, ORDER)
     assert ended is not None
     assert ended.failure is not None
     assert (ended.failure.member, ended.failure.error) == ("", "budget")
@@ -162,7 +162,7 @@ def test_parts_that_were_not_afforded_end_the_team_with_what_there_is() -> None:
 
 
 def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
-    ended = unpaid(FailurePolicy(), "a", "d", broken="c").end(Talk(Task("go")), ORDER)
+    ended = unpaid(FailurePolicy(), "a", "d", broken="c").finish(Talk(Task("go")), ORDER)
     assert ended is not None
     assert ended.failure is not None
     assert ended.failure.error == "refused"
@@ -171,7 +171,7 @@ def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
 @pytest.mark.parametrize("policy", ["skip", "collect"])
 def test_who_goes_on_without_them_has_still_been_stopped_by_the_budget(policy: str) -> None:  # Z-10
     talk = Talk(Task("go"))
-    assert unpaid(FailurePolicy.model_validate({"on_failure": policy}), "b", "d").end(talk, ORDER) is None
+    assert unpaid(FailurePolicy.model_validate({"on_failure": policy}), "b", "d").finish(talk, ORDER) is None
     assert talk.warnings == ["2 of 4 parts were not afforded (b, d): t has 0 of 9 calls left"]
     assert talk.ended("done").stop_reason == "budget"
     assert talk.ended("terminated").stop_reason == "terminated"

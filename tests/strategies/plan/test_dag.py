@@ -306,7 +306,7 @@ async def test_a_team_may_work_on_a_step() -> None:  # R-09
         ([{"id": "a", "owns": [""]}], {}, "the step 'a' owns a key without a name"),
         ([{"id": "a", "execution_tokens": -1}], {}, "steps.0.execution_tokens: "),
         ([{"id": "a", "agent": "nobody"}], {}, "'nobody' is not a member"),
-        ([{"id": "aa"}], {}, "the step 'aa' names no agent, and no member is called like it; did you mean 'a'"),
+        ([{"id": "aa"}], {}, "the step 'aa' names no agent, and no member has its name; did you mean 'a'"),
         ([{"id": "a", "when": "data.x >"}], {}, "the condition 'data.x >'"),
         ([{"id": "a", "when": "dta.x > 1"}], {}, "'dta' is not known here; did you mean 'data'"),
         ([{"id": "a", "task": "{{ output.x }}"}], {}, "'output' is not known here; did you mean 'outputs'"),

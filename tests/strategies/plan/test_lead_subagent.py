@@ -78,5 +78,5 @@ def test_somebody_else_than_the_lead_must_be_there_to_work() -> None:
     cast = Cast()
     with pytest.raises(ManifestError, match="needs a member besides 'one', who leads"):
         Team("t", members=[cast.member("one")], strategy="lead_subagent", options={"steps": STEPS})
-    with pytest.raises(ManifestError, match="'lead' leads, so somebody else has to work"):
+    with pytest.raises(ManifestError, match="'lead' leads, so another member has to work"):
         team(cast, options={"worker": "lead"})

@@ -25,7 +25,7 @@ from teamwright.strategies.delegation.decisions import (
 )
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.introduction import introduction
-from teamwright.strategies.parallel.parts import FailurePolicy, Parts
+from teamwright.strategies.parallel.parts import FailurePolicy, PartResults
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
@@ -154,14 +154,14 @@ class Office:
     async def delegate(self, decision: Delegate, number: int, ctx: Context) -> Outcome | None:
         """Let specialists work side by side, and take what they said in the order of delegation."""
         history = EMPTY if self._task.settings.share == "output" else self._said.history()
-        parts, who = Parts(self.options), dict[str, str]()
-        async with ctx.branches(self.options.limit, until=lambda: parts.over) as branches:
+        parts, who = PartResults(self.options), dict[str, str]()
+        async with ctx.branches(self.options.limit, until=lambda: parts.is_over) as branches:
             for place, one in enumerate(decision.delegations, start=1):
                 name = f"decision-{number}/{place}-{one.specialist}"
                 who[name] = one.specialist
                 turn = Turn(one.task, history, number)
                 branches.start(name, partial(parts.ask, name, self._specialists[one.specialist], turn))
-        if ended := parts.end(self.talk, who, need_one=False):
+        if ended := parts.finish(self.talk, who, need_one=False):
             return ended
         for name, specialist in who.items():
             self._note_result(specialist, parts.replies.get(name))

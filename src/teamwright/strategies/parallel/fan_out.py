@@ -1,4 +1,4 @@
-"""The same work on many chunks side by side: a splitter makes them, workers take them, an aggregator sums up."""
+"""Runs the same work on many chunks concurrently: splitter, workers, aggregator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.expressions.template import Template
-from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, Parts, part_turn, result_of
+from teamwright.strategies.parallel.parts import BUDGET, FailurePolicy, PartResults, part_turn, result_of
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import Talk
@@ -26,17 +26,19 @@ from teamwright.values.turns.turn import Failure, Turn
 
 
 class FanOutOptions(FailurePolicy):
-    """What is split, by whom, how many work at once, and who puts the results together."""
+    """The splitter or the chunks, how many run at once, and the aggregator."""
 
-    splitter: AgentName | None = Field(default=None, description="who splits the task into chunks")
+    splitter: AgentName | None = Field(default=None, description="the agent that splits the task into chunks")
     chunks: tuple[JsonValue, ...] | None = Field(
-        default=None, min_length=1, description="the chunks, texts or any JSON, where they are known beforehand"
+        default=None, min_length=1, description="the chunks, texts or any JSON, if they are known in advance"
     )
     task: str | None = Field(
-        default=None, description="what a worker is to do with its chunk, as a template; else the task of the team"
+        default=None, description="the task of a worker, as a template; by default the task of the team"
     )
-    aggregator: AgentName | None = Field(default=None, description="who gets chunks and results, and gives the answer")
-    limit: int = Field(default=10, ge=1, description="how many chunks are worked on at once")
+    aggregator: AgentName | None = Field(
+        default=None, description="the agent that gets the chunks with their results and gives the answer"
+    )
+    limit: int = Field(default=10, ge=1, description="how many chunks are processed at once")
     max_chunks: int = Field(default=1000, ge=1, description="a splitter that makes more fails the team")
 
     @model_validator(mode="after")
@@ -48,18 +50,18 @@ class FanOutOptions(FailurePolicy):
         return self
 
 
-KNOWN = ("task", "chunk", "number", "count")
-"""What the workers' template may ask about: the team's task, the chunk, its number from 1, and how many there are."""
+CHUNK_VARIABLES = ("task", "chunk", "number", "count")
+"""The variables of the task template: the team's task, the chunk, its number from 1, and the number of chunks."""
 
 
 class Chunks(TypedDict):
-    """What a splitter answers."""
+    """The structured output of a splitter."""
 
     chunks: list[JsonValue]
 
 
 CHUNKS: TypeAdapter[Chunks | list[JsonValue]] = TypeAdapter(Chunks | list[JsonValue])
-WANTED: dict[str, JsonValue] = {
+CHUNKS_SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {"chunks": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}}},
     "required": ["chunks"],
@@ -67,11 +69,11 @@ WANTED: dict[str, JsonValue] = {
 
 
 class FanOut(Strategy):
-    """Members take the chunks in turn; a splitter or an aggregator that is a member takes none, unless all are.
+    """Members take the chunks in turn; a member that is splitter or aggregator takes none, unless all members are.
 
-    With `share: transcript` a worker is told its chunk and then the task, and the aggregator all chunks with their
-    results and then the task. With `share: output` the chunk is the worker's task, and the list of chunks and results
-    the aggregator's.
+    With `share: transcript` a worker gets its chunk and then the task; the aggregator gets all chunks with their
+    results, then the task. With `share: output` the chunk is the task of the worker, and the list of chunks and results
+    that of the aggregator.
     """
 
     name = "fan_out"
@@ -80,13 +82,13 @@ class FanOut(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """The workers' template must be one."""
+        """Check the task template of the workers."""
         template = settings.read(FanOutOptions).task
-        problem = None if template is None else Template(template).problem(KNOWN)
+        problem = None if template is None else Template(template).problem(CHUNK_VARIABLES)
         return [] if problem is None else [Flaw(problem, ("task",))]
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """From the chunks over the workers to whoever puts the results together."""
+        """Return the chunks, the workers and the aggregator."""
         options = settings.read(FanOutOptions)
         if options.splitter is not None:
             first = Node(id="split", agent=options.splitter, about="splits the task into chunks")
@@ -101,13 +103,13 @@ class FanOut(Strategy):
         return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=notes)
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """A turn for each chunk that is known, and one to put them together."""
+        """Return one ask for each known chunk, and one for the aggregator."""
         options = settings.read(FanOutOptions)
         chunks = dict.fromkeys(_names(options.chunks or ()), 0)
         return chunks | {"aggregate": 0} if chunks and options.aggregator else chunks
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Split, work on all chunks under the limit, put together."""
+        """Split the task, process all chunks within the limit, and aggregate the results."""
         options, talk = task.settings.read(FanOutOptions), Talk(task)
         chunks = options.chunks
         if options.splitter is not None:
@@ -115,23 +117,23 @@ class FanOut(Strategy):
             if isinstance(made, Outcome):
                 return made
             chunks = made
-        job = Job.of(task, options, chunks or ())
-        parts = await job.work(_workers(members, options), ctx)
-        if ended := parts.end(talk, job.names):
+        run = FanOutRun.create(task, options, chunks or ())
+        parts = await run.process(_workers(members, options), ctx)
+        if ended := parts.finish(talk, run.names):
             unpaid = ended.failure is not None and ended.failure.error == BUDGET
-            return ended.changed(data=job.results(parts, gaps=True)) if unpaid else ended
-        if not job.chunks:
+            return ended.changed(data=run.results(parts, gaps=True)) if unpaid else ended
+        if not run.chunks:
             talk.warnings.append(f"{options.splitter!r} made no chunks, so there was nothing to work on")
         if options.aggregator is None:
-            return talk.ended("done").changed(data=job.results(parts, gaps=options.on_failure == "collect"))
-        turn = job.summary(parts)
+            return talk.ended("done").changed(data=run.results(parts, gaps=options.on_failure == "collect"))
+        turn = run.aggregator_turn(parts)
         reply = await ctx.ask(members.named(options.aggregator), turn, key="aggregate")
         return talk.receive(reply) or talk.ended("done")
 
 
 async def _split(task: Task, talk: Talk, splitter: Agent, most: int, ctx: Context) -> Sequence[JsonValue] | Outcome:
-    """The chunks that the splitter makes; the outcome, if it ends the team or makes none that can be used."""
-    turn = Turn(task.text, task.history, purpose="coordinate", output_schema=WANTED)
+    """Return the chunks from the splitter; the outcome if it fails, terminates or returns invalid chunks."""
+    turn = Turn(task.text, task.history, purpose="coordinate", output_schema=CHUNKS_SCHEMA)
     reply = await ctx.ask(splitter, turn, key="split")
     if isinstance(reply, Failure):
         return talk.failed(reply)
@@ -156,8 +158,8 @@ def _workers(members: Members, options: FanOutOptions) -> Sequence[Agent]:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """The chunks of one task. Each has a name, by its number, under which everything about it is kept."""
+class FanOutRun:
+    """The chunks of one task. Each has a name, by its number, that identifies its branch and result."""
 
     task: Task
     options: FanOutOptions
@@ -165,21 +167,21 @@ class Job:
     names: Sequence[str]
 
     @classmethod
-    def of(cls, task: Task, options: FanOutOptions, chunks: Sequence[JsonValue]) -> Job:
-        """The job of working on these chunks."""
+    def create(cls, task: Task, options: FanOutOptions, chunks: Sequence[JsonValue]) -> FanOutRun:
+        """Return a run over these chunks."""
         return cls(task, options, tuple(chunks), _names(chunks))
 
-    async def work(self, workers: Sequence[Agent], ctx: Context) -> Parts:
-        """Let the workers work on all chunks; a failed one leaves the others alone unless the options say otherwise."""
-        parts = Parts(self.options)
-        async with ctx.branches(self.options.limit, until=lambda: parts.over) as branches:
+    async def process(self, workers: Sequence[Agent], ctx: Context) -> PartResults:
+        """Process all chunks. A failed chunk does not affect the others, unless the options say so."""
+        parts = PartResults(self.options)
+        async with ctx.branches(self.options.limit, until=lambda: parts.is_over) as branches:
             for index, name in enumerate(self.names):
-                worker, tell = workers[index % len(workers)], partial(self._turn, name, index)
-                branches.start(name, partial(parts.work, name, worker, tell))
+                worker, make_turn = workers[index % len(workers)], partial(self._turn, name, index)
+                branches.start(name, partial(parts.run, name, worker, make_turn))
         return parts
 
-    def results(self, parts: Parts, *, gaps: bool) -> list[JsonValue]:
-        """What came of the chunks, in their order; of a failed one nothing, or null with `gaps`."""
+    def results(self, parts: PartResults, *, gaps: bool) -> list[JsonValue]:
+        """Return the results of the chunks in order; failed ones are omitted, or null with `gaps`."""
         found: list[JsonValue] = []
         for name in self.names:
             if reply := parts.replies.get(name):
@@ -188,8 +190,8 @@ class Job:
                 found.append(None)
         return found
 
-    def summary(self, parts: Parts) -> Turn:
-        """What the aggregator is told. Of a failed chunk it hears at most that it failed."""
+    def aggregator_turn(self, parts: PartResults) -> Turn:
+        """Return the turn of the aggregator, which sees of a failed chunk at most that it failed."""
 
         def listed() -> str:
             return to_json(list(self._pairs(parts))).decode()
@@ -198,21 +200,21 @@ class Job:
         return part_turn(self.task, number, self._messages(parts), listed, purpose="coordinate")
 
     def _turn(self, name: str, index: int) -> Turn:
-        chunk, number, own = self.chunks[index], index + 1, None
-        told = _message(name, chunk)
+        chunk, number, own_task = self.chunks[index], index + 1, None
+        message = _message(name, chunk)
         if self.options.task is not None:
             names = {"task": self.task.text, "chunk": chunk, "number": number, "count": len(self.chunks)}
-            own = Template(self.options.task).render(names)
-        return part_turn(self.task, number, (told,), lambda: told.content, own=own)
+            own_task = Template(self.options.task).render(names)
+        return part_turn(self.task, number, (message,), lambda: message.content, own_task=own_task)
 
-    def _pairs(self, parts: Parts) -> Iterator[dict[str, JsonValue]]:
+    def _pairs(self, parts: PartResults) -> Iterator[dict[str, JsonValue]]:
         for name, chunk in zip(self.names, self.chunks, strict=True):
             if reply := parts.replies.get(name):
                 yield {"chunk": chunk, "result": result_of(reply)}
             elif self.options.on_failure == "collect":
                 yield {"chunk": chunk, "failed": True}
 
-    def _messages(self, parts: Parts) -> Iterator[Message]:
+    def _messages(self, parts: PartResults) -> Iterator[Message]:
         if not self.chunks:
             yield Message(name="chunks", content="There are no chunks, and so no results.", role="user")
         for name, chunk in zip(self.names, self.chunks, strict=True):

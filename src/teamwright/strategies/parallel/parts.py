@@ -1,6 +1,6 @@
-"""The parts of a team's work that run side by side: what came of each, and what a failed one does to the rest.
+"""Parts of a team's work that run concurrently: their results, and what a failed part does to the others.
 
-Replies are kept by the names of their parts, so that the order in which they come changes nothing that is said.
+Replies are stored by the names of their parts, so the order in which they arrive changes no prompt.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from teamwright.values.turns.turn import Failure, Purpose, Reply, Turn
 
 MOST_NAMED = 5
 BUDGET = "budget"
-"""What a part fails with that its budget does not pay for."""
+"""The error kind of a part that the budget did not cover."""
 WORK = "work"
-"""The key of a part's one ask, within the branch that bears the part's name."""
+"""The key of the one ask of a part, within the branch named after the part."""
 
 
 class FailurePolicy(Value):
-    """What a failed part does to the others. The failure of an optional member is skipped where it would fail."""
+    """What a failed part does to the others. Where it would fail the team, an optional member is skipped."""
 
     on_failure: Literal["fail", "skip", "collect"] = Field(
         default="fail",
-        description="`fail`: the team fails when the others are done; `skip`: it goes on without the failed one;"
-        " `collect`: it goes on, and whoever builds on the failed one is told that it failed, though never why",
+        description="`fail`: the team fails once the others are done; `skip`: it continues without the failed part;"
+        " `collect`: it continues, and dependents see that the part failed, but not why",
     )
     cancel_others: bool = Field(default=False, description="with `on_failure: fail`, the first failure stops the rest")
 
@@ -44,68 +44,68 @@ class FailurePolicy(Value):
         return self
 
 
-class Parts:
-    """What came of each part so far. When it is over, no further part is begun."""
+class PartResults:
+    """The results of the parts so far. Once it `is_over`, no further part starts."""
 
     def __init__(self, policy: FailurePolicy) -> None:
         self._policy = policy
         self.replies: dict[str, Reply] = {}
         self.failures: dict[str, Failure] = {}
-        self.over = False
-        self._last: str | None = None
+        self.is_over = False
+        self._terminated_by: str | None = None
 
-    async def work(self, name: str, member: Agent, tell: Callable[[], Turn], ctx: Context) -> None:
-        """Like `ask`, with a turn that is made when its time has come; where it can't be made, the part fails."""
-        if self.over:
+    async def run(self, name: str, member: Agent, make_turn: Callable[[], Turn], ctx: Context) -> None:
+        """Like `ask`, with a turn that is built when the part starts; if building it fails, the part fails."""
+        if self.is_over:
             return
         try:
-            turn = tell()
+            turn = make_turn()
         except ExpressionFailed as error:
             self.fail(name, Failure(member=member.name, error=error.kind, message=str(error)))
         else:
-            self._hear(name, await ctx.ask(member, turn, key=WORK))
+            self._receive(name, await ctx.ask(member, turn, key=WORK))
 
     async def ask(self, name: str, member: Agent, turn: Turn, ctx: Context) -> None:
-        """Let a member work on the part of this name; to be called in a branch of its own."""
-        if not self.over:
-            self._hear(name, await ctx.ask(member, turn, key=WORK))
+        """Let a member work on a part. Call it in a branch of its own."""
+        if not self.is_over:
+            self._receive(name, await ctx.ask(member, turn, key=WORK))
 
-    def _hear(self, name: str, ending: Reply | Failure) -> None:
+    def _receive(self, name: str, ending: Reply | Failure) -> None:
         if isinstance(ending, Failure):
             self.fail(name, ending)
         else:
-            self.take(name, ending)
+            self.add(name, ending)
 
-    def take(self, name: str, reply: Reply) -> None:
-        """Take in what came of the part of this name."""
+    def add(self, name: str, reply: Reply) -> None:
+        """Store the reply of a part."""
         self.replies[name] = reply
-        if reply.signal == "terminate" and self._last is None:
-            self._last, self.over = name, True
+        if reply.signal == "terminate" and self._terminated_by is None:
+            self._terminated_by, self.is_over = name, True
 
     def fail(self, name: str, failure: Failure) -> None:
-        """Take in that the part of this name failed."""
+        """Store the failure of a part."""
         self.failures[name] = failure
-        self.over = self.over or (self._policy.cancel_others and self.is_fatal(name))
+        self.is_over = self.is_over or (self._policy.cancel_others and self.is_fatal(name))
 
     def is_fatal(self, name: str) -> bool:
-        """Whether the part of this name failed, so that the team fails."""
+        """Return whether the part failed in a way that fails the team."""
         failure = self.failures.get(name)
         return failure is not None and self._policy.on_failure == "fail" and not failure.optional
 
-    def end(self, talk: Talk, order: Iterable[str], *, need_one: bool = True) -> Outcome | None:
-        """Put what was said into the talk, in this order; the outcome, if the work ends with the parts.
+    def finish(self, talk: Talk, order: Iterable[str], *, need_one: bool = True) -> Outcome | None:
+        """Add the replies to the conversation in this order; return the outcome if the team ends here.
 
-        Whoever terminated the team has the last word; a failure that came before and fails the team still does. With
-        `need_one`, no reply at all is nothing to go on with.
+        A reply that terminates the team comes last; an earlier fatal failure still fails the team. With `need_one`, the
+        team also fails if there is no reply at all.
         """
         failed, count = list[str](), 0
-        for count, name in enumerate(order, start=1):  # noqa: B007 - how many there are is needed below
+        for count, name in enumerate(order, start=1):  # noqa: B007 - the count is used below
             if name in self.failures:
                 failed.append(name)
-            elif name in self.replies and name != self._last:
+            elif name in self.replies and name != self._terminated_by:
                 talk.add(self.replies[name])
-        if self._last is not None:
-            talk.add(self.replies[self._last])
+        if self._terminated_by is not None:
+            talk.add(self.replies[self._terminated_by])
         unpaid = [name for name in failed if self.failures[name].error == BUDGET]
         broken = [name for name in failed if name not in unpaid]
         fatal = [name for name in (*broken, *unpaid) if self.is_fatal(name)]
@@ -117,10 +117,10 @@ class Parts:
             talk.short_of_budget = True
             short = self._unpaid(unpaid, count)
             talk.warnings += (short.message, *short.warnings)
-        return None if self._last is None else talk.ended("terminated")
+        return None if self._terminated_by is None else talk.ended("terminated")
 
     def _failure(self, names: list[str]) -> Failure:
-        """The first failure, with which part it was and which others failed too."""
+        """Return the first failure, with its part and the other parts that failed."""
         first, others = self.failures[names[0]], names[1:]
         where = names[0]
         if others:
@@ -128,7 +128,7 @@ class Parts:
         return first.changed(message=f"{first.message} ({where})", optional=False, warnings=self._warnings(names))
 
     def _unpaid(self, names: list[str], count: int) -> Failure:
-        """That the budget did not pay for these parts, and why not for the first of them."""
+        """Return the failure for parts that the budget did not cover, with the reason for the first."""
         first = self.failures[names[0]]
         if len(names) == count == 1:
             return first.changed(optional=False)
@@ -136,7 +136,7 @@ class Parts:
         return Failure(member="", error=BUDGET, message=text, messages=first.messages, warnings=self._warnings(names))
 
     def _warnings(self, names: Iterable[str]) -> tuple[str, ...]:
-        """What the teams among these parts warned of before they failed."""
+        """Return the warnings of nested teams that failed."""
         return tuple(text for name in names for text in self.failures[name].warnings)
 
 
@@ -145,7 +145,7 @@ def _listed(names: list[str]) -> str:
 
 
 def result_of(reply: Reply) -> JsonValue:
-    """What a part came to: its data, where it has some, or else its text; in full, for results."""
+    """Return the result of a part for outcomes: its data if it has some, or else its text, in full."""
     full = reply.full
     return full.text if full.data is None else full.data
 
@@ -153,22 +153,22 @@ def result_of(reply: Reply) -> JsonValue:
 def part_turn(
     task: Task,
     number: int,
-    before: Iterable[Message],
+    inputs: Iterable[Message],
     output: Callable[[], str] | None,
     *,
-    own: str | None = None,
+    own_task: str | None = None,
     purpose: Purpose = "work",
 ) -> Turn:
-    """What is told to whoever works on a part: what came before it, and last its own task or else the team's.
+    """Return the turn of a part: its inputs, then its own task or else the task of the team.
 
-    With `share: output` it is told only `output`, as its task, or what came before it and its own task. Where nothing
-    came before, `output` is none, and it is told the task.
+    With `share: output` the turn contains only `output`, as the task, or the inputs and the own task of the part.
+    Without inputs `output` is None, and the turn contains the task of the team.
     """
     if output is not None and task.settings.share == "output":
-        if own is None:
+        if own_task is None:
             return Turn(output(), number=number, purpose=purpose)
-        return Turn(own, History.of(before), number, purpose)
-    if own is None:
-        return Turn(task.text, History.of((*task.history, *before)), number, purpose)
+        return Turn(own_task, History.of(inputs), number, purpose)
+    if own_task is None:
+        return Turn(task.text, History.of((*task.history, *inputs)), number, purpose)
     asked = Message(name="user", content=task.text, role="user")
-    return Turn(own, History.of((*task.history, asked, *before)), number, purpose)
+    return Turn(own_task, History.of((*task.history, asked, *inputs)), number, purpose)

@@ -1,4 +1,4 @@
-"""Steps that stand on each other: each starts when its own inputs are there, whatever the others do."""
+"""Runs the steps of a plan, each as soon as its own inputs are available."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Arrow, Node, Sketch, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import StepOptions, plan_flaws, template_flaws, turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.names import NAME
@@ -25,17 +25,19 @@ from teamwright.values.turns.turn import Turn
 
 
 class DagOptions(StepOptions):
-    """The steps, and how they are worked through."""
+    """The steps, and how they run."""
 
-    max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
-    answer: str | None = Field(default=None, description="the step that gives the team's answer; else the last one")
+    max_parallel: int = Field(default=10, ge=1, description="how many steps run at once")
+    answer: str | None = Field(
+        default=None, description="the step that gives the team's answer; by default the last one"
+    )
 
 
 class Dag(Strategy):
-    """Steps are worked on as soon as what they need is there; a step that is skipped is told as a fact.
+    """Each step starts as soon as its needs are settled; a skipped step emits an event.
 
-    With `share: transcript` a step is told what the steps it needs came to, under their ids, and then the task. With
-    `share: output` only what those came to; a step without needs is told the task.
+    With `share: transcript` a step gets the results of the steps it needs, under their ids, and then the task. With
+    `share: output` it gets only those results; a step without needs gets the task.
     """
 
     name = "dag"
@@ -44,7 +46,7 @@ class Dag(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Steps must make a graph without circles, and each must have somebody to work on it."""
+        """Check that the steps form a graph without cycles and each has an agent."""
         options = settings.read(DagOptions)
         found = [
             *plan_flaws(options.steps),
@@ -57,11 +59,11 @@ class Dag(Strategy):
         return found
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """An ask for each step."""
+        """Return one ask for each step."""
         return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The steps, and what they need."""
+        """Return the steps and their dependencies."""
         options = settings.read(DagOptions)
         steps = {step.id: step for step in options.steps}
         graph = StepGraph.of(nodes_of(options.steps))
@@ -73,42 +75,44 @@ class Dag(Strategy):
         return Sketch(nodes=tuple(nodes), arrows=tuple(arrows), notes=(f"{options.max_parallel} at once",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Work through the steps; what they said stands in topological order, the answer last."""
+        """Run the steps; the messages of the outcome are in topological order, the answer last."""
         options, talk = task.settings.read(DagOptions), Talk(task)
-        flow = Flow(task, options.steps, options, ByName(task, members))
-        await flow.run(options.max_parallel, ctx)
-        replies, answer = flow.parts.replies, options.answer
-        order = flow.graph.order
+        runner = StepRunner(task, options.steps, options, NamedWorkers(task, members))
+        await runner.run(options.max_parallel, ctx)
+        replies, answer = runner.results.replies, options.answer
+        order = runner.graph.order
         if answer in replies:
             order = [*(step for step in order if step != answer), answer]
-        if ended := flow.parts.end(talk, order):
+        if ended := runner.results.finish(talk, order):
             return ended
         if not replies:
             talk.warnings.append("every step was skipped")
         elif answer is not None and answer not in replies:
             talk.warnings.append(f"the step {answer!r}, which gives the answer, was skipped")
-        return talk.ended("done").changed(data=flow.data(answer))
+        return talk.ended("done").changed(data=runner.answer_data(answer))
 
 
-class ByName:
-    """Each step is the work of whom it names, or of the member that is called like it, and nobody says more."""
+class NamedWorkers:
+    """Assigns each step to the agent it names, or else to the member with the same name as the step."""
 
     def __init__(self, task: Task, members: Members) -> None:
         self._task, self._members = task, members
 
-    def worker(self, step: Step, ctx: Context) -> Agent:
-        """Whom it names."""
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent that the step names."""
         return self._members.named(step.agent or step.id)
 
-    def turn(self, part: StepInput) -> Turn:
-        """What the steps it needs came to, and its task."""
-        return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return a turn with the results of the needed steps and the task."""
+        return part_turn(
+            self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
+        )
 
-    def opening(self, step: Step, worker: Agent) -> Opening | None:
-        """Nothing."""
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return None: steps start at once."""
 
-    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Nothing."""
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Do nothing."""
 
 
 def _about(step: Step, answer: str | None) -> str:
@@ -117,16 +121,16 @@ def _about(step: Step, answer: str | None) -> str:
 
 
 def _idle(steps: Sequence[Step], members: Members) -> Iterator[Flaw]:
-    """Members that no step names: they would never be asked."""
+    """Yield a warning for each member that no step names."""
     busy = {step.agent or step.id for step in steps}
     for name in dict.fromkeys(member.name for member in members):
         if name not in busy:
-            text = f"no step is the work of the member {name!r}; give it one, or take it out of the members"
+            text = f"no step is assigned to the member {name!r}; assign one, or remove the member"
             yield Flaw(text, is_warning=True)
 
 
 def _unassigned(steps: Sequence[Step], names: set[str]) -> Iterator[Flaw]:
     for index, step in enumerate(steps):
         if step.agent is None and step.id not in names and NAME.fullmatch(step.id):
-            text = f"the step {step.id!r} names no agent, and no member is called like it; {nearest(step.id, names)}"
+            text = f"the step {step.id!r} names no agent, and no member has its name; {nearest(step.id, names)}"
             yield Flaw(text, ("steps", index, "id"))

@@ -1,7 +1,7 @@
-"""A lead in the middle: it hands out round after round to workers who hear of nobody else.
+"""A lead that briefs workers round by round; workers exchange messages only with the lead.
 
-A round is handed out when the first of its steps is about to begin, and a step waits for that and for what it needs. No
-round waits for the one before it.
+A round is briefed when the first of its steps is about to start, and its steps wait for that and for what they need. No
+round waits for the previous one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import partial
 
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
-from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, told_turn
-from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
+from teamwright.strategies.plan.lead import Lead, LeadOptions, WorkerPool, turn_with_context
+from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.specs.plan import Step
@@ -30,98 +30,100 @@ They are told your words and the results that their steps need, and nothing else
 
 LONGEST_TASK = 200
 
-Settle = Callable[[Step, Agent, Context], Awaitable[None]]
-"""What is to be done about a result before anybody builds on it."""
+ResultHandler = Callable[[Step, Agent, Context], Awaitable[None]]
+"""Called with each result, before any dependent step starts."""
 
 
 @dataclass(slots=True)
 class Round:
-    """Steps that are handed out together; `told` is what each is told beside the lead's word, by its id."""
+    """Steps that are briefed together; `envelopes` are the messages for each step besides the briefing, by id."""
 
     number: int
     steps: Sequence[Step]
-    told: dict[str, Message] = field(default_factory=dict[str, Message])
-    word: Message | None = None
+    envelopes: dict[str, Message] = field(default_factory=dict[str, Message])
+    briefing: Message | None = None
 
 
 class Hub:
-    """The crew of a lead and its workers."""
+    """The hooks of a lead and its workers."""
 
     def __init__(
         self, task: Task, options: LeadOptions, lead: Lead, workers: WorkerPool, rounds: Sequence[Round]
     ) -> None:
         self.lead = lead
-        self.flow = Flow(task, options.steps, options, self)
-        self.settle: Settle | None = None
+        self.runner = StepRunner(task, options.steps, options, self)
+        self.on_result: ResultHandler | None = None
         self.notes: dict[str, list[Message]] = {}
-        """What else is to be known about a step: by whoever works on it, and by those who build on it."""
+        """Messages about a step, for its worker and for the steps that depend on it."""
         self._task, self._policy, self._workers = task, options, workers
-        self._rounds = {step.id: one for one in rounds for step in one.steps}
-        self._news: list[str] = []
+        self._rounds = {step.id: round_ for round_ in rounds for step in round_.steps}
+        self._unreported: list[str] = []
 
-    def worker(self, step: Step, ctx: Context) -> Agent:
-        """Whom it names, or who has least to do."""
-        return self._workers.take(step, ctx)
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent that the step names, or else the least busy worker."""
+        return self._workers.acquire(step, ctx)
 
-    def turn(self, part: StepInput) -> Turn:
-        """What the lead says, what is to be known about the steps it builds on, and what they came to."""
-        return told_turn(self._task, part, list(self._told(part.step)))
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return a turn with the briefing, notes about the needed steps, and their results."""
+        return turn_with_context(self._task, step_input, list(self._context(step_input.step)))
 
-    def _told(self, step: Step) -> Iterator[Message]:
-        if self.flow.workers[step.id].name != self.lead.agent.name:
-            one = self._rounds[step.id]
-            if step.id in one.told:
-                yield one.told[step.id]
-            if one.word is not None:
-                yield one.word
+    def _context(self, step: Step) -> Iterator[Message]:
+        if self.runner.workers[step.id].name != self.lead.agent.name:
+            round_ = self._rounds[step.id]
+            if step.id in round_.envelopes:
+                yield round_.envelopes[step.id]
+            if round_.briefing is not None:
+                yield round_.briefing
         for id_ in (*step.needs, step.id):
             yield from self.notes.get(id_, ())
 
-    def opening(self, step: Step, worker: Agent) -> Opening | None:
-        """The round of a step has to be handed out to whoever is not the lead."""
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return the briefing of the round, unless the lead itself works on the step."""
         if worker.name == self.lead.agent.name:
             return None
-        one = self._rounds[step.id]
-        return Opening(f"lead/round-{one.number}", partial(self._hand_out, one))
+        round_ = self._rounds[step.id]
+        return Prelude(f"lead/round-{round_.number}", partial(self._hand_out, round_))
 
-    async def _hand_out(self, one: Round, ctx: Context) -> None:
-        """Let the lead hear what is new, and say what its workers must know."""
-        parts = self.flow.parts
-        needed = dict.fromkeys(need for step in one.steps for need in step.needs)
-        known = [self.flow.message(need) for need in needed if need in parts.replies and need not in self._news]
-        self.tell_the_lead()
-        text = HAND_OUT.format(steps="\n".join(map(_listed, one.steps)))
-        one.word = await self.lead.say(text, ctx, "hand-out", known)
-        self._see_whether_it_is_over()
+    async def _hand_out(self, round_: Round, ctx: Context) -> None:
+        """Report new results to the lead and get its briefing for the workers."""
+        results = self.runner.results
+        needed = dict.fromkeys(need for step in round_.steps for need in step.needs)
+        known = [
+            self.runner.message_of(need) for need in needed if need in results.replies and need not in self._unreported
+        ]
+        self.report_to_lead()
+        text = HAND_OUT.format(steps="\n".join(map(_listed, round_.steps)))
+        round_.briefing = await self.lead.brief(text, ctx, "hand-out", known)
+        self._stop_if_ended()
 
-    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Take in what came of a step, for the lead."""
-        self._workers.done(worker)
-        lead, replied = self.lead.agent.name, step.id in self.flow.parts.replies
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Record who told whom, resolve conflicts, and keep the result for the lead."""
+        self._workers.release(worker)
+        lead, replied = self.lead.agent.name, step.id in self.runner.results.replies
         if worker.name != lead:
-            one = self._rounds[step.id]
-            count = (one.word is not None) + (step.id in one.told)
-            await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=one.number, count=count))
+            round_ = self._rounds[step.id]
+            count = (round_.briefing is not None) + (step.id in round_.envelopes)
+            await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=round_.number, count=count))
             if replied:
-                await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=one.number))
-        if replied and self.settle is not None and not self.flow.parts.over:
-            await self.settle(step, worker, ctx)
-            self._see_whether_it_is_over()
+                await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=round_.number))
+        if replied and self.on_result is not None and not self.runner.results.is_over:
+            await self.on_result(step, worker, ctx)
+            self._stop_if_ended()
         if replied or self._policy.on_failure == "collect":
-            self._news.append(step.id)
+            self._unreported.append(step.id)
 
-    def round_of(self, step: str) -> int:
-        """The number of the round of a step."""
+    def round_number(self, step: str) -> int:
+        """Return the number of the round of a step."""
         return self._rounds[step].number
 
-    def tell_the_lead(self) -> None:
-        """Let the lead hear what has come since it was told last, in the order of the plan."""
-        self.lead.hear(map(self.flow.message, sorted(self._news, key=self.flow.number)))
-        self._news.clear()
+    def report_to_lead(self) -> None:
+        """Give the lead the results since the last report, in plan order."""
+        self.lead.add_messages(map(self.runner.message_of, sorted(self._unreported, key=self.runner.position)))
+        self._unreported.clear()
 
-    def _see_whether_it_is_over(self) -> None:
+    def _stop_if_ended(self) -> None:
         if self.lead.ended is not None:
-            self.flow.parts.over = True
+            self.runner.results.is_over = True
 
 
 def _listed(step: Step) -> str:

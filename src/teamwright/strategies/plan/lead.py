@@ -1,6 +1,6 @@
-"""Work that somebody leads: what the lead has heard, what it is asked, and the answer that it puts together.
+"""The lead of a team: what it has heard, the questions it gets, and the answer it composes.
 
-What a step failed with is never told to anybody, only that there is no result.
+The message of a failure is never forwarded; other members only learn that there is no result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.parallel.parts import BUDGET, part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws
-from teamwright.strategies.plan.step_runner import Flow, StepInput
+from teamwright.strategies.plan.step_runner import StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Task
 from teamwright.strategies.talk import Talk, lasting_warnings
 from teamwright.values.results import Outcome
@@ -24,7 +24,7 @@ from teamwright.values.turns.envelope import EnvelopeLimits
 from teamwright.values.turns.messages import Conversation, History, Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-TO_BE_TOLD_ON = EnvelopeLimits.model_construct()
+DEFAULT_LIMITS = EnvelopeLimits.model_construct()
 ANSWER = "Your team has worked through its plan; what came of the steps stands above. Put the answer together."
 ANSWER_KEY = "lead/answer"
 
@@ -33,20 +33,20 @@ class LeadOptions(ShapeOptions):
     """The steps of a plan, and who leads."""
 
     lead: AgentName | None = Field(
-        default=None, description="who leads: a member, or an agent or team beside them; else the first member"
+        default=None, description="who leads: a member, or another agent or team; by default the first member"
     )
 
     def lead_of(self, members: Members) -> Agent:
-        """Who leads these members."""
+        """Return the agent that leads."""
         return members[0] if self.lead is None else members.named(self.lead)
 
     def workers_of(self, members: Members) -> list[Agent]:
-        """All others."""
+        """Return all other members."""
         lead = self.lead_of(members)
         return [member for member in members if member.name != lead.name]
 
     def flaws(self, name: str, members: Members, least: int) -> list[Flaw]:
-        """What is wrong with the steps or with who is there; so many are needed besides the lead."""
+        """Return the problems in the steps and members; `least` members are needed besides the lead."""
         found = [*plan_flaws(self.steps), *template_flaws(self.steps)]
         if not members:
             return found
@@ -60,9 +60,9 @@ class LeadOptions(ShapeOptions):
 
 
 class Lead:
-    """The one who leads. `ended` is what ends the team: a failure of the lead, or the last word of whoever may end it.
+    """The lead. `ended` is what ends the team: a failure of the lead, or a reply that terminates.
 
-    Talk that fails is no work that fails: it is told as a warning, and the work goes on without it.
+    A failed coordination turn does not fail the team: it becomes a warning, and the work continues.
     """
 
     def __init__(self, agent: Agent, task: Task) -> None:
@@ -71,25 +71,25 @@ class Lead:
         self.warnings: list[str] = []
         self.short_of_budget = False
         self._task = task
-        self._asked = 0
-        self._minutes = Conversation()
-        self._minutes.extend(task.history)
-        self._news: list[Message] = []
-        self._word: tuple[Message, ...] = ()
+        self._turn_count = 0
+        self._transcript = Conversation()
+        self._transcript.extend(task.history)
+        self._unseen: list[Message] = []
+        self._last_briefing: tuple[Message, ...] = ()
 
-    def hear(self, messages: Iterable[Message]) -> None:
-        """Take in what others said."""
+    def add_messages(self, messages: Iterable[Message]) -> None:
+        """Add messages of other members for its next turn."""
         for message in messages:
-            self._minutes.append(message)
-            self._news.append(message)
+            self._transcript.append(message)
+            self._unseen.append(message)
 
-    async def say(self, text: str, ctx: Context, key: str, besides: Iterable[Message] = ()) -> Message | None:
-        """What it tells the others; nothing, if it says nothing or has ended the team."""
-        reply = await self.ask(text, ctx, key, besides=besides, handoff=to_be_told_on(self._task))
+    async def brief(self, text: str, ctx: Context, key: str, besides: Iterable[Message] = ()) -> Message | None:
+        """Return what the lead tells its workers; None if it said nothing or ended the team."""
+        reply = await self.ask(text, ctx, key, besides=besides, handoff=forwarded_limits(self._task))
         if reply is None or not reply.messages:
             return None
-        self._word = reply.messages[-1:]
-        self._minutes.extend(self._word)
+        self._last_briefing = reply.messages[-1:]
+        self._transcript.extend(self._last_briefing)
         return reply.messages[-1]
 
     async def ask(
@@ -102,42 +102,42 @@ class Lead:
         handoff: EnvelopeLimits | None = None,
         output_schema: JsonSchema | None = None,
     ) -> Reply | None:
-        """What it answers; nothing, if it failed or has ended the team.
+        """Ask the lead; return None if it failed or ended the team.
 
-        With `share: transcript` it is told all that it has heard. Else only what is new, and with `share: a2a_lite` its
-        own last word and what lies `besides` that, so that what it is told does not grow with the work.
+        With `share: transcript` it gets everything it has heard. Otherwise it gets only what is new and, with
+        `share: a2a_lite`, its own last briefing and `besides`, so that its prompt does not grow with the work.
         """
-        turn = self._turn(text, self._heard(besides), output_schema, handoff)
-        self._news.clear()
+        turn = self._turn(text, self._history(besides), output_schema, handoff)
+        self._unseen.clear()
         reply = await ctx.ask(self.agent, turn, key=key)
         if isinstance(reply, Failure):
             if reply.optional:
-                self.miss(reply)
+                self.note_failure(reply)
             else:
                 self.ended = reply
             return None
         self.note_warnings(reply)
-        return None if self.ends(reply) else reply
+        return None if self.note_termination(reply) else reply
 
-    def ends(self, reply: Reply) -> bool:
-        """Whether what somebody said ends the team."""
+    def note_termination(self, reply: Reply) -> bool:
+        """Record the first reply that terminates the team; return whether this one does."""
         if reply.signal == "terminate" and self.ended is None:
             self.ended = reply
         return reply.signal == "terminate"
 
     def note_warnings(self, reply: Reply) -> None:
-        """Keep the warnings of a reply that is no step's."""
+        """Add the warnings of a reply that is not the result of a step."""
         self.warnings += (text for text in lasting_warnings(reply) if text not in self.warnings)
 
-    def miss(self, failure: Failure) -> None:
-        """Take in that somebody could not say what others were to hear."""
+    def note_failure(self, failure: Failure) -> None:
+        """Add warnings for a coordination turn that failed."""
         self.warnings += (text for text in failure.skipped if text not in self.warnings)
         self.short_of_budget = self.short_of_budget or failure.error == BUDGET
 
-    async def finish(self, flow: Flow, ctx: Context) -> Outcome:
-        """Put the answer together from what came of the steps; the outcome."""
+    async def finish(self, runner: StepRunner, ctx: Context) -> Outcome:
+        """Let the lead compose the answer from the results of the steps; return the outcome."""
         talk = Talk(self._task)
-        ended = flow.parts.end(talk, flow.graph.order)
+        ended = runner.results.finish(talk, runner.graph.order)
         talk.warnings += self.warnings
         talk.short_of_budget = talk.short_of_budget or self.short_of_budget
         if ended is not None:
@@ -147,22 +147,22 @@ class Lead:
         if isinstance(self.ended, Reply):
             talk.add(self.ended)
             return talk.ended("terminated")
-        if not flow.parts.replies:
+        if not runner.results.replies:
             return talk.ended("done", "every step was skipped")
-        history = self._minutes.history()
+        history = self._transcript.history()
         if self._task.settings.share == "output":
-            history = History.of(map(flow.message, flow.ends))
+            history = History.of(map(runner.message_of, runner.final_steps))
         reply = await ctx.ask(self.agent, self._turn(ANSWER, history), key=ANSWER_KEY)
         return talk.receive(reply) or talk.ended("done")
 
-    def _heard(self, besides: Iterable[Message]) -> History:
+    def _history(self, besides: Iterable[Message]) -> History:
         match self._task.settings.share:
             case "transcript":
-                return self._minutes.history()
+                return self._transcript.history()
             case "output":
-                return History.of(self._news)
+                return History.of(self._unseen)
             case "a2a_lite":
-                return History.of((*self._task.history, *self._word, *besides, *self._news))
+                return History.of((*self._task.history, *self._last_briefing, *besides, *self._unseen))
 
     def _turn(
         self,
@@ -171,53 +171,55 @@ class Lead:
         output_schema: JsonSchema | None = None,
         handoff: EnvelopeLimits | None = None,
     ) -> Turn:
-        self._asked += 1
-        asked = f"{text}\n\nThe task of the team:\n{self._task.text}"
-        return Turn(asked, history, self._asked, "coordinate", output_schema=output_schema, handoff=handoff)
+        self._turn_count += 1
+        task = f"{text}\n\nThe task of the team:\n{self._task.text}"
+        return Turn(task, history, self._turn_count, "coordinate", output_schema=output_schema, handoff=handoff)
 
 
 class WorkerPool:
-    """Those who work, so many at once: a step goes to whom it names, or to the active one who has least to do.
+    """The workers, `size` of them active: a step goes to the agent it names, or else to the least busy worker.
 
-    Without `everybody` it does not matter whom a step names.
+    Without `members`, the agents that steps name are ignored.
     """
 
-    def __init__(self, workers: Sequence[Agent], most: int, everybody: Members | None = None) -> None:
-        self.most = most
-        self._workers, self._everybody = workers, everybody
-        self._places = {worker.name: place for place, worker in enumerate(workers)}
-        self._at_work: Counter[str] = Counter()
-        self._taken: Counter[str] = Counter()
+    def __init__(self, workers: Sequence[Agent], size: int, members: Members | None = None) -> None:
+        self.size = size
+        self._workers, self._members = workers, members
+        self._order = {worker.name: place for place, worker in enumerate(workers)}
+        self._running: Counter[str] = Counter()
+        self._assigned: Counter[str] = Counter()
 
     def active(self, ctx: Context) -> Sequence[Agent]:
-        """Those who take steps that name nobody, now."""
-        return self._workers[: ctx.posture.width(self.most)]
+        """Return the workers that currently take steps without a named agent."""
+        return self._workers[: ctx.posture.width(self.size)]
 
-    def take(self, step: Step, ctx: Context) -> Agent:
-        """Who works on a step that begins now."""
-        if self._everybody is not None and (step.agent is not None or step.id in self._everybody.names):
-            worker = self._everybody.named(step.agent or step.id)
+    def acquire(self, step: Step, ctx: Context) -> Agent:
+        """Assign a worker to a step that starts now."""
+        if self._members is not None and (step.agent is not None or step.id in self._members.names):
+            worker = self._members.named(step.agent or step.id)
         else:
             worker = min(self.active(ctx), key=self._load)
-        self._at_work[worker.name] += 1
-        self._taken[worker.name] += 1
+        self._running[worker.name] += 1
+        self._assigned[worker.name] += 1
         return worker
 
-    def done(self, worker: Agent) -> None:
-        """One who took a step is done with it."""
-        self._at_work[worker.name] -= 1
+    def release(self, worker: Agent) -> None:
+        """Mark the step of a worker as finished."""
+        self._running[worker.name] -= 1
 
     def _load(self, worker: Agent) -> tuple[int, int, int]:
-        return self._at_work[worker.name], self._taken[worker.name], self._places[worker.name]
+        return self._running[worker.name], self._assigned[worker.name], self._order[worker.name]
 
 
-def to_be_told_on(task: Task) -> EnvelopeLimits | None:
-    """What a turn asks for whose reply others are told, with `share: a2a_lite`."""
-    return TO_BE_TOLD_ON if task.settings.share == "a2a_lite" else None
+def forwarded_limits(task: Task) -> EnvelopeLimits | None:
+    """Return the envelope limits for replies that are forwarded to other members; None unless `share: a2a_lite`."""
+    return DEFAULT_LIMITS if task.settings.share == "a2a_lite" else None
 
 
-def told_turn(task: Task, part: StepInput, told: Sequence[Message]) -> Turn:
-    """The turn of a step that is told something beside what it needs."""
-    if told and part.output is not None and part.own is None and task.settings.share == "output":
-        return Turn(part.output(), History.of(told), part.number)
-    return part_turn(task, part.number, (*told, *part.inputs), part.output, own=part.own)
+def turn_with_context(task: Task, step_input: StepInput, context: Sequence[Message]) -> Turn:
+    """Return the turn of a step with messages besides the results it needs."""
+    if context and step_input.output is not None and step_input.own_task is None and task.settings.share == "output":
+        return Turn(step_input.output(), History.of(context), step_input.number)
+    return part_turn(
+        task, step_input.number, (*context, *step_input.inputs), step_input.output, own_task=step_input.own_task
+    )

@@ -1,4 +1,4 @@
-"""A lead and one who works for it: the lead hands over step after step, takes in the results and gives the answer."""
+"""A lead and one worker: the lead briefs each step, receives the result and gives the answer."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class LeadSubagentOptions(LeadOptions):
     """The steps, who leads, and who works."""
 
     worker: MemberName | None = Field(
-        default=None, description="who works on all steps; else the first member who does not lead"
+        default=None, description="who works on all steps; by default the first member that does not lead"
     )
 
     def worker_of(self, members: Members) -> Agent:
-        """Who works for the lead."""
+        """Return the worker."""
         return self.workers_of(members)[0] if self.worker is None else members.named(self.worker)
 
 
 class LeadSubagent(Strategy):
-    """Each step is a round: the lead's word to the worker, and the result back. Whoever steps name, one works."""
+    """Each step is a round: a briefing to the worker, and the result back. One worker does all steps."""
 
     name = "lead_subagent"
     version = 1
@@ -40,23 +40,23 @@ class LeadSubagent(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """There must be somebody to lead and somebody else to work."""
+        """Check that there are a lead and another member that works."""
         options = settings.read(LeadSubagentOptions)
         found = options.flaws(self.name, members, 1)
         if members and options.worker is not None and options.worker == options.lead_of(members).name:
-            found.append(Flaw(f"{options.worker!r} leads, so somebody else has to work", ("worker",)))
+            found.append(Flaw(f"{options.worker!r} leads, so another member has to work", ("worker",)))
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
-        """The lead."""
+        """Return the lead."""
         return settings.read(LeadSubagentOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """An ask for each step."""
+        """Return one ask for each step."""
         return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The lead, and who works for it."""
+        """Return the lead and the worker."""
         options = settings.read(LeadSubagentOptions)
         lead = Node(id="lead", agent=options.lead_of(members).name, about="hands over each step, and answers")
         worker = Node(id="worker", agent=options.worker_of(members).name)
@@ -64,7 +64,7 @@ class LeadSubagent(Strategy):
         return Sketch(nodes=(lead, worker), arrows=arrows, notes=(f"{len(options.steps)} steps, one at a time",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Hand over one step after the other, and put the answer together."""
+        """Brief and run one step after the other, then let the lead answer."""
         options = task.settings.read(LeadSubagentOptions)
         lead, worker = Lead(options.lead_of(members), task), options.worker_of(members)
         steps = {step.id: step for step in options.steps}
@@ -82,6 +82,6 @@ class LeadSubagent(Strategy):
             )
         )
         hub = Hub(task, options, lead, WorkerPool([worker], 1), rounds)
-        await hub.flow.run(1, ctx)
-        hub.tell_the_lead()
-        return await lead.finish(hub.flow, ctx)
+        await hub.runner.run(1, ctx)
+        hub.report_to_lead()
+        return await lead.finish(hub.runner, ctx)

@@ -1,6 +1,6 @@
-"""Workers who all tell each other: after every round each hears what the others came to, and may answer.
+"""Workers that all exchange messages: after every round each sees the results of the others and may respond.
 
-Here, and in no other strategy, a round waits for the one before it: else there would be nothing to hear.
+Only in this strategy does a round wait for the previous one: its messages are the input of the exchange.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
 from teamwright.strategies.plan.hub import Round
-from teamwright.strategies.plan.lead import Lead, WorkerPool, to_be_told_on, told_turn
+from teamwright.strategies.plan.lead import Lead, WorkerPool, forwarded_limits, turn_with_context
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
 from teamwright.strategies.plan.step_options import turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.values.events.team import TeamTold
 from teamwright.values.results import Outcome
@@ -34,15 +34,15 @@ The task of the team:
 
 
 class MeshOptions(RoundOptions):
-    """The steps, who leads, and how often all hear each other after a round."""
+    """The steps, who leads, and how often the workers exchange messages after a round."""
 
     peer_rounds: int = Field(
-        default=1, ge=0, description="how often all hear each other and answer after a round; 0 is never"
+        default=1, ge=0, description="how often the workers exchange messages after a round; 0 is never"
     )
 
 
 class MeshTeam(Strategy):
-    """Rounds are the batches of the plan's schedule. The lead hands them out and puts the answer together."""
+    """Rounds are the batches of the schedule. The lead hands them out and gives the answer."""
 
     name = "mesh_team"
     version = 1
@@ -52,19 +52,19 @@ class MeshTeam(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """There must be two who can hear each other, besides the lead."""
+        """Check that there are two members besides the lead."""
         return settings.read(MeshOptions).flaws(self.name, members, 2)
 
     def lead(self, settings: Settings, members: Members) -> str:
-        """The one who puts the answer together."""
+        """Return the lead."""
         return settings.read(MeshOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """An ask for each step."""
+        """Return one ask for each step."""
         return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The workers among each other, and the lead who hears of all."""
+        """Return the workers, connected to each other and to the lead."""
         options = settings.read(MeshOptions)
         nodes = places(options.workers_of(members))
         lead = Node(id="lead", agent=options.lead_of(members).name, about="puts the answer together")
@@ -73,99 +73,101 @@ class MeshTeam(Strategy):
         return Sketch(nodes=(*nodes, lead), arrows=(*among, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Work through the rounds, let all hear each other after each, and put the answer together."""
+        """Run the rounds, let the workers exchange messages after each, and let the lead answer."""
         options = task.settings.read(MeshOptions)
         schedule = options.schedule_for(members)
-        await ctx.emit(options.planned(self.name, members, schedule))
+        await ctx.emit(options.planned_event(self.name, members, schedule))
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
         mesh = Mesh(task, options, lead, workers)
         for one in rounds_of(schedule, options, lead.agent, task, ctx):
-            await mesh.work(one, ctx)
-            if mesh.flow.parts.over:
+            await mesh.run_round(one, ctx)
+            if mesh.runner.results.is_over:
                 break
             for number in range(1, options.peer_rounds + 1):
                 await mesh.exchange(one, number, ctx)
             if lead.ended is not None:
                 break
-        return await lead.finish(mesh.flow, ctx)
+        return await lead.finish(mesh.runner, ctx)
 
 
 class Mesh:
-    """The crew of workers who hear each other."""
+    """The hooks of workers that exchange messages."""
 
     def __init__(self, task: Task, options: MeshOptions, lead: Lead, workers: WorkerPool) -> None:
-        self.flow = Flow(task, options.steps, options, self)
+        self.runner = StepRunner(task, options.steps, options, self)
         self._task, self._policy, self._lead, self._workers = task, options, lead, workers
         self._round = Round(0, ())
-        self._words: dict[str, Message] = {}
+        self._peer_messages: dict[str, Message] = {}
 
-    async def work(self, one: Round, ctx: Context) -> None:
-        """Let the steps of a round be worked on, side by side."""
+    async def run_round(self, one: Round, ctx: Context) -> None:
+        """Run the steps of a round concurrently."""
         self._round = one
-        await self.flow.run(self._workers.most, ctx, {step.id for step in one.steps})
-        self._words = {}  # they were for this round
-        known, collects = self.flow.parts, self._policy.on_failure == "collect"
-        told = (step.id for step in one.steps if step.id in known.replies or (collects and step.id in known.failures))
-        self._lead.hear(map(self.flow.message, told))
+        await self.runner.run(self._workers.size, ctx, {step.id for step in one.steps})
+        self._peer_messages = {}  # these were for this round
+        known, collects = self.runner.results, self._policy.on_failure == "collect"
+        ids = (step.id for step in one.steps if step.id in known.replies or (collects and step.id in known.failures))
+        self._lead.add_messages(map(self.runner.message_of, ids))
 
     async def exchange(self, one: Round, number: int, ctx: Context) -> None:
-        """Let everybody hear what the others came to or, the next time, what they said to it, and answer."""
-        done = list(self._done(one))
-        said = _by_worker(done) if number == 1 else {name: [word] for name, word in self._words.items()}
+        """Send each worker the results of the others or, after the first exchange, their responses."""
+        done = list(self._results(one))
+        said = _by_worker(done) if number == 1 else {name: [word] for name, word in self._peer_messages.items()}
         who = {worker.name: worker for worker in (*self._workers.active(ctx), *(worker for worker, _ in done))}
         if not ctx.posture.peers or not said or len(who) < 2 or self._lead.ended is not None:
             return
         for name in said:
             others = tuple(other for other in who if other != name)
             await ctx.emit(TeamTold(by=name, to=others, round=one.number))
-        words: dict[str, Reply] = {}
+        replies: dict[str, Reply] = {}
         async with ctx.branches(len(who), until=lambda: self._lead.ended is not None) as branches:
             for name, worker in who.items():
-                branches.start(f"round-{one.number}/{number}-{name}", partial(self._answer, worker, said, words))
-        self._words = {name: words[name].messages[-1] for name in who if name in words and words[name].messages}
-        self._lead.hear(self._words.values())
+                branches.start(f"round-{one.number}/{number}-{name}", partial(self._ask_peer, worker, said, replies))
+        self._peer_messages = {
+            name: replies[name].messages[-1] for name in who if name in replies and replies[name].messages
+        }
+        self._lead.add_messages(self._peer_messages.values())
 
-    def worker(self, step: Step, ctx: Context) -> Agent:
-        """Whom it names, or who has least to do."""
-        return self._workers.take(step, ctx)
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent that the step names, or else the least busy worker."""
+        return self._workers.acquire(step, ctx)
 
-    def turn(self, part: StepInput) -> Turn:
-        """The batch, what the others said after the round before, and what the steps it needs came to."""
-        told = [self._round.told[part.step.id], *self._words.values()]
-        return told_turn(self._task, part, told)
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return a turn with the batch, the responses after the previous round, and the results of the needed steps."""
+        context = [self._round.envelopes[step_input.step.id], *self._peer_messages.values()]
+        return turn_with_context(self._task, step_input, context)
 
-    def opening(self, step: Step, worker: Agent) -> Opening | None:
-        """Nothing."""
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return None: steps start at once."""
 
-    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """The lead has handed it out, and hears of it."""
-        self._workers.done(worker)
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Record that the lead handed out the step and gets its result."""
+        self._workers.release(worker)
         if worker.name == (lead := self._lead.agent.name):
             return
         await ctx.emit(TeamTold(by=lead, to=(worker.name,), round=self._round.number))
-        if step.id in self.flow.parts.replies:
+        if step.id in self.runner.results.replies:
             await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=self._round.number))
 
-    def _done(self, one: Round) -> Iterator[tuple[Agent, Message]]:
-        """Who has worked in a round, without the lead, and what came of it."""
+    def _results(self, one: Round) -> Iterator[tuple[Agent, Message]]:
+        """Yield the workers of a round, without the lead, each with its result."""
         for step in one.steps:
-            worker = self.flow.workers.get(step.id)
-            if worker is not None and worker.name != self._lead.agent.name and step.id in self.flow.parts.replies:
-                yield worker, self.flow.message(step.id)
+            worker = self.runner.workers.get(step.id)
+            if worker is not None and worker.name != self._lead.agent.name and step.id in self.runner.results.replies:
+                yield worker, self.runner.message_of(step.id)
 
-    async def _answer(
-        self, worker: Agent, said: Mapping[str, Sequence[Message]], words: dict[str, Reply], ctx: Context
+    async def _ask_peer(
+        self, worker: Agent, said: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context
     ) -> None:
         heard = History.of(message for messages in said.values() for message in messages)
-        handoff = to_be_told_on(self._task)
+        handoff = forwarded_limits(self._task)
         turn = Turn(HEAR.format(task=self._task.text), heard, self._round.number, "coordinate", handoff=handoff)
         reply = await ctx.ask(worker, turn, key="hear")
         if isinstance(reply, Failure):
-            self._lead.miss(reply)
+            self._lead.note_failure(reply)
             return
         self._lead.note_warnings(reply)
-        if not self._lead.ends(reply):
-            words[worker.name] = reply
+        if not self._lead.note_termination(reply):
+            replies[worker.name] = reply
 
 
 def _by_worker(done: Sequence[tuple[Agent, Message]]) -> Mapping[str, Sequence[Message]]:

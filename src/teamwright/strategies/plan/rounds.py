@@ -1,4 +1,4 @@
-"""Plans that are worked through round by round: the batches of a schedule, and the envelope that tells of each."""
+"""Plans that run in rounds: the batches of a schedule, and the envelope that announces each."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ TASK = "task://"
 
 
 class RoundOptions(LeadOptions):
-    """The steps, who leads, how many work at once, and what a schedule of the steps has to keep to."""
+    """The steps, who leads, how many run at once, and the limits of the schedule."""
 
     max_parallel: int | None = Field(
-        default=None, ge=1, description="how many steps are worked on at once; else as many as there are workers"
+        default=None, ge=1, description="how many steps run at once; by default as many as there are workers"
     )
     run_budget: int | None = Field(default=None, ge=0, description="tokens that the envelopes of batches allot in all")
     coordination_floor: int = Field(default=8, ge=0, description="of them, for coordination of every step")
 
     def width_for(self, members: Members) -> int:
-        """How many steps are worked on at once."""
+        """Return how many steps run at once."""
         return self.max_parallel or max(1, len(self.workers_of(members)))
 
     def schedule_for(self, members: Members) -> Schedule:
-        """The schedule of the steps for these members."""
+        """Return the schedule of the steps for these members."""
         settings = PlannerSettings(
             max_parallel=self.width_for(members),
             run_budget=self.run_budget,
@@ -46,16 +46,16 @@ class RoundOptions(LeadOptions):
         return make_schedule(Plan(steps=self.steps), settings)
 
     def notes_for(self, members: Members) -> tuple[str, ...]:
-        """What a drawing of the team says about its rounds."""
+        """Return the notes of the diagram about the rounds."""
         rounds = len(self.schedule_for(members).batches)
         return f"{len(self.steps)} steps in {rounds} rounds", f"{self.width_for(members)} at once"
 
     def workers_for(self, members: Members) -> WorkerPool:
-        """The workers, among whom steps are shared out."""
+        """Return the pool of workers."""
         return WorkerPool(self.workers_of(members), self.width_for(members), members)
 
-    def planned(self, topology: str, members: Members, schedule: Schedule) -> TeamPlanned:
-        """The fact that tells how the plan is going to be worked through."""
+    def planned_event(self, topology: str, members: Members, schedule: Schedule) -> TeamPlanned:
+        """Return the event that describes the plan."""
         return TeamPlanned(
             topology=topology,
             steps=len(self.steps),
@@ -69,16 +69,16 @@ class RoundOptions(LeadOptions):
 
 
 def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task, ctx: Context) -> Sequence[Round]:
-    """A round for each batch, in which each step is told the envelope that points at it."""
+    """Return a round for each batch, in which each step gets the envelope that points at it."""
     plan = Plan(steps=options.steps)
     envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, policy_of(task.settings.handoff))
-    told = dict(chain.from_iterable(_pointers(envelope, lead, quote=task.quotes) for envelope in envelopes))
+    messages = dict(chain.from_iterable(_pointers(envelope, lead, quote=task.quotes) for envelope in envelopes))
     steps = {step.id: step for step in plan.steps}
     return [
         Round(
             batch.index + 1,
             [steps[id_] for id_ in batch.tasks],
-            {id_: told[id_] for id_ in batch.tasks},
+            {id_: messages[id_] for id_ in batch.tasks},
         )
         for batch in schedule.batches
     ]

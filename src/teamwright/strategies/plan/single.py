@@ -1,4 +1,4 @@
-"""One member works through a whole plan, in one conversation. Nobody coordinates."""
+"""One member works through the whole plan in one conversation, without coordination."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.diagram import Node, Sketch, chain_arrows, condition_label
 from teamwright.strategies.parallel.parts import part_turn
 from teamwright.strategies.plan.step_options import ShapeOptions, plan_flaws, template_flaws, turn_per_step
-from teamwright.strategies.plan.step_runner import Flow, Opening, StepInput
+from teamwright.strategies.plan.step_runner import Prelude, StepInput, StepRunner
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.events.team import TeamPlanned
@@ -23,15 +23,17 @@ from teamwright.values.turns.turn import Turn
 
 
 class SingleOptions(ShapeOptions):
-    """The steps, and who works on them."""
+    """The steps, and the member that works on them."""
 
-    member: MemberName | None = Field(default=None, description="who works on all of them; else the first member")
+    member: MemberName | None = Field(
+        default=None, description="the member that works on all steps; by default the first"
+    )
 
 
 class Single(Strategy):
-    """Steps in topological order, each in the same conversation: what was asked and answered before stands above it.
+    """Runs the steps in topological order in one conversation: earlier steps and their results precede each step.
 
-    Whoever steps name, the one member does the work.
+    The one member does all steps, whichever agents they name.
     """
 
     name = "single"
@@ -40,16 +42,16 @@ class Single(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Steps must make a graph without circles, with tasks and conditions that can be read."""
+        """Check that the steps form a graph without cycles, with valid tasks and conditions."""
         steps = settings.read(SingleOptions).steps
         return [*plan_flaws(steps), *template_flaws(steps)]
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """An ask for each step."""
+        """Return one ask for each step."""
         return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The steps in a line."""
+        """Return the steps in a line."""
         options = settings.read(SingleOptions)
         steps, name = {step.id: step for step in options.steps}, _worker(options, members).name
         order = StepGraph.of(nodes_of(options.steps)).order
@@ -57,20 +59,20 @@ class Single(Strategy):
         return Sketch(nodes=nodes, arrows=chain_arrows(nodes), notes=(f"all by {name}",))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Work through the steps; the last one gives the answer."""
+        """Run the steps; the last one gives the answer."""
         options, talk = task.settings.read(SingleOptions), Talk(task)
         worker = _worker(options, members)
-        flow = Alone(task, options, worker).flow
+        runner = SingleWorker(task, options, worker).runner
         count = len(options.steps)
         await ctx.emit(
             TeamPlanned(
                 topology=self.name, steps=count, rounds=count, width=1, workers=(worker.name,), reason=options.reason
             )
         )
-        await flow.run(1, ctx)
-        if ended := flow.parts.end(talk, flow.graph.order):
+        await runner.run(1, ctx)
+        if ended := runner.results.finish(talk, runner.graph.order):
             return ended
-        if not flow.parts.replies:
+        if not runner.results.replies:
             talk.warnings.append("every step was skipped")
         return talk.ended("done")
 
@@ -79,39 +81,41 @@ def _worker(options: SingleOptions, members: Members) -> Agent:
     return members[0] if options.member is None else members.named(options.member)
 
 
-class Alone:
-    """The crew of one, and its conversation."""
+class SingleWorker:
+    """The hooks of a single worker, with its conversation."""
 
     def __init__(self, task: Task, options: SingleOptions, worker: Agent) -> None:
-        self.flow = Flow(task, options.steps, options, self, in_order=True)
+        self.runner = StepRunner(task, options.steps, options, self, in_order=True)
         self._task, self._worker = task, worker
-        self._said = Conversation()
-        self._said.extend(task.history)
-        self._knows_the_task = False
-        self._asked = task.text
+        self._conversation = Conversation()
+        self._conversation.extend(task.history)
+        self._has_team_task = False
+        self._last_task = task.text
 
-    def worker(self, step: Step, ctx: Context) -> Agent:
-        """The one."""
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the one worker."""
         return self._worker
 
-    def turn(self, part: StepInput) -> Turn:
-        """What was asked and answered before, and last the step's own task, or else the team's."""
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return a turn with the earlier steps and results, then the task of the step or else of the team."""
         if self._task.settings.share == "output":
-            return part_turn(self._task, part.number, part.inputs, part.output, own=part.own)
-        if part.own is not None and not self._knows_the_task:
-            self._note(self._task.text)
-        self._knows_the_task = True
-        self._asked = self._task.text if part.own is None else part.own
-        return Turn(self._asked, self._said.history(), part.number)
+            return part_turn(
+                self._task, step_input.number, step_input.inputs, step_input.output, own_task=step_input.own_task
+            )
+        if step_input.own_task is not None and not self._has_team_task:
+            self._add_user_message(self._task.text)
+        self._has_team_task = True
+        self._last_task = self._task.text if step_input.own_task is None else step_input.own_task
+        return Turn(self._last_task, self._conversation.history(), step_input.number)
 
-    def opening(self, step: Step, worker: Agent) -> Opening | None:
-        """Nothing."""
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return None: steps start at once."""
 
-    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Go on with the conversation. What failed was never asked."""
-        if reply := self.flow.parts.replies.get(step.id):
-            self._note(self._asked)
-            self._said.extend(reply.messages)
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Add the step to the conversation, unless it failed."""
+        if reply := self.runner.results.replies.get(step.id):
+            self._add_user_message(self._last_task)
+            self._conversation.extend(reply.messages)
 
-    def _note(self, asked: str) -> None:
-        self._said.append(Message(name="user", content=asked, role="user"))
+    def _add_user_message(self, text: str) -> None:
+        self._conversation.append(Message(name="user", content=text, role="user"))

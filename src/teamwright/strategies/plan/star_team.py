@@ -1,4 +1,4 @@
-"""A lead in the middle and workers around it, who talk with the lead alone; with each other only about a conflict."""
+"""A lead and workers that talk only to the lead, and to each other only about a conflict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from teamwright.agents.context import Context
 from teamwright.strategies.diagram import Arrow, Node, Sketch, places
-from teamwright.strategies.plan.conflicts import Channels
+from teamwright.strategies.plan.conflicts import ConflictResolver
 from teamwright.strategies.plan.hub import Hub
 from teamwright.strategies.plan.lead import Lead
 from teamwright.strategies.plan.rounds import RoundOptions, rounds_of
@@ -16,17 +16,19 @@ from teamwright.values.results import Outcome
 
 
 class StarOptions(RoundOptions):
-    """The steps, who leads, and how long two may talk about a conflict."""
+    """The steps, who leads, and how long two workers may talk about a conflict."""
 
     peer_rounds: int = Field(
-        default=1, ge=0, description="how often each of two may speak in a conflict before the lead rules; 0 is never"
+        default=1,
+        ge=0,
+        description="how often each of two workers may speak in a conflict before the lead rules; 0 is never",
     )
 
 
 class StarTeam(Strategy):
-    """Rounds are the batches of the plan's schedule, and no barrier: a step waits for its own inputs alone.
+    """Rounds are the batches of the schedule, without barriers: a step waits only for its own inputs.
 
-    In a round each worker is told the batch by its envelope and the lead's word, and its result goes to the lead.
+    In a round each worker gets the envelope of its batch and the briefing of the lead, and its result goes to the lead.
     """
 
     name = "star_team"
@@ -37,19 +39,19 @@ class StarTeam(Strategy):
     unused = ("max_turns", "on_max_turns")
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Somebody must be there to work besides the lead."""
+        """Check that there is a member besides the lead."""
         return settings.read(StarOptions).flaws(self.name, members, 1)
 
     def lead(self, settings: Settings, members: Members) -> str:
-        """The one in the middle."""
+        """Return the lead."""
         return settings.read(StarOptions).lead_of(members).name
 
     def outlook(self, settings: Settings, members: Members) -> Outlook:
-        """An ask for each step."""
+        """Return one ask for each step."""
         return turn_per_step(self, settings)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The lead over the workers, who answer to it."""
+        """Return the lead and its workers."""
         options = settings.read(StarOptions)
         lead = Node(id="lead", agent=options.lead_of(members).name, about="hands out rounds, rules, and answers")
         nodes = places(options.workers_of(members))
@@ -58,13 +60,13 @@ class StarTeam(Strategy):
         return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=options.notes_for(members))
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Hand out round after round, settle conflicts, and put the answer together."""
+        """Run the rounds, resolve conflicts, and let the lead answer."""
         options = task.settings.read(StarOptions)
         schedule = options.schedule_for(members)
-        await ctx.emit(options.planned(self.name, members, schedule))
+        await ctx.emit(options.planned_event(self.name, members, schedule))
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
         hub = Hub(task, options, lead, workers, rounds_of(schedule, options, lead.agent, task, ctx))
-        hub.settle = Channels(task, hub, options.steps, options.peer_rounds).settle
-        await hub.flow.run(workers.most, ctx)
-        hub.tell_the_lead()
-        return await lead.finish(hub.flow, ctx)
+        hub.on_result = ConflictResolver(task, hub, options.steps, options.peer_rounds).resolve
+        await hub.runner.run(workers.size, ctx)
+        hub.report_to_lead()
+        return await lead.finish(hub.runner, ctx)

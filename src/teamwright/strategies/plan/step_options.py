@@ -1,4 +1,4 @@
-"""What all strategies have in common that work through a plan: its steps, and what may be wrong with them."""
+"""Options and checks that all strategies with a plan share."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from teamwright.strategies.contract import options_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.parallel.parts import FailurePolicy
-from teamwright.strategies.plan.step_runner import KNOWN
+from teamwright.strategies.plan.step_runner import STEP_VARIABLES
 from teamwright.strategies.protocol import Flaw, Outlook, Settings, Strategy
 from teamwright.values.specs.plan import Step
 from teamwright.values.text.display import name_text
 
 STEPS = "steps"
 MOST_SHOWN = 10
-"""How many needs of a step a message lists."""
+"""How many needs of a step an error message lists."""
 BY_STEP = ("outputs", "data", "failed")
-"""Of what templates and conditions know, the parts that are looked into by the id of a step."""
+"""The variables that are indexed by the id of a step."""
 
 
 class StepOptions(FailurePolicy):
-    """The steps of a plan, and what a failed one does."""
+    """The steps of a plan, and what happens when one fails."""
 
     steps: tuple[Step, ...] = Field(min_length=1, description="the steps, in any order")
 
 
 class ShapeOptions(StepOptions):
-    """The steps of a plan that is worked through in a shape that somebody has chosen."""
+    """The steps of a plan that runs in a chosen topology."""
 
-    reason: str = Field(default="", description="why this shape was chosen, for the record")
+    reason: str = Field(default="", description="why this topology was chosen, for the record")
 
 
 def turn_per_step(strategy: Strategy, settings: Settings) -> Outlook:
-    """The outlook of a strategy whose options are steps: what each is expected to take, talk about it included."""
+    """Return one ask for each step, with its expected tokens for execution and coordination."""
     options = settings.read(cast("type[StepOptions]", options_of(strategy)))
     return {step.id: step.execution_tokens + step.coordination_tokens for step in options.steps}
 
 
 def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
-    """The keys that the steps of a team own; none where its strategy works through no plan."""
+    """Return the keys that the steps of a team own; empty if its strategy has no plan."""
     model = options_of(strategy)
     if model is None or not issubclass(model, StepOptions):
         return []
@@ -53,13 +53,13 @@ def owned_keys(strategy: Strategy, settings: Settings) -> list[str]:
 
 
 def plan_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
-    """What keeps steps from being a plan, each at its place."""
+    """Yield the faults of the plan, each with its path in the options."""
     for one in plan_faults(steps):
         yield Flaw(one.text, (STEPS, one.step, "id") if one.need is None else (STEPS, one.step, "needs", one.need))
 
 
 def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
-    """Conditions and tasks that can't be read, or that ask about steps whose output they never see."""
+    """Yield invalid conditions and tasks, and those that read steps whose output they never see."""
     ids = {step.id for step in steps}
     suggestions = 0
     for index, step in enumerate(steps):
@@ -70,7 +70,7 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
         if step.task is not None:
             texts.append(("task", Template(step.task)))
         for field, text in texts:
-            if problem := text.problem(KNOWN):
+            if problem := text.problem(STEP_VARIABLES):
                 yield Flaw(problem, (STEPS, index, field))
                 continue
             for key in dict.fromkeys(key for _, key in text.keys(BY_STEP)):
@@ -82,7 +82,7 @@ def template_flaws(steps: Sequence[Step]) -> Iterator[Flaw]:
 
 
 def _unseen(step: Step, key: str, known: Sequence[str], *, is_step: bool) -> str:
-    """Why a step can't ask about a key: it sees the outputs of the steps it needs, and of no others."""
+    """Return why a step can't read a key: it sees only the outputs of the steps it needs."""
     if is_step:
         hint = "it has no output yet" if key == step.id else "add it"
         if key != step.id and len(step.needs) < MOST_SHOWN:

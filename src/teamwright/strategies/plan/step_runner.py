@@ -1,7 +1,7 @@
-"""The way of work through steps: what has become free, what each step is told, what came of it, what was skipped.
+"""Runs the steps of a plan as their dependencies complete.
 
-A step waits for what it needs, for keys that others own and for room, and for nothing else: there are no waves. Of
-those that could begin, the one with the longest way behind it goes first.
+A step waits for the steps it needs, for owned keys and for a free slot, and for nothing else: there are no waves. Among
+ready steps, the one with the longest critical path starts first.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ from teamwright.planning.lock_table import Claim, Claims
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
-from teamwright.strategies.parallel.parts import FailurePolicy, Parts, result_of
+from teamwright.strategies.parallel.parts import FailurePolicy, PartResults, result_of
 from teamwright.strategies.protocol import Task
 from teamwright.values.events.step import StepHeldUp, StepSkipped
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Turn
 
-KNOWN = ("task", "outputs", "data", "failed")
-"""What templates and conditions of a step may ask about: the team's task, and the steps it needs by their ids."""
+STEP_VARIABLES = ("task", "outputs", "data", "failed")
+"""The variables of conditions and templates: the task of the team, and the needed steps by id."""
 
 FAILED = "This step failed: there is no result of it."
 
 SCOPE = "step"
-"""The scope of a step that owns something or has limits, within the branch that bears the step's id."""
+"""The scope of a step with owned keys or limits, within the branch named after the step."""
 
-ABOVE_ANY_WAY = 1 << 40
-"""What one point of a step's own priority counts, in tokens of the way behind it."""
+PRIORITY_WEIGHT = 1 << 40
+"""How much one point of priority counts, in tokens of critical-path length; it outweighs any path."""
 
 MOST_NAMED = 5
 
 
 class Skip(NamedTuple):
-    """Why a step is not worked on, and because of which of its needs."""
+    """Why a step is skipped, and because of which of its needs."""
 
     reason: Literal["condition", "needs", "failure"]
     because: Sequence[str] = ()
 
 
 class StepInput(NamedTuple):
-    """A step whose turn is to be made: its number, its own task if it has one, and what the steps it needs came to.
+    """The input of a step: its position, its own task if it has one, and the results of the steps it needs.
 
-    `output` is that as one text, where it needs any.
+    `output` renders those results as one text; None if the step needs no other.
     """
 
     step: Step
     number: int
-    own: str | None
+    own_task: str | None
     inputs: Sequence[Message]
     output: Callable[[], str] | None
 
 
-class Opening(NamedTuple):
-    """What has to come before the work on steps, in a branch of this name; several may wait for the same.
+class Prelude(NamedTuple):
+    """Work that must complete before a step starts, in a branch of this name; several steps may share it.
 
-    Where it ends the work, it says so by `parts.over`.
+    It stops all further steps by setting `results.is_over`.
     """
 
     name: str
@@ -76,132 +76,132 @@ class Opening(NamedTuple):
 
 
 class StepHooks(Protocol):
-    """Who works on the steps, what they are told, and what is said around their work."""
+    """Decides who works on each step and with which turn, and what happens before and after it."""
 
-    def worker(self, step: Step, ctx: Context) -> Agent:
-        """Who works on a step that begins now."""
+    def assign(self, step: Step, ctx: Context) -> Agent:
+        """Return the agent for a step that starts now."""
         ...
 
-    def turn(self, part: StepInput) -> Turn:
-        """What a step is told."""
+    def make_turn(self, step_input: StepInput) -> Turn:
+        """Return the turn of a step."""
         ...
 
-    def opening(self, step: Step, worker: Agent) -> Opening | None:
-        """What has to come before the work on a step, if anything."""
+    def prelude(self, step: Step, worker: Agent) -> Prelude | None:
+        """Return the work that must complete before a step starts, if any."""
         ...
 
-    async def after(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """What comes after the work on a step, before anybody builds on it."""
+    async def after_step(self, step: Step, worker: Agent, ctx: Context) -> None:
+        """Process the result of a step, before any dependent step starts."""
         ...
 
 
-class Flow:
-    """One way through the steps; `in_order` they begin in topological order, whatever lies behind them."""
+class StepRunner:
+    """One execution of the steps; with `in_order` they start in topological order, regardless of critical path."""
 
     def __init__(
-        self, task: Task, steps: Sequence[Step], policy: FailurePolicy, crew: StepHooks, *, in_order: bool = False
+        self, task: Task, steps: Sequence[Step], policy: FailurePolicy, hooks: StepHooks, *, in_order: bool = False
     ) -> None:
         self.graph = StepGraph.of(nodes_of(steps))
-        self.parts = Parts(policy)
+        self.results = PartResults(policy)
         self.workers: dict[str, Agent] = {}
-        self._task, self._policy, self._crew, self._in_order = task, policy, crew, in_order
+        self._task, self._policy, self._hooks, self._in_order = task, policy, hooks, in_order
         self._steps = {step.id: step for step in steps}
-        self._open_needs = {step.id: len(step.needs) for step in steps}
-        self._free = deque(step for step in self.graph.order if not self._open_needs[step])
+        self._unmet = {step.id: len(step.needs) for step in steps}
+        self._ready = deque(step for step in self.graph.order if not self._unmet[step])
         self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
-        self._behind_a_failure: set[str] = set()
-        self._ways = ways_behind(self.graph, steps)
-        self._owned = any(step.owns for step in steps)
+        self._after_failure: set[str] = set()
+        self._path_lengths = ways_behind(self.graph, steps)
+        self._has_owned_keys = any(step.owns for step in steps)
         self._claims = Claims()
-        self._at_work: dict[str, Claim] = {}
-        self._opened: set[str] = set()
-        self._waiting: dict[str, list[Step]] = {}
+        self._running: dict[str, Claim] = {}
+        self._completed_preludes: set[str] = set()
+        self._awaiting_prelude: dict[str, list[Step]] = {}
 
     async def run(self, limit: int, ctx: Context, only: Collection[str] | None = None) -> None:
-        """Start each step when the last of its needs is settled, at most `limit` at once, and see all to their end.
+        """Start each step once its needs are settled, at most `limit` at once, and wait for all of them.
 
-        With `only`, these steps and no others; the rest can be run later.
+        With `only`, run just these steps; the others can be run by a later call.
         """
         async with ctx.branches(limit) as branches:
-            await self._queue(only, ctx)
-            await self._begin(limit, branches, ctx)
+            await self._queue_ready(only, ctx)
+            await self._start_ready(limit, branches, ctx)
             async for branch in branches.finished():
-                if branch.name in self._waiting:
-                    self._opened.add(branch.name)
-                    self._start(self._waiting.pop(branch.name), branches)
+                if branch.name in self._awaiting_prelude:
+                    self._completed_preludes.add(branch.name)
+                    self._start(self._awaiting_prelude.pop(branch.name), branches)
                 else:
-                    self._claims.end(self._at_work.pop(branch.name))
-                    self._free.extend(self._freed_by(branch.name))
-                await self._queue(only, ctx)
-                await self._begin(limit, branches, ctx)
+                    self._claims.end(self._running.pop(branch.name))
+                    self._ready.extend(self._ready_after(branch.name))
+                await self._queue_ready(only, ctx)
+                await self._start_ready(limit, branches, ctx)
 
-    def data(self, answer: str | None) -> JsonValue:
-        """The data of the step that gives the answer; where several steps end the work, what each of them came to."""
-        replies, ends = self.parts.replies, self.ends
+    def answer_data(self, answer: str | None) -> JsonValue:
+        """Return the data of the answer step; if several steps are final, the result of each by id."""
+        replies, final_steps = self.results.replies, self.final_steps
         if answer in replies:
             return replies[answer].full.data
-        if len(ends) == 1:
-            return replies[ends[0]].full.data
-        return {step: result_of(replies[step]) for step in ends} or None
+        if len(final_steps) == 1:
+            return replies[final_steps[0]].full.data
+        return {step: result_of(replies[step]) for step in final_steps} or None
 
     @property
-    def ends(self) -> list[str]:
-        """The steps that came to something and that no other such step builds on."""
-        replies, dependents = self.parts.replies, self.graph.dependents
+    def final_steps(self) -> list[str]:
+        """The steps with a result that no other step with a result depends on."""
+        replies, dependents = self.results.replies, self.graph.dependents
         return [step for step in self.graph.order if step in replies and replies.keys().isdisjoint(dependents[step])]
 
-    def number(self, step: str) -> int:
-        """The place of a step in topological order, from 1."""
+    def position(self, step: str) -> int:
+        """Return the position of a step in topological order, from 1."""
         return self._numbers[step]
 
-    def message(self, step: str) -> Message:
-        """What a step came to, under its id; of a failed one nothing but that it failed."""
-        reply = self.parts.replies.get(step)
+    def message_of(self, step: str) -> Message:
+        """Return the result of a step as a message under its id; for a failed step, only that it failed."""
+        reply = self.results.replies.get(step)
         if reply is None:
             return Message(name=step, content=FAILED, role="user")
         return Message(name=step, content=reply.text) if reply.whole is None else reply.messages[-1].changed(name=step)
 
-    def turn(self, step: Step) -> Turn:
-        """What a step is told."""
-        own = None if step.task is None else Template(step.task).render(self._names(step))
-        inputs = [self.message(need) for need in self._inputs(step)]
-        output = partial(self._joined, step) if step.needs else None
-        return self._crew.turn(StepInput(step, self._numbers[step.id], own, inputs, output))
+    def turn_for(self, step: Step) -> Turn:
+        """Return the turn of a step."""
+        own_task = None if step.task is None else Template(step.task).render(self._variables(step))
+        inputs = [self.message_of(need) for need in self._visible_needs(step)]
+        output = partial(self._joined_output, step) if step.needs else None
+        return self._hooks.make_turn(StepInput(step, self._numbers[step.id], own_task, inputs, output))
 
-    def scope(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
-        """A scope for work on a step, with its limits, that owns what the step owns and no more."""
-        return ctx.scope(name, step.limits, step.owns if self._owned else None, self._priority(step))
+    def scope_for(self, name: str, step: Step, ctx: Context) -> AbstractAsyncContextManager[Context]:
+        """Return a scope for a step, with its limits and owned keys."""
+        return ctx.scope(name, step.limits, step.owns if self._has_owned_keys else None, self._priority(step))
 
-    async def _queue(self, only: Collection[str] | None, ctx: Context) -> None:
-        """Queue the steps that are free, or skip them, which may set others free."""
-        while not self.parts.over and (free := self._next_free(only)) is not None:
-            step = self._steps[free]
+    async def _queue_ready(self, only: Collection[str] | None, ctx: Context) -> None:
+        """Queue the ready steps or skip them, which may make others ready."""
+        while not self.results.is_over and (ready := self._next_ready(only)) is not None:
+            step = self._steps[ready]
             try:
-                if (skip := self._skip(step)) is None:
+                if (skip := self._skip_reason(step)) is None:
                     self._claims.add(step.id, step.owns, self._priority(step), self._numbers[step.id])
                     continue
                 await ctx.emit(StepSkipped(step=step.id, reason=skip.reason, because=tuple(skip.because)))
             except ExpressionFailed as error:
                 self._fail(step, error)
-            self._free.extend(self._freed_by(step.id))
+            self._ready.extend(self._ready_after(step.id))
 
-    def _next_free(self, only: Collection[str] | None) -> str | None:
+    def _next_ready(self, only: Collection[str] | None) -> str | None:
         if only is None:
-            return self._free.popleft() if self._free else None
-        found = next((step for step in self._free if step in only), None)
+            return self._ready.popleft() if self._ready else None
+        found = next((step for step in self._ready if step in only), None)
         if found is not None:
-            self._free.remove(found)
+            self._ready.remove(found)
         return found
 
-    async def _begin(self, limit: int, branches: Branches, ctx: Context) -> None:
-        """Start those that may go, as many as there is room for, and tell who has to wait for keys."""
-        if self.parts.over:
+    async def _start_ready(self, limit: int, branches: Branches, ctx: Context) -> None:
+        """Start queued steps while there are free slots, and emit an event for those that wait for keys."""
+        if self.results.is_over:
             branches.cancel()
             return
         width = ctx.posture.width(limit)
-        while len(self._at_work) < width and (claim := self._claims.next()) is not None:
+        while len(self._running) < width and (claim := self._claims.next()) is not None:
             step = self._steps[claim.name]
-            self._at_work[step.id], self.workers[step.id] = claim, self._crew.worker(step, ctx)
+            self._running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
             self._start([step], branches)
         for claim in self._claims.held_up:
             keys, ahead = self._claims.ahead_of(claim)
@@ -210,82 +210,82 @@ class Flow:
         self._claims.held_up.clear()
 
     def _start(self, steps: Sequence[Step], branches: Branches) -> None:
-        """Start these steps, or first what has to come before them."""
-        for step in () if self.parts.over else steps:
+        """Start these steps, or the prelude that they wait for."""
+        for step in () if self.results.is_over else steps:
             worker = self.workers[step.id]
-            opening = self._crew.opening(step, worker)
-            if opening is None or opening.name in self._opened:
+            prelude = self._hooks.prelude(step, worker)
+            if prelude is None or prelude.name in self._completed_preludes:
                 branches.start(step.id, partial(self._work, step, worker))
-            elif opening.name in self._waiting:
-                self._waiting[opening.name].append(step)
+            elif prelude.name in self._awaiting_prelude:
+                self._awaiting_prelude[prelude.name].append(step)
             else:
-                self._waiting[opening.name] = [step]
-                branches.start(opening.name, opening.work)
+                self._awaiting_prelude[prelude.name] = [step]
+                branches.start(prelude.name, prelude.work)
 
     async def _work(self, step: Step, worker: Agent, ctx: Context) -> None:
-        """Let a member work on a step."""
-        turn = partial(self.turn, step)
-        if step.limits is None and not self._owned:
-            await self.parts.work(step.id, worker, turn, ctx)
+        """Ask the worker and process its result."""
+        make_turn = partial(self.turn_for, step)
+        if step.limits is None and not self._has_owned_keys:
+            await self.results.run(step.id, worker, make_turn, ctx)
         else:
             try:
-                async with self.scope(SCOPE, step, ctx) as inner:
-                    await self.parts.work(step.id, worker, turn, inner)
+                async with self.scope_for(SCOPE, step, ctx) as inner:
+                    await self.results.run(step.id, worker, make_turn, inner)
             except (AgentTimeout, NotOwned) as error:
                 self._fail(step, error)
-        await self._crew.after(step, worker, ctx)
+        await self._hooks.after_step(step, worker, ctx)
 
     def _fail(self, step: Step, error: AgentTimeout | NotOwned | ExpressionFailed) -> None:
         worker = self.workers.get(step.id)
         name = (step.agent or step.id) if worker is None else worker.name
-        self.parts.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))
+        self.results.fail(step.id, Failure(member=name, error=error.kind, message=str(error)))
 
     def _priority(self, step: Step) -> int:
-        """Its own priority counts before any length of the way that is left."""
-        return 0 if self._in_order else step.priority * ABOVE_ANY_WAY + self._ways[step.id]
+        """Return the priority in the queue: the priority of the step first, then its critical-path length."""
+        return 0 if self._in_order else step.priority * PRIORITY_WEIGHT + self._path_lengths[step.id]
 
-    def _freed_by(self, settled: str) -> list[str]:
-        free: list[str] = []
+    def _ready_after(self, settled: str) -> list[str]:
+        ready: list[str] = []
         for step in self.graph.dependents[settled]:
-            self._open_needs[step] -= 1
-            if not self._open_needs[step]:
-                free.append(step)
-        return free
+            self._unmet[step] -= 1
+            if not self._unmet[step]:
+                ready.append(step)
+        return ready
 
-    def _skip(self, step: Step) -> Skip | None:
-        """Why a step is skipped, if it is: one of its needs must have come to something, its condition must hold."""
-        broken = [need for need in step.needs if need in self._behind_a_failure or self.parts.is_fatal(need)]
+    def _skip_reason(self, step: Step) -> Skip | None:
+        """Return why to skip a step, if at all: a need has a result and the condition holds, or it is skipped."""
+        broken = [need for need in step.needs if need in self._after_failure or self.results.is_fatal(need)]
         if broken:
-            self._behind_a_failure.add(step.id)
+            self._after_failure.add(step.id)
             return Skip("failure", broken)
-        if step.needs and not any(self._inputs(step)):
+        if step.needs and not any(self._visible_needs(step)):
             return Skip("needs", step.needs)
-        if step.when is not None and not Condition(step.when).holds(self._names(step, in_full=True)):
+        if step.when is not None and not Condition(step.when).holds(self._variables(step, full=True)):
             return Skip("condition")
         return None
 
-    def _inputs(self, step: Step) -> Iterator[str]:
-        """The steps it needs that it can be told of: those that came to something, and collected failures."""
+    def _visible_needs(self, step: Step) -> Iterator[str]:
+        """Yield the needs that the step sees: those with a result and, with `collect`, those that failed."""
         for need in step.needs:
-            if need in self.parts.replies or (self._policy.on_failure == "collect" and need in self.parts.failures):
+            if need in self.results.replies or (self._policy.on_failure == "collect" and need in self.results.failures):
                 yield need
 
-    def _joined(self, step: Step) -> str:
-        """What the steps it needs came to, as its task: the text of the one, or of several a JSON object."""
-        replies = self.parts.replies
+    def _joined_output(self, step: Step) -> str:
+        """Return the results of the needed steps as a task: the text of the only one, or a JSON object of several."""
+        replies = self.results.replies
         if len(step.needs) == 1:
-            return self.message(step.needs[0]).content
-        found = {need: result_of(replies[need]) if need in replies else None for need in self._inputs(step)}
+            return self.message_of(step.needs[0]).content
+        found = {need: result_of(replies[need]) if need in replies else None for need in self._visible_needs(step)}
         return to_json(found).decode()
 
-    def _names(self, step: Step, *, in_full: bool = False) -> Mapping[str, JsonValue]:
-        """What may be asked about its needs: what others are told of them or, for conditions, what was said in full."""
-        replies = {need: self.parts.replies[need] for need in step.needs if need in self.parts.replies}
-        if in_full:
+    def _variables(self, step: Step, *, full: bool = False) -> Mapping[str, JsonValue]:
+        """Return the variables of templates; with `full`, those of conditions, which read replies in full."""
+        replies = {need: self.results.replies[need] for need in step.needs if need in self.results.replies}
+        if full:
             replies = {need: reply.full for need, reply in replies.items()}
         return {
             "task": self._task.text,
             "outputs": {need: reply.text for need, reply in replies.items()},
             "data": {need: reply.data for need, reply in replies.items() if reply.data is not None},
-            "failed": [need for need in step.needs if need in self.parts.failures],
+            "failed": [need for need in step.needs if need in self.results.failures],
         }
