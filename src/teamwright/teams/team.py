@@ -147,10 +147,10 @@ class Team(PolicyAttributes):
         members = Members(self.members, self.helpers)
         task, handover = Task(turn.task, turn.history, self.settings, turn.quoting != "none"), None
         if self.settings.share == "a2a_lite":
-            from teamwright.strategies.envelopes.context import run_handing_over
+            from teamwright.strategies.envelopes.context import run_with_envelopes
 
             above = turn.handoff is not None
-            outcome, handover = await run_handing_over(self.strategy, task, members, ctx, above=above)
+            outcome, handover = await run_with_envelopes(self.strategy, task, members, ctx, nested=above)
         else:
             outcome = await self.strategy.run(task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))

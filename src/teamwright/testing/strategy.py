@@ -23,7 +23,7 @@ import anyio
 from teamwright.errors import DuplicateKey, InvalidName, MisplacedEffect, NonDeterminism, TeamwrightError
 from teamwright.runtime.engine import Engine
 from teamwright.strategies.contract import problems_of
-from teamwright.strategies.envelopes.context import policy_of
+from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.protocol import Members, Settings, StrategyLike
 from teamwright.teams.team import Team
 from teamwright.testing.strategy_trial import (
@@ -240,7 +240,7 @@ async def check_terminate(trial: StrategyTrial) -> None:
 async def check_handoffs(trial: StrategyTrial) -> None:
     """With `share: a2a_lite`, check that no prompt contains another member's full reply, and the result all of them."""
     settings, script = replace(trial.settings, share="a2a_lite"), TrialScript()
-    lines = partial(_long_answer, trial.lines, policy_of(settings.handoff).max_summary_chars)
+    lines = partial(_long_answer, trial.lines, limits_of(settings.handoff).max_summary_chars)
     result, _ = await _run(replace(trial, settings=settings, lines=lines), script, "runs with share: a2a_lite")
     for name, turn in script.asks:
         assert LONG_ANSWER_END not in turn.prompt, (

@@ -32,7 +32,7 @@ from teamwright.strategies.delegation.decisions import Delegate, Synthesize, dec
 from teamwright.strategies.delegation.hierarchical import Hierarchical
 from teamwright.strategies.parallel.fan_out import CHUNKS_SCHEMA as CHUNKS
 from teamwright.strategies.protocol import Members
-from teamwright.strategies.reactive.events import WANTED as REACTION
+from teamwright.strategies.reactive.events import REACTION_SCHEMA as REACTION
 from teamwright.strategies.reactive.reactive import Reactive
 from teamwright.values.events.agent import AgentCallFailed, AgentReturned
 from teamwright.values.events.event import Event

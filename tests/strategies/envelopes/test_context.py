@@ -13,7 +13,7 @@ from teamwright.agents.scripted.agent import Rule, ScriptedAgent, ToolRule
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Envelope, EnvelopeLimits, Members, Outcome, Talk, Task
-from teamwright.strategies.envelopes.context import briefly, policy_of
+from teamwright.strategies.envelopes.context import limits_of, shorten_texts
 from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, ToolCall
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.agent import AgentReplied
@@ -120,7 +120,7 @@ async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(
     cast = Cast()  # Z-03
     await run(lite(cast, "a b", "x" * 999, handoff=handoff))
     (envelope,) = cast.turn_of("b").envelopes
-    assert len(envelope.summary) == most == policy_of(handoff).max_summary_chars
+    assert len(envelope.summary) == most == limits_of(handoff).max_summary_chars
 
 
 async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() -> None:
@@ -396,7 +396,7 @@ async def test_secrets_are_taken_out_of_what_a_function_hands_over() -> None:
 
 
 def test_data_are_cut_text_by_text() -> None:
-    assert briefly({"a": ["xxxxx", 1, None, {"b": "yyyyy"}], "c": "z"}, 4) == {
+    assert shorten_texts({"a": ["xxxxx", 1, None, {"b": "yyyyy"}], "c": "z"}, 4) == {
         "a": ["xxx…", 1, None, {"b": "yyy…"}], "c": "z",
     }  # fmt: skip
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
-from teamwright.strategies.reactive.events import MOST_LINKS, WANTED, Reaction, TeamEvent, Told, read_reaction
+from teamwright.strategies.reactive.events import (
+    MOST_LINKS,
+    REACTION_SCHEMA,
+    Reaction,
+    ReactionInput,
+    TeamEvent,
+    read_reaction,
+)
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.values.turns.messages import EMPTY
 from teamwright.values.turns.turn import Reply
@@ -70,14 +77,14 @@ def test_nothing_that_is_said_breaks_the_reader(said: object) -> None:
 
 
 def test_the_form_that_is_asked_for_fits_what_is_read() -> None:
-    Draft202012Validator.check_schema(WANTED)
+    Draft202012Validator.check_schema(REACTION_SCHEMA)
     example = {"events": [{"type": "x", "data": {"n": [1]}}], "state": {"any": "thing"}}
-    assert Draft202012Validator(WANTED).is_valid(example)
+    assert Draft202012Validator(REACTION_SCHEMA).is_valid(example)
     assert isinstance(read(example), Reaction)
 
 
 def test_an_event_knows_what_it_follows_from() -> None:
-    second = START.follower("2-1", "found", "a", 7).follower("1-error", "agent.error", "b", None)
+    second = START.caused_event("2-1", "found", "a", 7).caused_event("1-error", "agent.error", "b", None)
     assert (second.id, second.depth, second.chain()) == (
         "1.2-1.1-error",
         2,
@@ -88,24 +95,24 @@ def test_an_event_knows_what_it_follows_from() -> None:
 def test_of_a_long_chain_the_nearest_links_are_told_and_of_a_loop_one_turn() -> None:
     event = START
     for number in range(30):
-        event = event.follower("1-1", f"e{number}", "a", None)
+        event = event.caused_event("1-1", f"e{number}", "a", None)
     assert event.chain() == tuple(f"e{number}" for number in range(30 - MOST_LINKS, 30))
     for kind in ("ping", "pong", "ping", "pong", "ping"):
-        event = event.follower("1-1", kind, "a", None)
+        event = event.caused_event("1-1", kind, "a", None)
     assert event.chain() == ("ping", "pong", "ping")
 
 
 def test_with_the_task_it_stands_last_and_the_form_is_told_only_to_those_who_need_it() -> None:
-    event = START.follower("1-1", "found", "a", {"n": 1})
-    told = Told(event, {"open": True}, EMPTY, "the task")
+    event = START.caused_event("1-1", "found", "a", {"n": 1})
+    told = ReactionInput(event, {"open": True}, EMPTY, "the task")
     assert told.task().startswith('An event has come: {"type":"found","by":"a","data":{"n":1}}')
     assert told.task("no JSON").endswith("could not be used: no JSON. Answer again.\n\nThe task:\nthe task")
     assert "JSON object" in told.task()
     assert "JSON object" not in told._replace(wants_form=False).task()
-    assert Told(START, {}, EMPTY, "the task").task().count("the task") == 1
+    assert ReactionInput(START, {}, EMPTY, "the task").task().count("the task") == 1
 
 
 def test_without_the_task_it_is_json_alone_also_when_told_back() -> None:
-    told = Told(START, {"n": 1}, EMPTY)
+    told = ReactionInput(START, {"n": 1}, EMPTY)
     assert json.loads(told.task()) == {"event": {"type": "workflow.started", "data": "the task"}, "state": {"n": 1}}
     assert json.loads(told.task("no good"))["problem"] == "no good"

@@ -1,4 +1,7 @@
-"""What an orchestrator may decide: delegate, synthesize or clarify. It is asked for one form, and others are read."""
+"""The decisions of an orchestrator: delegate, synthesize or clarify.
+
+The prompt asks for one format; parsing also accepts common variants.
+"""
 
 from __future__ import annotations
 
@@ -19,39 +22,39 @@ FORM = """\
 {"action": "delegate", "delegations": [{"specialist": NAME, "task": TEXT}, …]}  to let specialists work, side by side
 {"action": "clarify", "question": TEXT}  to ask a person, when only a person can know
 {"action": "synthesize", "synthesis": TEXT}  to give the team's answer and end"""
-"""How a decision is written, for whoever decides."""
+"""The format of a decision, as the prompt shows it."""
 
 
 def _as_text(value: object) -> object:
-    """What should be a text and is other JSON, as text: a task for an agent that takes objects, for example."""
+    """Return JSON that is not a text as text, such as an object given as a task."""
     return value if isinstance(value, str) or value is None else to_json(value).decode()
 
 
 Text = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
 
 
-class Loose(Value):
-    """A value that takes no offence at what else a model writes beside it."""
+class LenientValue(Value):
+    """A value that ignores unknown fields, because models add them."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
-class Delegation(Loose):
-    """Work for one specialist."""
+class Delegation(LenientValue):
+    """A task for one specialist."""
 
     specialist: Annotated[str, Field(validation_alias=AliasChoices("specialist", "specialist_id", "specialistId"))]
     task: Annotated[Text, Field(validation_alias=AliasChoices("task", "subtask"))]
 
 
-class Delegate(Loose):
-    """Let specialists work, side by side."""
+class Delegate(LenientValue):
+    """Let specialists work concurrently."""
 
     action: Literal["delegate"]
     delegations: Annotated[tuple[Delegation, ...], Field(min_length=1)]
 
 
-class Synthesize(Loose):
-    """Give the team's answer."""
+class Synthesize(LenientValue):
+    """Give the answer of the team."""
 
     action: Literal["synthesize"]
     synthesis: Annotated[JsonValue, Field(validation_alias=AliasChoices("synthesis", "answer"))]
@@ -62,7 +65,7 @@ class Synthesize(Loose):
         return self.synthesis if isinstance(self.synthesis, str) else to_json(self.synthesis).decode()
 
 
-class Clarify(Loose):
+class Clarify(LenientValue):
     """Ask a person."""
 
     action: Literal["clarify"]
@@ -74,7 +77,7 @@ Decision = Delegate | Synthesize | Clarify
 
 
 def read_decision(reply: Reply, specialists: Sequence[str], most: int) -> Decision | ParseFailure:
-    """What an orchestrator decided, with specialists spelt as they are known; `most` bounds one decision."""
+    """Return the decision of an orchestrator, with the exact names of specialists; `most` limits its delegations."""
     decision = read_answer(reply, _decision())
     if not isinstance(decision, Delegate):
         return decision
@@ -82,7 +85,7 @@ def read_decision(reply: Reply, specialists: Sequence[str], most: int) -> Decisi
         return ParseFailure(f"it delegates {len(decision.delegations)} tasks at once, and at most {most} are allowed")
     known: list[Delegation] = []
     for one in decision.delegations:
-        name = _spelling(one.specialist, specialists)
+        name = _matching_specialist(one.specialist, specialists)
         if name is None:
             hint = nearest(one.specialist, specialists).rstrip(".")
             return ParseFailure(f"there is no specialist {one.specialist!r}; {hint}")
@@ -91,7 +94,7 @@ def read_decision(reply: Reply, specialists: Sequence[str], most: int) -> Decisi
 
 
 def decision_schema(specialists: Sequence[str]) -> JsonSchema:
-    """The form of a decision as JSON Schema: one object, told apart by `action`, as every provider takes it."""
+    """Return the JSON Schema of a decision: one object with `action`, a form that every provider accepts."""
     text: JsonValue = {"type": "string"}
     names = cast("list[JsonValue]", list(specialists))
     delegation: JsonValue = {
@@ -112,7 +115,7 @@ def decision_schema(specialists: Sequence[str]) -> JsonSchema:
 
 
 def example_decision(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
-    """A decision that fits `decision_schema`: delegate to every specialist first, then synthesize; else None."""
+    """Return a decision that matches `decision_schema`: first delegate to all, then synthesize; else None."""
     specialists = _specialists(dict(schema))
     if schema != decision_schema(specialists):
         return None
@@ -122,7 +125,7 @@ def example_decision(schema: Mapping[str, JsonValue], number: int) -> JsonValue:
 
 
 def _specialists(schema: JsonValue) -> list[str]:
-    """The names that a schema of a decision allows, in order."""
+    """Return the specialists that the schema of a decision allows, in order."""
     for field in ("properties", "delegations", "items", "properties", "specialist", "enum"):
         schema = schema.get(field) if isinstance(schema, dict) else None
     return [name for name in schema if isinstance(name, str)] if isinstance(schema, list) else []
@@ -130,26 +133,26 @@ def _specialists(schema: JsonValue) -> list[str]:
 
 @cache
 def _decision() -> TypeAdapter[Decision]:
-    one_of = Annotated[Decision, Field(discriminator="action"), BeforeValidator(_usual_form)]
+    one_of = Annotated[Decision, Field(discriminator="action"), BeforeValidator(_normalized)]
     return TypeAdapter(one_of)
 
 
-def _usual_form(value: object) -> object:
-    """The same decision, written as it should be: the action in small letters, and one delegation as a list."""
+def _normalized(value: object) -> object:
+    """Return the decision in the expected format: the action in lower case, a single delegation as a list."""
     if not isinstance(value, Mapping):
         return value
-    written = dict(cast("Mapping[str, JsonValue]", value))
-    action = written.get("action")
+    fields = dict(cast("Mapping[str, JsonValue]", value))
+    action = fields.get("action")
     if isinstance(action, str):
-        written["action"] = action.strip().lower()
-    if written.get("action") == "delegate":
-        given = written.get("delegations", written)
-        written["delegations"] = [given] if isinstance(given, Mapping) else given
-    return written
+        fields["action"] = action.strip().lower()
+    if fields.get("action") == "delegate":
+        given = fields.get("delegations", fields)
+        fields["delegations"] = [given] if isinstance(given, Mapping) else given
+    return fields
 
 
-def _spelling(name: str, specialists: Sequence[str]) -> str | None:
-    """The specialist that is meant: exactly, or else in other letters, if that fits only one."""
+def _matching_specialist(name: str, specialists: Sequence[str]) -> str | None:
+    """Return the specialist with this name: an exact match, or else the only one that differs in case."""
     plain = name.strip()
     if plain in specialists:
         return plain

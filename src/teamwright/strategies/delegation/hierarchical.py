@@ -1,6 +1,6 @@
-"""An orchestrator who delegates to specialists, asks a person, and puts the answer together.
+"""An orchestrator that delegates to specialists, asks a person, and gives the answer.
 
-What a specialist failed with is never told to anybody, only that there is no answer from it.
+The message of a failure is never forwarded; the orchestrator only learns that there is no answer from a specialist.
 """
 
 from __future__ import annotations
@@ -38,26 +38,28 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 
 class HierarchicalOptions(FailurePolicy):
-    """Who decides, how often, and how much at once. The orchestrator hears of a failed specialist in any case."""
+    """The orchestrator and its limits. It always learns of a failed specialist."""
 
-    orchestrator: AgentName = Field(description="who decides: a member, or an agent or team beside them")
+    orchestrator: AgentName = Field(description="the agent that decides: a member, or another agent or team")
     max_iterations: int = Field(default=10, ge=1, description="how many decisions may be made")
     limit: int = Field(default=10, ge=1, description="how many specialists work at once")
-    max_delegations: int = Field(default=20, ge=1, description="how many tasks one decision may hand out")
+    max_delegations: int = Field(default=20, ge=1, description="how many tasks one decision may delegate")
     shown_characters: int = Field(
-        default=8000, ge=100, description="how much of each result the orchestrator is shown; the rest is cut, visibly"
+        default=8000,
+        ge=100,
+        description="how many characters of each result the orchestrator sees; the rest is cut, with a note",
     )
 
 
 class Hierarchical(Strategy):
-    """Decisions of one orchestrator, until it gives the answer or `max_iterations` of them are made."""
+    """Decisions of one orchestrator, until it gives the answer or `max_iterations` are used up."""
 
     name = "hierarchical"
     version = 1
     options = HierarchicalOptions
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Somebody besides the orchestrator must be there to work, under one name each."""
+        """Check that there are specialists besides the orchestrator, each with a name of its own."""
         orchestrator = settings.read(HierarchicalOptions).orchestrator
         names = [member.name for member in members if member.name != orchestrator]
         found: list[Flaw] = []
@@ -70,15 +72,15 @@ class Hierarchical(Strategy):
         return found
 
     def lead(self, settings: Settings, members: Members) -> str:
-        """The orchestrator."""
+        """Return the orchestrator."""
         return settings.read(HierarchicalOptions).orchestrator
 
     def example_reply(self, turn: Turn) -> JsonValue:
-        """A decision: the first delegates to every specialist, any other one synthesizes."""
+        """Return a decision: the first delegates to every specialist, any other synthesizes."""
         return None if turn.output_schema is None else example_decision(turn.output_schema, turn.number)
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """The orchestrator over the specialists, who answer to it."""
+        """Return the orchestrator and the specialists."""
         options = settings.read(HierarchicalOptions)
         lead = Node(id="decide", agent=options.orchestrator, about="delegates, asks a person, or answers")
         nodes = [node for node in places(members) if node.agent != options.orchestrator]
@@ -88,30 +90,30 @@ class Hierarchical(Strategy):
         return Sketch(nodes=(lead, *nodes), arrows=(*down, *up), notes=notes)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Ask for a decision and do what it says, again and again."""
-        office = Office(task, members)
-        most = office.options.max_iterations
+        """Ask for decisions and execute them, until one ends the team."""
+        run = HierarchicalRun(task, members)
+        most = run.options.max_iterations
         for number in range(1, most + 1):
-            decision = await office.decide(number, ctx)
+            decision = await run.decide(number, ctx)
             match decision:
                 case Outcome():
                     return decision
                 case Synthesize():
-                    return office.answered(decision)
+                    return run.synthesize(decision)
                 case Clarify():
                     question = Question(text=decision.question, choices=decision.choices)
                     answer = await ctx.ask_person(question, key=f"decision-{number}/clarify")
-                    office.clarified(decision, answer)
+                    run.add_clarification(decision, answer)
                 case Delegate():
-                    if ended := await office.delegate(decision, number, ctx):
+                    if ended := await run.delegate(decision, number, ctx):
                         return ended
                 case _:
                     assert_never(decision)
-        return stop_at_limit(office.talk, task.settings, f"{most} decisions", f"max_iterations: {most}")
+        return stop_at_limit(run.talk, task.settings, f"{most} decisions", f"max_iterations: {most}")
 
 
-class Office:
-    """One run: what was said, and what the orchestrator and the specialists are shown of it."""
+class HierarchicalRun:
+    """The state of one run: the conversation, and what the orchestrator sees of it."""
 
     def __init__(self, task: Task, members: Members) -> None:
         self.options = task.settings.read(HierarchicalOptions)
@@ -119,17 +121,17 @@ class Office:
         self._task = task
         self._orchestrator = members.named(self.options.orchestrator)
         self._specialists = {one.name: one for one in members if one.name != self._orchestrator.name}
-        self._minutes = Conversation()
-        self._minutes.extend(task.history)
-        self._said = Conversation()
-        self._said.extend(task.history)
-        self._said.append(Message(name="user", content=task.text, role="user"))
+        self._orchestrator_view = Conversation()
+        self._orchestrator_view.extend(task.history)
+        self._conversation = Conversation()
+        self._conversation.extend(task.history)
+        self._conversation.append(Message(name="user", content=task.text, role="user"))
 
     async def decide(self, number: int, ctx: Context) -> Decision | Outcome:
-        """The orchestrator's decision; one that can't be used is told back to it once, and then fails the team."""
+        """Return the decision of the orchestrator. After an invalid one it is asked once more; then the team fails."""
         problem = ""
         for place in ("decide", "decide-again"):
-            turn = self._question(number, problem)
+            turn = self._decision_turn(number, problem)
             reply = await ctx.ask(self._orchestrator, turn, key=f"decision-{number}/{place}")
             if isinstance(reply, Failure):
                 return self.talk.failed(reply)
@@ -139,7 +141,7 @@ class Office:
             self.talk.warn(reply)
             decision = read_decision(reply, list(self._specialists), self.options.max_delegations)
             if not isinstance(decision, ParseFailure):
-                self._note_decision(reply)
+                self._show_decision(reply)
                 to = tuple(one.specialist for one in decision.delegations) if isinstance(decision, Delegate) else ()
                 fact = TeamDecided(by=self._orchestrator.name, action=decision.action, iteration=number, to=to)
                 await ctx.emit(fact)
@@ -147,13 +149,13 @@ class Office:
             problem = decision.problem
             if place == "decide":
                 await ctx.emit(TeamToldBack(member=self._orchestrator.name, problem=problem))
-                self._note(self._orchestrator.name, reply.text)
+                self._show_orchestrator(self._orchestrator.name, reply.text)
         text = f"its decision could not be used, also when asked again: {problem}"
         return self.talk.failed(Failure(member=self._orchestrator.name, error="invalid_output", message=text))
 
     async def delegate(self, decision: Delegate, number: int, ctx: Context) -> Outcome | None:
-        """Let specialists work side by side, and take what they said in the order of delegation."""
-        history = EMPTY if self._task.settings.share == "output" else self._said.history()
+        """Run the specialists concurrently, and add their replies in the order of delegation."""
+        history = EMPTY if self._task.settings.share == "output" else self._conversation.history()
         parts, who = PartResults(self.options), dict[str, str]()
         async with ctx.branches(self.options.limit, until=lambda: parts.is_over) as branches:
             for place, one in enumerate(decision.delegations, start=1):
@@ -164,23 +166,23 @@ class Office:
         if ended := parts.finish(self.talk, who, need_one=False):
             return ended
         for name, specialist in who.items():
-            self._note_result(specialist, parts.replies.get(name))
+            self._show_result(specialist, parts.replies.get(name))
         return None
 
-    def clarified(self, decision: Clarify, answer: Answer) -> None:
-        """Take in what a person answered, for everybody."""
-        self._said.append(Message(name=self._orchestrator.name, content=decision.question))
-        self._said.append(Message(name=answer.by or "user", content=answer.text, role="user"))
-        self._note(answer.by or "user", answer.text, role="user")
+    def add_clarification(self, decision: Clarify, answer: Answer) -> None:
+        """Add the answer of a person to the conversation."""
+        self._conversation.append(Message(name=self._orchestrator.name, content=decision.question))
+        self._conversation.append(Message(name=answer.by or "user", content=answer.text, role="user"))
+        self._show_orchestrator(answer.by or "user", answer.text, role="user")
 
-    def answered(self, decision: Synthesize) -> Outcome:
-        """The outcome with the orchestrator's answer."""
+    def synthesize(self, decision: Synthesize) -> Outcome:
+        """Return the outcome with the answer of the orchestrator."""
         data = None if isinstance(decision.synthesis, str) else decision.synthesis
         self.talk.add(Reply.of(self._orchestrator.name, decision.text, data=data))
         return self.talk.ended("done")
 
-    def _question(self, number: int, problem: str) -> Turn:
-        """What the orchestrator is told: what came of its decisions so far, and then what it may decide."""
+    def _decision_turn(self, number: int, problem: str) -> Turn:
+        """Return the turn of the orchestrator: the results of its decisions so far, then its choices."""
         most = self.options.max_iterations
         last = " It is the last one: synthesize now." if number == most else ""
         parts = [
@@ -192,30 +194,30 @@ class Office:
         ]
         return Turn(
             "\n\n".join(part for part in parts if part),
-            self._minutes.history(),
+            self._orchestrator_view.history(),
             number,
             purpose="coordinate",
             output_schema=decision_schema(list(self._specialists)),
         )
 
-    def _note_decision(self, reply: Reply) -> None:
-        """Begin what comes of a decision; with `share: output` nothing from before it is shown again."""
+    def _show_decision(self, reply: Reply) -> None:
+        """Show a decision; with `share: output`, earlier decisions and results are no longer shown."""
         if self._task.settings.share == "output":
-            self._minutes = Conversation()
-        self._note(self._orchestrator.name, reply.text or to_json(reply.data).decode())
+            self._orchestrator_view = Conversation()
+        self._show_orchestrator(self._orchestrator.name, reply.text or to_json(reply.data).decode())
 
-    def _note_result(self, specialist: str, reply: Reply | None) -> None:
-        """Take in what came of one delegation; of a failed one, nothing but that there is no answer."""
+    def _show_result(self, specialist: str, reply: Reply | None) -> None:
+        """Show the result of a delegation; for a failed one, only that there is no answer."""
         if reply is None:
-            self._note(specialist, f"There is no answer from {specialist!r}.")
+            self._show_orchestrator(specialist, f"There is no answer from {specialist!r}.")
             return
-        self._said.extend(reply.messages)
+        self._conversation.extend(reply.messages)
         if reply.whole is None:
-            self._note(specialist, reply.text)
+            self._show_orchestrator(specialist, reply.text)
         else:
-            self._minutes.extend(reply.messages)
+            self._orchestrator_view.extend(reply.messages)
 
-    def _note(self, name: str, text: str, role: Role = "assistant") -> None:
+    def _show_orchestrator(self, name: str, text: str, role: Role = "assistant") -> None:
         most = self.options.shown_characters
         shown = text if len(text) <= most else f"{text[:most]}… (cut here; it has {len(text)} characters)"
-        self._minutes.append(Message(name=name, content=shown, role=role))
+        self._orchestrator_view.append(Message(name=name, content=shown, role=role))

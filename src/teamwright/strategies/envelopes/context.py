@@ -1,7 +1,7 @@
-"""`share: a2a_lite`: a strategy hears envelopes in place of replies, so envelopes are all that it can pass on.
+"""Implements `share: a2a_lite`: a strategy gets envelopes in place of replies, so it can forward nothing else.
 
-This is the one place where it is done, around the context of a team and for whatever strategy it has. What members
-said in full goes to the workspace and into the team's result, and to a strategy only as `reply.full`, for decisions.
+This wraps the context of a team, whatever its strategy. Full replies go to the workspace and into the result of the
+team; a strategy reaches them only as `reply.full`, for decisions.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")
 
-USUAL = EnvelopeSettings.model_construct()
+DEFAULT_SETTINGS = EnvelopeSettings.model_construct()
 TEAM = "team"
-"""Whom envelopes are for in a team without a lead."""
+"""The recipient of envelopes in a team without a lead."""
 
 
-def policy_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeLimits:
-    """How long envelopes may be: a summary keeps to the policy's characters and to the tokens of the budget profile.
+def limits_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeLimits:
+    """Return the limits of envelopes: a summary fits both the limit in characters and the tokens of the budget profile.
 
-    `scale` cuts that back, though not below the shortest summary that says enough.
+    `scale` reduces that during degradation, but not below the minimum length of a summary.
     """
-    given = handoff or USUAL
+    given = handoff or DEFAULT_SETTINGS
     most = min(given.max_summary_chars, CHARACTERS_PER_TOKEN * BUDGETS[given.budget].summary_cap)
     most = max(min(given.min_summary_chars, most), int(most * scale), 1)
     return EnvelopeLimits(
@@ -60,37 +60,37 @@ def policy_of(handoff: EnvelopeSettings | None, scale: float = 1.0) -> EnvelopeL
     )
 
 
-def briefly(value: JsonValue, most: int) -> JsonValue:
-    """The same data, with every text in it cut to so many characters."""
+def shorten_texts(value: JsonValue, most: int) -> JsonValue:
+    """Return the data with every text in it cut to `most` characters."""
     match value:
         case str():
             return cut(value, most)
         case list():
-            return [briefly(one, most) for one in value]
+            return [shorten_texts(one, most) for one in value]
         case dict():
-            return {key: briefly(one, most) for key, one in value.items()}
+            return {key: shorten_texts(one, most) for key, one in value.items()}
         case _:
             return value
 
 
-async def run_handing_over(
-    strategy: Strategy, task: Task, members: Members, ctx: Context, *, above: bool
+async def run_with_envelopes(
+    strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool
 ) -> tuple[Outcome, HandoffNote | None]:
-    """Let a strategy bring a task to its outcome by envelopes: the outcome in full, and what the team hands over.
+    """Run a strategy with envelopes; return the outcome with full replies, and the handoff note of the team.
 
-    `above` says that this team is a member of one that shares envelopes too.
+    `nested` says that this team is a member of a team that also shares envelopes; otherwise there is no note.
     """
-    desk = Desk(strategy, task, members, ctx, above=above)
-    around = HandoffContext(ctx, desk)
-    history = await desk.opened(task.history, ctx)
-    outcome = await strategy.run(replace(task, history=history), members, around)
-    handover = desk.handed_up(outcome) if above else None
-    warnings = (*outcome.warnings, *desk.warnings)
-    return outcome.changed(messages=tuple(in_full(outcome.messages)), warnings=warnings), handover
+    writer = EnvelopeWriter(strategy, task, members, ctx, nested=nested)
+    inner = EnvelopeContext(ctx, writer)
+    history = await writer.seal_history(task.history, ctx)
+    outcome = await strategy.run(replace(task, history=history), members, inner)
+    note = writer.handoff_of(outcome) if nested else None
+    warnings = (*outcome.warnings, *writer.warnings)
+    return outcome.changed(messages=tuple(expand_envelopes(outcome.messages)), warnings=warnings), note
 
 
-def in_full(messages: Iterable[Message]) -> Iterable[Message]:
-    """What was said, where envelopes stand for it."""
+def expand_envelopes(messages: Iterable[Message]) -> Iterable[Message]:
+    """Yield the messages, with the full replies in place of envelopes."""
     for message in messages:
         if isinstance(message, EnvelopeMessage):
             yield from message.whole
@@ -98,62 +98,62 @@ def in_full(messages: Iterable[Message]) -> Iterable[Message]:
             yield message
 
 
-class Desk:
-    """Makes envelopes of what one team says, and keeps what is too long for them."""
+class EnvelopeWriter:
+    """Writes the envelopes of one team, and stores texts that are too long for them."""
 
-    def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, above: bool) -> None:
-        self._handoff, self._ctx, self._quotes = task.settings.handoff, ctx, task.quotes
+    def __init__(self, strategy: Strategy, task: Task, members: Members, ctx: Context, *, nested: bool) -> None:
+        self._settings, self._ctx, self._quotes = task.settings.handoff, ctx, task.quotes
         lead = lead_of(strategy, task.settings, members)
         self._recipient = lead or TEAM
         leader = members.named(lead) if lead else None
-        self._escalation = Escalation((self._handoff or USUAL).escalate, leader, task.text, above=above)
+        self._escalation = Escalation((self._settings or DEFAULT_SETTINGS).escalate, leader, task.text, nested=nested)
 
     @property
     def warnings(self) -> list[str]:
-        """What leads warned of in their rulings."""
+        """Warnings of leads that ruled on risky replies."""
         return self._escalation.warnings
 
     @property
     def policy(self) -> EnvelopeLimits:
-        """How long envelopes may be now."""
-        return policy_of(self._handoff, self._ctx.posture.summary)
+        """The current limits of envelopes."""
+        return limits_of(self._settings, self._ctx.posture.summary)
 
-    async def opened(self, history: History, ctx: Context) -> History:
-        """What the caller brought, with envelopes in place of what members of other teams and runs said."""
-        told: list[Message] = []
+    async def seal_history(self, history: History, ctx: Context) -> History:
+        """Return the history of the caller, with envelopes in place of replies from other teams and runs."""
+        messages: list[Message] = []
         for number, message in enumerate(history, start=1):
             if message.role == "user" or isinstance(message, EnvelopeMessage):
-                told.append(message)
+                messages.append(message)
                 continue
-            handover = bounded(None, message.content, self.policy)
-            pointers = await self._kept(message.content, handover, message.name, ctx, f"history/{number}")
-            envelope = self._envelope(header_name(message.name), f"history-{number}", handover, pointers, ctx)
-            told.append(EnvelopeMessage.of(envelope, message.name, (message,), quote=self._quotes))
-        return History.of(told) if history else history
+            note = bounded(None, message.content, self.policy)
+            pointers = await self._store(message.content, note, message.name, ctx, f"history/{number}")
+            envelope = self._envelope(header_name(message.name), f"history-{number}", note, pointers, ctx)
+            messages.append(EnvelopeMessage.of(envelope, message.name, (message,), quote=self._quotes))
+        return History.of(messages) if history else history
 
-    async def taken(self, draft: Draft, task_id: str, ctx: Context, key: str) -> Reply | Failure:
-        """What the strategy hears of a reply; a failure, where it was too risky and somebody said no."""
+    async def seal_reply(self, draft: Draft, task_id: str, ctx: Context, key: str) -> Reply | Failure:
+        """Return the reply with an envelope in place of its text; a failure if the reply was too risky and rejected."""
         reply, member = draft.reply, draft.member
         if not reply.messages:
             return reply
-        told = await self._sealed(reply, member, task_id, ctx, f"{key}/whole")
-        ruling = await self._escalation.ruling(told, draft, ctx, key)
+        message = await self._seal(reply, member, task_id, ctx, f"{key}/whole")
+        ruling = await self._escalation.rule_on(message, draft, ctx, key)
         if ruling is None:
-            return self._shown(reply, told)
+            return self._visible_reply(reply, message)
         if not ruling.passed:
             text = f"Its reply was too risky to go on with: {ruling.note}"
             optional = agent_policy(member).optional
             return Failure(member=member.name, error=REJECTED, message=text, optional=optional)
         if ruling.edited is not None:
             reply = ruling.edited
-            told = await self._sealed(reply, member, task_id, ctx, f"{key}/edited")
+            message = await self._seal(reply, member, task_id, ctx, f"{key}/edited")
         elif ruling.note:
-            envelope = told.envelope.model_copy(update={"next_action": self.policy.cut(ruling.note)})
-            told = EnvelopeMessage.of(envelope, told.name, told.whole, quote=self._quotes)
-        return self._shown(reply, told)
+            envelope = message.envelope.model_copy(update={"next_action": self.policy.cut(ruling.note)})
+            message = EnvelopeMessage.of(envelope, message.name, message.whole, quote=self._quotes)
+        return self._visible_reply(reply, message)
 
-    def handed_up(self, outcome: Outcome) -> HandoffNote | None:
-        """What the whole team hands over: the envelope of its answer, with the highest risk that nobody ruled on."""
+    def handoff_of(self, outcome: Outcome) -> HandoffNote | None:
+        """Return the handoff note of the team: the envelope of its answer, with the highest risk without a ruling."""
         unruled = self._escalation.unruled
         last = outcome.messages[-1] if outcome.messages else None
         if not isinstance(last, EnvelopeMessage):
@@ -170,81 +170,81 @@ class Desk:
             next_action=envelope.next_action,
         )
 
-    def _shown(self, reply: Reply, told: EnvelopeMessage) -> Reply:
-        data = briefly(reply.data, self.policy.max_summary_chars)
-        return reply.changed(messages=(told,), data=data, whole=reply)
+    def _visible_reply(self, reply: Reply, message: EnvelopeMessage) -> Reply:
+        data = shorten_texts(reply.data, self.policy.max_summary_chars)
+        return reply.changed(messages=(message,), data=data, whole=reply)
 
-    async def _sealed(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
-        handover = reply.handoff or bounded(None, reply.text, self.policy)
-        pointers = await self._kept(reply.text, handover, f"{member.name} at {task_id}", ctx, key)
+    async def _seal(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
+        note = reply.handoff or bounded(None, reply.text, self.policy)
+        pointers = await self._store(reply.text, note, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
-        envelope = self._envelope(member.name, task_id, handover, pointers, ctx)
+        envelope = self._envelope(member.name, task_id, note, pointers, ctx)
         return EnvelopeMessage.of(envelope, reply.messages[-1].name, reply.messages, quote=self._quotes)
 
     @staticmethod
-    async def _kept(text: str, handover: HandoffNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:
-        """A pointer to the text, unless its summary holds all of it."""
-        if text in handover.summary:
+    async def _store(text: str, note: HandoffNote, name: str, ctx: Context, key: str) -> tuple[str, ...]:
+        """Store the text and return a pointer to it, unless the summary contains all of it."""
+        if text in note.summary:
             return ()
         return ((await ctx.workspace.keep(text, name=name, key=key)).pointer,)
 
     def _envelope(
-        self, sender: str, task_id: str, handover: HandoffNote, pointers: tuple[str, ...], ctx: Context
+        self, sender: str, task_id: str, note: HandoffNote, pointers: tuple[str, ...], ctx: Context
     ) -> Envelope:
         envelope = Envelope(
             run_id=ctx.workspace.run_id,
             task_id=task_id,
             sender=sender,
             recipient=self._recipient if sender != self._recipient else TEAM,
-            status=handover.status,
-            confidence=handover.confidence,
-            risk_level=handover.risk_level,
-            summary=handover.summary,
-            artifacts=tuple(dict.fromkeys((*pointers, *handover.artifacts))),
-            needs=handover.needs,
-            next_action=handover.next_action,
+            status=note.status,
+            confidence=note.confidence,
+            risk_level=note.risk_level,
+            summary=note.summary,
+            artifacts=tuple(dict.fromkeys((*pointers, *note.artifacts))),
+            needs=note.needs,
+            next_action=note.next_action,
         )
         return self.policy.compact(envelope)
 
 
-class HandoffContext:
-    """The context of a team that shares envelopes, and of its scopes and branches; `place` is their path."""
+class EnvelopeContext:
+    """Wraps the context of a team that shares envelopes, and of its scopes and branches; `place` is their path."""
 
-    def __init__(self, inner: Context, desk: Desk, place: str = "") -> None:
-        self._inner, self._desk, self._place = inner, desk, place
+    def __init__(self, inner: Context, writer: EnvelopeWriter, place: str = "") -> None:
+        self._inner, self._writer, self._place = inner, writer, place
 
     @property
     def clock(self) -> Clock:
-        """Time and chance."""
+        """The clock and randomness of the run."""
         return self._inner.clock
 
     @property
     def workspace(self) -> Workspace:
-        """What the run shares."""
+        """The workspace of the run."""
         return self._inner.workspace
 
     @property
     def posture(self) -> Posture:
-        """How freely the team may work now."""
+        """The current degradation of the team."""
         return self._inner.posture
 
     @property
     def owned(self) -> Owned:
-        """What the steps around this one own."""
+        """The keys that enclosing steps own."""
         return self._inner.owned
 
     async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
-        """Let a member take its turn; of work, what comes back is the envelope. Who coordinates is heard in full.
+        """Ask a member. For work the reply contains an envelope; the reply of a coordination turn is not changed.
 
-        Where a turn asks for a handoff, its reply is to be told on, so that comes back as an envelope too.
+        A coordination turn that asks for a handoff also returns an envelope, because its reply is forwarded.
         """
         if turn.purpose != "work" and turn.handoff is None:
             return await self._inner.ask(member, turn, key=key)
-        reply = await self._inner.ask(member, structs.replace(turn, handoff=self._desk.policy), key=key)
+        reply = await self._inner.ask(member, structs.replace(turn, handoff=self._writer.policy), key=key)
         if isinstance(reply, Failure):
             return reply
         draft = Draft(reply, member, turn.output_schema)
-        return await self._desk.taken(draft, self._task_id(key), self._inner, key)
+        return await self._writer.seal_reply(draft, self._task_id(key), self._inner, key)
 
     def _task_id(self, key: str) -> str:
         if not self._place:
@@ -252,7 +252,7 @@ class HandoffContext:
         return self._place if key == WORK else f"{self._place}/{key}"
 
     async def effect(self, key: str, effect: Effect) -> Returned:
-        """Touch the world once."""
+        """Perform an effect once."""
         return await self._inner.effect(key, effect)
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
@@ -263,39 +263,39 @@ class HandoffContext:
     async def scope(
         self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
     ) -> AsyncGenerator[Context]:
-        """A named part of the work."""
+        """Open a named scope."""
         async with self._inner.scope(name, limits, owns, priority) as inner:
-            yield HandoffContext(inner, self._desk, self._place or name)
+            yield EnvelopeContext(inner, self._writer, self._place or name)
 
     @asynccontextmanager
     async def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AsyncGenerator[Branches]:
-        """Run branches side by side."""
+        """Run branches concurrently."""
         async with self._inner.branches(limit, until=until) as inner:
-            yield HandoffBranches(inner, self)
+            yield EnvelopeBranches(inner, self)
 
     async def emit(self, fact: Fact) -> None:
-        """Record something worth knowing."""
+        """Record an event."""
         await self._inner.emit(fact)
 
-    def within(self, inner: Context, name: str) -> HandoffContext:
-        """The context of a branch of this name."""
-        return HandoffContext(inner, self._desk, f"{self._place}/{name}" if self._place else name)
+    def within(self, inner: Context, name: str) -> EnvelopeContext:
+        """Return the context of the branch with this name."""
+        return EnvelopeContext(inner, self._writer, f"{self._place}/{name}" if self._place else name)
 
 
-class HandoffBranches:
-    """Branches whose contexts share envelopes too."""
+class EnvelopeBranches:
+    """Branches whose contexts also use envelopes."""
 
-    def __init__(self, inner: Branches, around: HandoffContext) -> None:
-        self._inner, self._around = inner, around
+    def __init__(self, inner: Branches, outer: EnvelopeContext) -> None:
+        self._inner, self._outer = inner, outer
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> Branch[T]:
         """Start a branch."""
-        return self._inner.start(name, lambda ctx: work(self._around.within(ctx, name)))
+        return self._inner.start(name, lambda ctx: work(self._outer.within(ctx, name)))
 
     def finished(self) -> AsyncIterator[Branch[object]]:
-        """Branches as they finish."""
+        """Yield branches as they finish."""
         return self._inner.finished()
 
     def cancel(self) -> None:
-        """Stop every branch that has not finished."""
+        """Cancel every branch that has not finished."""
         self._inner.cancel()

@@ -1,6 +1,6 @@
-"""What becomes of a reply of high or critical risk: it counts only once the team's lead or a person lets it pass.
+"""Escalates replies of high or critical risk: they count only after the lead of the team or a person approves them.
 
-It waits in the branch where it came up and nowhere else: others go on, and nobody hears of it before it has passed.
+A reply waits in its own branch: other branches continue, and no member sees it before it is approved.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ The task of the team:
 {task}"""
 
 Decision = Literal["approve", "reject"]
-WANTED = ruling_schema(get_args(Decision), "what is to be done about it")
+RULING_SCHEMA = ruling_schema(get_args(Decision), "what is to be done about it")
 
 
-class Ruled(NamedTuple):
-    """Whether a reply may stand, what was said about it, and the reply in its place if a person edited it."""
+class RiskRuling(NamedTuple):
+    """The ruling on a risky reply, with a note, and the reply as edited by a person."""
 
     passed: bool
     note: str = ""
@@ -47,64 +47,64 @@ class Ruled(NamedTuple):
 
 
 class Escalation:
-    """To whom the risks of one team go; with `above`, those that nobody rules on go to the team around it."""
+    """Decides who rules on the risks of one team. In a nested team, risks without a ruling go to the outer team."""
 
-    def __init__(self, how: Escalate, lead: Agent | None, task: str, *, above: bool) -> None:
-        self._how, self._lead, self._task, self._above = how, lead, task, above
+    def __init__(self, how: Escalate, lead: Agent | None, task: str, *, nested: bool) -> None:
+        self._how, self._lead, self._task, self._nested = how, lead, task, nested
         self.unruled: RiskLevel = "low"
-        """The highest risk that went on without a ruling."""
+        """The highest risk that continued without a ruling."""
         self.warnings: list[str] = []
-        """What leads warned of in their rulings."""
+        """Warnings of leads that ruled."""
 
-    async def ruling(self, told: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> Ruled | None:
-        """What becomes of a reply, which others are told like this; none, where it just goes on."""
-        risk, member = told.envelope.risk_level, draft.member
+    async def rule_on(self, message: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> RiskRuling | None:
+        """Return the ruling on a reply that others see as this message; None if it needs none."""
+        risk, member = message.envelope.risk_level, draft.member
         if risk not in RISKY:
             return None
         lead = self._lead if self._how == "lead" and self._lead is not member else None
-        if self._how == "off" or (self._how == "lead" and lead is None and self._above):
+        if self._how == "off" or (self._how == "lead" and lead is None and self._nested):
             self.unruled = max((self.unruled, risk), key=LEVELS.index)
             return None
-        fact = TeamEscalated(member=member.name, task_id=told.envelope.task_id, risk_level=risk)
+        fact = TeamEscalated(member=member.name, task_id=message.envelope.task_id, risk_level=risk)
         if lead is not None:
             await ctx.emit(fact.changed(to=lead.name))
-            ruling = await self._ask_lead(lead, told, member, ctx, key)
-            if isinstance(ruling, Ruled):
+            ruling = await self._ask_lead(lead, message, member, ctx, key)
+            if isinstance(ruling, RiskRuling):
                 return ruling
             fact = fact.changed(reason=ruling.problem)
         await ctx.emit(fact)
-        return await _ask_person(told, draft, ctx, key)
+        return await _ask_person(message, draft, ctx, key)
 
     async def _ask_lead(
-        self, lead: Agent, told: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
-    ) -> Ruled | ParseFailure:
-        """What the lead rules; a lead that fails or says neither yes nor no has ruled nothing."""
-        text = ASK.format(member=member.name, risk=told.envelope.risk_level, task=self._task)
-        turn = Turn(text, History.of((told,)), purpose="coordinate", output_schema=WANTED)
+        self, lead: Agent, message: EnvelopeMessage, member: AgentLike, ctx: Context, key: str
+    ) -> RiskRuling | ParseFailure:
+        """Ask the lead for a ruling. A failed or ambiguous reply is a `ParseFailure`."""
+        text = ASK.format(member=member.name, risk=message.envelope.risk_level, task=self._task)
+        turn = Turn(text, History.of((message,)), purpose="coordinate", output_schema=RULING_SCHEMA)
         reply = await ctx.ask(lead, turn, key=f"{key}/escalated")
         if isinstance(reply, Failure):
             return ParseFailure(f"{lead.name!r} failed ({reply.error})")
         self.warnings += lasting_warnings(reply)
-        found = read_answer(reply, _ruling())
+        found = read_answer(reply, _ruling_adapter())
         if isinstance(found, ParseFailure):
             return ParseFailure(f"the answer of {lead.name!r} is no ruling: {found.problem}")
         passed = found.decision == "approve"
         if found.note:
-            return Ruled(passed, f"{lead.name}: {found.note}")
-        return Ruled(passed, "" if passed else f"{lead.name} said no")
+            return RiskRuling(passed, f"{lead.name}: {found.note}")
+        return RiskRuling(passed, "" if passed else f"{lead.name} said no")
 
 
-async def _ask_person(told: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> Ruled:
+async def _ask_person(message: EnvelopeMessage, draft: Draft, ctx: Context, key: str) -> RiskRuling:
     async def ask(question: Question, place: str) -> Answer:
         return await ctx.ask_person(question, key=place)
 
-    envelope, text = told.envelope, draft.reply.text
+    envelope, text = message.envelope, draft.reply.text
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
     question = approval(words, text, about=digest(envelope.task_id, text))
     decision = await decided(ask, question, f"{key}/approve-risk", draft.edited)
-    return Ruled(decision.agreed, decision.reason, decision.edited)
+    return RiskRuling(decision.agreed, decision.reason, decision.edited)
 
 
 @cache
-def _ruling() -> TypeAdapter[Ruling[Decision]]:
+def _ruling_adapter() -> TypeAdapter[Ruling[Decision]]:
     return TypeAdapter(Ruling[Decision])

@@ -1,4 +1,4 @@
-"""The form in which whoever leads a team rules on something: one of a few words, and a note. It decides nothing."""
+"""The format of a ruling by a lead: a decision and a note."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _plain(said: object) -> object:
 
 
 class Ruling(BaseModel, Generic[D]):
-    """What was ruled, however it was spelt, and what is to be known about it."""
+    """A decision, in any case, and a note about it."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -26,7 +26,7 @@ class Ruling(BaseModel, Generic[D]):
 
 
 def ruling_schema(decisions: Sequence[str], note: str) -> JsonSchema:
-    """The form as the one who rules is asked for it; `note` says what the note is for."""
+    """Return the JSON Schema of a ruling; `note` describes the note."""
     return {
         "type": "object",
         "properties": {

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from teamwright.agents.context import Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, NotOwned
-from teamwright.strategies.envelopes.context import policy_of
+from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.plan.hub import Hub
@@ -90,7 +90,7 @@ class ConflictResolver:
 
     def _limit_note(self, note: str, ctx: Context) -> str:
         """Truncate a forwarded note to the current summary limit."""
-        return policy_of(self._task.settings.handoff, ctx.posture.summary).cut(note)
+        return limits_of(self._task.settings.handoff, ctx.posture.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
         last = self._hub.runner.results.replies[step.id].messages[-1:]

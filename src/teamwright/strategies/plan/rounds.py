@@ -12,7 +12,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.planning.schedule.handoffs import batch_handoffs
 from teamwright.planning.schedule.planner import PlannerSettings, make_schedule
 from teamwright.planning.schedule.schedule import Schedule
-from teamwright.strategies.envelopes.context import policy_of
+from teamwright.strategies.envelopes.context import limits_of
 from teamwright.strategies.plan.hub import Round
 from teamwright.strategies.plan.lead import LeadOptions, WorkerPool
 from teamwright.strategies.protocol import Members, Task
@@ -71,7 +71,7 @@ class RoundOptions(LeadOptions):
 def rounds_of(schedule: Schedule, options: RoundOptions, lead: Agent, task: Task, ctx: Context) -> Sequence[Round]:
     """Return a round for each batch, in which each step gets the envelope that points at it."""
     plan = Plan(steps=options.steps)
-    envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, policy_of(task.settings.handoff))
+    envelopes = batch_handoffs(ctx.workspace.run_id, schedule, plan, limits_of(task.settings.handoff))
     messages = dict(chain.from_iterable(_pointers(envelope, lead, quote=task.quotes) for envelope in envelopes))
     steps = {step.id: step for step in plan.steps}
     return [

@@ -1,4 +1,4 @@
-"""Events within a reactive team, and how what follows from one is read out of a member's reply."""
+"""Events of a reactive team, and how a reply is parsed into new events."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_LINKS = 8
 LONGEST_ID = 48
 
 FORM = '{"events": [{"type": NAME, "data": ANYTHING}, …], "state": {NAME: ANYTHING, …}}'
-"""How a member says what follows, for the member."""
+"""The format of a reaction, as the prompt shows it."""
 
-WANTED: JsonSchema = {
+REACTION_SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {
         "events": {
@@ -35,26 +35,26 @@ WANTED: JsonSchema = {
         "state": {
             "type": "object",
             "description": "values that everybody shares from now on",
-            "additionalProperties": True,  # said aloud, since clients add the contrary where it is left out
+            "additionalProperties": True,  # explicit, because clients add false where it is missing
         },
     },
     "required": ["events"],
 }
 
 
-def _not_ours(name: str) -> str:
+def _not_reserved(name: str) -> str:
     if name in (STARTED, ERROR):
         raise ValueError(f"{name!r} comes from the team itself and can't be emitted")
     return name
 
 
 EventType = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-OwnEventType = Annotated[EventType, AfterValidator(_not_ours)]
+OwnEventType = Annotated[EventType, AfterValidator(_not_reserved)]
 
 
 @dataclass(frozen=True, slots=True)
 class TeamEvent:
-    """Something that happened in a team. Its id says what it follows from, whatever happened meanwhile."""
+    """An event in a team. Its id is derived from its cause, so it does not depend on other events."""
 
     id: str
     type: str
@@ -63,21 +63,21 @@ class TeamEvent:
     depth: int = 0
     cause: TeamEvent | None = None
 
-    def follower(self, place: str, type_: str, by: str, data: JsonValue) -> TeamEvent:
-        """An event that follows from this one; `place` tells it from the others that do."""
+    def caused_event(self, place: str, type_: str, by: str, data: JsonValue) -> TeamEvent:
+        """Return an event caused by this one; `place` distinguishes it from the others."""
         path = f"{self.id}.{place}"
-        # Further down a long chain its beginning goes by a digest: else the keys of N events would take N² bytes.
+        # In a long chain a digest replaces the path: otherwise the keys of N events would take N² bytes.
         identity = path if len(path) <= LONGEST_ID else digest(path)[:16]
         return TeamEvent(identity, type_, by, data, self.depth + 1, self)
 
     @property
-    def told(self) -> dict[str, JsonValue]:
-        """What a member is told of it."""
+    def visible(self) -> dict[str, JsonValue]:
+        """What a member sees of the event."""
         by: dict[str, JsonValue] = {"by": self.by} if self.by else {}
         return {"type": self.type, **by, "data": self.data}
 
     def chain(self) -> tuple[str, ...]:
-        """The types of the nearest events that led here, this one last; of a loop, one turn."""
+        """Return the types of the events that led here, this one last; a loop is shown once."""
         types: list[str] = []
         event: TeamEvent | None = self
         while event is not None and len(types) < MOST_LINKS:
@@ -89,8 +89,8 @@ class TeamEvent:
         return tuple(reversed(types))
 
 
-class Told(NamedTuple):
-    """What a member is told when it reacts: the team's task and history too, or the event and the state alone."""
+class ReactionInput(NamedTuple):
+    """The input of a reaction: the event and the state, and unless `share: output` also the task and the history."""
 
     event: TeamEvent
     state: dict[str, JsonValue]
@@ -99,14 +99,14 @@ class Told(NamedTuple):
     wants_form: bool = True
 
     def task(self, problem: str = "") -> str:
-        """The task of its turn; `problem` is why its last answer could not be used."""
+        """Return the task of the turn; `problem` is why the last reply could not be parsed."""
         if self.team_task is None:
-            alone: dict[str, JsonValue] = {"event": self.event.told, "state": self.state}
-            return written(alone | {"problem": problem} if problem else alone)
-        known = {name: value for name, value in self.event.told.items() if self.event.cause or name != "data"}
+            alone: dict[str, JsonValue] = {"event": self.event.visible, "state": self.state}
+            return as_json(alone | {"problem": problem} if problem else alone)
+        known = {name: value for name, value in self.event.visible.items() if self.event.cause or name != "data"}
         parts = [
-            f"An event has come: {written(known)}",
-            f"The shared state: {written(self.state)}" if self.state else "",
+            f"An event has come: {as_json(known)}",
+            f"The shared state: {as_json(self.state)}" if self.state else "",
             f"If something follows from your work, answer with one JSON object: {FORM}" if self.wants_form else "",
             f"Your last answer could not be used: {problem}. Answer again." if problem else "",
             f"The task:\n{self.team_task}",
@@ -115,7 +115,7 @@ class Told(NamedTuple):
 
 
 class NewEvent(Value):
-    """An event that a member emits; fields beside its type are its data."""
+    """An event that a member emits; fields besides its type become its data."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -133,7 +133,7 @@ class NewEvent(Value):
 
 
 class Reaction(Value):
-    """What follows from an event: further events, and changes of the shared state."""
+    """The effect of an event: new events, and changes of the shared state."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -147,15 +147,15 @@ KEYS = frozenset(("events", "state", "state_update", "stateUpdate"))
 
 
 def read_reaction(reply: Reply) -> Reaction | ParseFailure:
-    """What follows from a reply. One in plain words, or with data of its own, says nothing about that."""
+    """Return the reaction in a reply. A reply in plain text, or with other data, causes no events."""
     held = [value for values in candidate_values(reply) for value in values]
     if not any(isinstance(value, dict) and KEYS & value.keys() for value in held):
         return Reaction()
     return read_answer(reply, _reaction())
 
 
-def written(value: JsonValue) -> str:
-    """A value as the JSON that members are told."""
+def as_json(value: JsonValue) -> str:
+    """Return a value as JSON for prompts."""
     return to_json(value).decode()
 
 

@@ -1,4 +1,4 @@
-"""What a reactive team is told: who reacts to what, when it is over, and how much may happen."""
+"""Options of a reactive team: subscriptions, goal and limits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ OF_THE_GOAL = ("state", "emitted")
 
 
 class Emission(Value):
-    """An event that follows from a reply without the member's naming it."""
+    """An event that each reply causes, without the member naming it."""
 
-    type: OwnEventType = Field(description="the event's type; its data are the reply's data, or else its text")
+    type: OwnEventType = Field(description="the type of the event; its data is the data of the reply, or else its text")
     when: str | None = Field(default=None, description="a condition over the reply: `data`, `text`, `state`")
 
 
@@ -34,24 +34,27 @@ class Subscription(Value):
     when: str | None = Field(
         default=None, description="a condition over the event: `type`, `by`, `data`, `depth`, `state`"
     )
-    emits: tuple[Emission, ...] = Field(default=(), description="events that follow from its reply")
+    emits: tuple[Emission, ...] = Field(default=(), description="events that each of its replies causes")
 
 
 class ReactiveOptions(FailurePolicy):
-    """Who reacts to what. `on_failure` is about failures that nobody handles."""
+    """The subscriptions and limits. `on_failure` applies to failures that no member handles."""
 
-    subscriptions: tuple[Subscription, ...] = Field(min_length=1, description="who reacts to what, in order")
+    subscriptions: tuple[Subscription, ...] = Field(
+        min_length=1, description="which member reacts to which event, in order"
+    )
     state: dict[str, JsonValue] = Field(default={}, description="the shared state at the start")
     goal: str | None = Field(
-        default=None, description="a condition over `state` and `emitted`, the types so far; it is over when it holds"
+        default=None,
+        description="a condition over `state` and `emitted`, the types so far; the team ends when it holds",
     )
     limit: int = Field(default=10, ge=1, description="how many members work at once")
-    max_events: int = Field(default=100, ge=1, description="how many events are taken in all")
-    max_depth: int = Field(default=20, ge=1, description="how many events may follow from each other")
+    max_events: int = Field(default=100, ge=1, description="how many events are processed in total")
+    max_depth: int = Field(default=20, ge=1, description="how long a chain of events may be")
 
 
 def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
-    """Events and those who react to them, from the first event on; what a member names by itself is not known yet."""
+    """Return the events and the members that react to them; events that members name themselves are not known yet."""
     events = dict.fromkeys((start, *(one.on for one in options.subscriptions)))
     events |= dict.fromkeys(emission.type for one in options.subscriptions for emission in one.emits)
     free = {one.member for one in options.subscriptions if not one.emits}
@@ -74,7 +77,7 @@ def subscription_sketch(options: ReactiveOptions, start: str) -> Sketch:
 
 
 def condition_flaws(options: ReactiveOptions) -> Iterator[Flaw]:
-    """The conditions that can't be read or that ask about what is not known where they stand."""
+    """Yield a flaw for each condition that is invalid or reads an unknown variable."""
     for index, one in enumerate(options.subscriptions):
         yield from _flaws(one.when, OF_AN_EVENT, ("subscriptions", index, "when"))
         for number, emission in enumerate(one.emits):

@@ -1,6 +1,6 @@
-"""Members who react to events, each on its own, until nothing happens any more.
+"""Members that react to events independently, until no event is left.
 
-Nothing runs away: events and their depth are bounded, and what a bound keeps back is said.
+The number of events and their depth are limited, and a warning reports what a limit suppressed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from teamwright.agents.context import Branches, Context
 from teamwright.errors import ExpressionFailed
 from teamwright.strategies.conversation.turn_limit import limit_text, stop_at_limit
 from teamwright.strategies.diagram import Sketch
-from teamwright.strategies.envelopes.context import briefly, policy_of
+from teamwright.strategies.envelopes.context import limits_of, shorten_texts
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.parallel.parts import result_of
 from teamwright.strategies.protocol import Flaw, Members, Settings, Strategy, Task
-from teamwright.strategies.reactive.events import ERROR, STARTED, WANTED, Reaction, TeamEvent, Told, read_reaction
+from teamwright.strategies.reactive.events import (
+    ERROR,
+    REACTION_SCHEMA,
+    STARTED,
+    Reaction,
+    ReactionInput,
+    TeamEvent,
+    read_reaction,
+)
 from teamwright.strategies.reactive.options import ReactiveOptions, Subscription, condition_flaws, subscription_sketch
 from teamwright.strategies.reply_parsing import ParseFailure
 from teamwright.strategies.talk import Talk
@@ -30,18 +38,18 @@ from teamwright.values.results import Outcome
 from teamwright.values.turns.messages import EMPTY, History
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-Bound = Literal["max_events", "max_depth"]
+EventLimit = Literal["max_events", "max_depth"]
 
 
 class Reactive(Strategy):
-    """A network of members. One reacts to an event at most once, by the first of its subscriptions that fits."""
+    """Members that subscribe to events. Each reacts to an event at most once, by its first matching subscription."""
 
     name = "reactive"
     version = 1
     options = ReactiveOptions
 
     def problems(self, settings: Settings, members: Members) -> list[Flaw]:
-        """Conditions must be readable, somebody must react to the start, and nobody be there for nothing."""
+        """Check that conditions are valid, a member reacts to the start, and every member reacts to something."""
         options = settings.read(ReactiveOptions)
         found = list(condition_flaws(options))
         if not any(one.on == STARTED for one in options.subscriptions):
@@ -53,159 +61,161 @@ class Reactive(Strategy):
         return found
 
     def example_reply(self, turn: Turn) -> JsonValue:
-        """A reaction without events, so that a simulated team comes to rest."""
-        return {"events": []} if turn.output_schema == WANTED else None
+        """Return a reaction without events, so that a simulated team ends."""
+        return {"events": []} if turn.output_schema == REACTION_SCHEMA else None
 
     def sketch(self, settings: Settings, members: Members) -> Sketch:
-        """Events, those who react to them, and what follows from that."""
+        """Return the events, the members that react to them, and the events they cause."""
         return subscription_sketch(settings.read(ReactiveOptions), STARTED)
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Let the members react until all is quiet, the goal is reached, or something ends it."""
-        network = Network(task, members, ctx)
+        """Let the members react until no event is left, the goal is reached or the team ends otherwise."""
+        run = ReactiveRun(task, members, ctx)
         try:
-            return await network.run()
+            return await run.run()
         except ExpressionFailed as error:
-            return network.talk.failed(Failure(member="", error=error.kind, message=str(error)))
+            return run.talk.failed(Failure(member="", error=error.kind, message=str(error)))
 
 
 class PendingReaction(NamedTuple):
-    """A reaction that waits or is under way; `place` is its subscription's, counted from 1."""
+    """A pending or running reaction; `place` is the number of its subscription, from 1."""
 
     event: TeamEvent
     place: int
     subscription: Subscription
 
 
-class Done(NamedTuple):
-    """What came of a reaction: all that was said, and what follows or why nothing does."""
+class ReactionResult(NamedTuple):
+    """The result of a reaction: its replies, and the new events or the failure."""
 
     work: PendingReaction
     replies: list[Reply]
     ending: Reaction | Failure
 
 
-class KeptBack(NamedTuple):
-    """What a limit did not let happen: the first event as it was told, and how many in all."""
+class SuppressedEvents(NamedTuple):
+    """The events that a limit suppressed: the first one as recorded, and the total."""
 
     first: TeamBounded
-    many: int = 1
+    total: int = 1
 
 
-class Network:
-    """One run. All that it knows changes only when a reply is taken, so a resumed run comes to the same."""
+class ReactiveRun:
+    """The state of one run. It changes only when a result is received, so replay computes the same state."""
 
     def __init__(self, task: Task, members: Members, ctx: Context) -> None:
         self.talk = Talk(task)
         self._options = task.settings.read(ReactiveOptions)
         self._task, self._members, self._ctx = task, members, ctx
         self._state = dict(self._options.state)
-        self._waiting: deque[PendingReaction] = deque()
+        self._pending: deque[PendingReaction] = deque()
         self._types: dict[str, JsonValue] = {}
-        self._taken = self._busy = self._asked = 0
-        self._kept_back: dict[Bound, KeptBack] = {}
+        self._event_count = self._running = self._started = 0
+        self._suppressed: dict[EventLimit, SuppressedEvents] = {}
         self._ended: Literal["done", "terminated"] | Failure | None = None
 
     async def run(self) -> Outcome:
-        """See every reaction to its end."""
+        """Run every reaction and return the outcome."""
         async with self._ctx.branches(self._options.limit) as branches:
             await self._emit(TeamEvent("1", STARTED, data=self._task.text))
-            self._begin(branches)
+            self._start_pending(branches)
             async for branch in branches.finished():
-                self._busy -= 1
-                await self._take(cast("Done", branch.result()))
+                self._running -= 1
+                await self._receive(cast("ReactionResult", branch.result()))
                 if self._ended and (self._options.cancel_others or not isinstance(self._ended, Failure)):
                     branches.cancel()
-                self._begin(branches)
+                self._start_pending(branches)
         return self._outcome().changed(data=self._state or None)
 
-    def _begin(self, branches: Branches) -> None:
-        """Start what waits, first come first served, as far as there is room; nothing once it is over."""
-        while self._waiting and self._busy < self._options.limit and not self._ended:
-            work = self._waiting.popleft()
-            self._busy += 1
-            self._asked += 1
-            react = partial(self._react, work, self._told(work), self._asked)
+    def _start_pending(self, branches: Branches) -> None:
+        """Start pending reactions in order, while there is room and the team has not ended."""
+        while self._pending and self._running < self._options.limit and not self._ended:
+            work = self._pending.popleft()
+            self._running += 1
+            self._started += 1
+            react = partial(self._react, work, self._input_for(work), self._started)
             branches.start(f"reaction-{work.event.id}/{work.subscription.member}", react)
 
-    async def _react(self, work: PendingReaction, told: Told, number: int, ctx: Context) -> Done:
-        """Ask the member; a reply that can't be read is told back to it once."""
+    async def _react(
+        self, work: PendingReaction, reaction_input: ReactionInput, number: int, ctx: Context
+    ) -> ReactionResult:
+        """Ask the member; after a reply that cannot be parsed, ask it once more with the problem."""
         member = self._members.named(work.subscription.member)
-        schema = None if work.subscription.emits else WANTED
+        schema = None if work.subscription.emits else REACTION_SCHEMA
         replies: list[Reply] = []
         problem = ""
         for key in ("react", "react-again"):
-            history = History.of((*told.history, *replies[0].messages)) if replies else told.history
-            turn = Turn(told.task(problem), history, number, output_schema=schema)
+            history = History.of((*reaction_input.history, *replies[0].messages)) if replies else reaction_input.history
+            turn = Turn(reaction_input.task(problem), history, number, output_schema=schema)
             reply = await ctx.ask(member, turn, key=key)
             if isinstance(reply, Failure):
-                return Done(work, replies, reply)
+                return ReactionResult(work, replies, reply)
             replies.append(reply)
             reaction = read_reaction(reply.full)
             if not isinstance(reaction, ParseFailure):
-                return Done(work, replies, reaction)
+                return ReactionResult(work, replies, reaction)
             if reply.signal == "terminate":
-                return Done(work, replies, Reaction())
+                return ReactionResult(work, replies, Reaction())
             problem = reaction.problem
             if key == "react":
                 await ctx.emit(TeamToldBack(member=member.name, problem=problem))
         text = f"what follows from its reply could not be read, also when asked again: {problem}"
-        return Done(work, replies, Failure(member=member.name, error="invalid_output", message=text))
+        return ReactionResult(work, replies, Failure(member=member.name, error="invalid_output", message=text))
 
-    async def _take(self, done: Done) -> None:
-        """Take in what a member said, and let what follows from it happen, unless it is over."""
-        for reply in done.replies:
+    async def _receive(self, result: ReactionResult) -> None:
+        """Add the replies of a reaction and emit the events it causes, unless the team has ended."""
+        for reply in result.replies:
             self.talk.add(reply)
         if self._ended:
             return
-        work, ending = done.work, done.ending
+        work, ending = result.work, result.ending
         if isinstance(ending, Failure):
             await self._fail(work, ending)
             return
-        reply = done.replies[-1]
+        reply = result.replies[-1]
         self._state |= ending.state
         if reply.signal == "terminate":
             self._ended = "terminated"
             return
-        for event in self._following(work, ending, reply):
+        for event in self._caused_events(work, ending, reply):
             await self._emit(event)
-        if self._options.goal is not None and Condition(self._options.goal).holds(self._names_of_goal()):
+        if self._options.goal is not None and Condition(self._options.goal).holds(self._goal_variables()):
             self._ended = "done"
-            fact = TeamGoalReached(by=work.subscription.member, waiting=len(self._waiting), at_work=self._busy)
+            fact = TeamGoalReached(by=work.subscription.member, waiting=len(self._pending), at_work=self._running)
             await self._ctx.emit(fact)
 
-    def _names_of_goal(self) -> dict[str, JsonValue]:
+    def _goal_variables(self) -> dict[str, JsonValue]:
         return {"state": self._state, "emitted": list[JsonValue](self._types)}
 
     async def _fail(self, work: PendingReaction, failure: Failure) -> None:
-        """A failure is an event for others, which says who failed at what and how, and never with which words."""
-        at: JsonValue = work.event.told if work.event.cause else {"type": work.event.type}
+        """Emit an event for a failure, with the member and the kind of error, but never its message."""
+        at: JsonValue = work.event.visible if work.event.cause else {"type": work.event.type}
         data: JsonValue = {"member": failure.asked, "error": failure.error, "event": at}
-        if await self._emit(work.event.follower(f"{work.place}-error", ERROR, failure.asked, data)):
+        if await self._emit(work.event.caused_event(f"{work.place}-error", ERROR, failure.asked, data)):
             return
         if failure.optional or self._options.on_failure != "fail":
             self.talk.warnings += failure.skipped
         else:
             self._ended = failure
 
-    def _following(self, work: PendingReaction, reaction: Reaction, reply: Reply) -> Iterator[TeamEvent]:
-        """The events that follow from a reply: those it names, then those that are declared."""
-        names: dict[str, JsonValue] = {"data": reply.full.data, "text": reply.full.text, "state": self._state}
+    def _caused_events(self, work: PendingReaction, reaction: Reaction, reply: Reply) -> Iterator[TeamEvent]:
+        """Yield the events that a reply causes: those it names, then those declared in the subscription."""
+        variables: dict[str, JsonValue] = {"data": reply.full.data, "text": reply.full.text, "state": self._state}
         named = [(one.type, one.data) for one in reaction.events]
         declared = [
             (one.type, result_of(reply))
             for one in work.subscription.emits
-            if one.when is None or Condition(one.when).holds(names)
+            if one.when is None or Condition(one.when).holds(variables)
         ]
         for number, (kind, data) in enumerate(named + declared, start=1):
-            yield work.event.follower(f"{work.place}-{number}", kind, work.subscription.member, data)
+            yield work.event.caused_event(f"{work.place}-{number}", kind, work.subscription.member, data)
 
     async def _emit(self, event: TeamEvent) -> bool:
-        """Let an event happen, if no limit keeps it back; whether somebody reacts to it."""
-        if bound := self._bound(event):
-            await self._keep_back(bound, event)
+        """Emit an event unless a limit suppresses it; return whether a member reacts to it."""
+        if limit := self._limit_reached(event):
+            await self._suppress(limit, event)
             return False
-        self._taken += 1
+        self._event_count += 1
         self._types[event.type] = None
         reactions = self._reactions(event)
         to = tuple(work.subscription.member for work in reactions)
@@ -213,65 +223,66 @@ class Network:
         await self._ctx.emit(
             TeamEmitted(event=event.id, type=event.type, depth=event.depth, by=event.by, cause=cause, to=to)
         )
-        self._waiting.extend(reactions)
+        self._pending.extend(reactions)
         return bool(reactions)
 
     def _reactions(self, event: TeamEvent) -> list[PendingReaction]:
-        """Who reacts to an event, each once; nobody hears of a failure of its own."""
+        """Return the reactions to an event, one for each member; no member reacts to its own failure."""
         found: dict[str, PendingReaction] = {}
-        names: dict[str, JsonValue] = {
+        variables: dict[str, JsonValue] = {
             "type": event.type, "by": event.by, "data": event.data, "depth": event.depth, "state": self._state,
         }  # fmt: skip
         for place, one in enumerate(self._options.subscriptions, start=1):
             if one.on != event.type or one.member in found or (event.type == ERROR and one.member == event.by):
                 continue
-            if one.when is None or Condition(one.when).holds(names):
+            if one.when is None or Condition(one.when).holds(variables):
                 found[one.member] = PendingReaction(event, place, one)
         return list(found.values())
 
-    def _bound(self, event: TeamEvent) -> Bound | None:
-        """The limit that keeps an event back, if one does."""
+    def _limit_reached(self, event: TeamEvent) -> EventLimit | None:
+        """Return the limit that suppresses an event, if any."""
         if event.depth > self._options.max_depth:
             return "max_depth"
-        return "max_events" if self._taken >= self._options.max_events else None
+        return "max_events" if self._event_count >= self._options.max_events else None
 
-    async def _keep_back(self, bound: Bound, event: TeamEvent) -> None:
-        """Count what does not happen; the first is told as a fact, which is enough in a storm."""
-        if kept_back := self._kept_back.get(bound):
-            self._kept_back[bound] = kept_back._replace(many=kept_back.many + 1)
+    async def _suppress(self, limit: EventLimit, event: TeamEvent) -> None:
+        """Count a suppressed event; only the first is recorded, so that a storm stays small."""
+        if suppressed := self._suppressed.get(limit):
+            self._suppressed[limit] = suppressed._replace(total=suppressed.total + 1)
             return
-        most = self._options.max_depth if bound == "max_depth" else self._options.max_events
-        first = TeamBounded(limit=bound, most=most, type=event.type, by=event.by, chain=event.chain())
-        self._kept_back[bound] = KeptBack(first)
+        most = self._options.max_depth if limit == "max_depth" else self._options.max_events
+        first = TeamBounded(limit=limit, most=most, type=event.type, by=event.by, chain=event.chain())
+        self._suppressed[limit] = SuppressedEvents(first)
         await self._ctx.emit(first)
 
-    def _told(self, work: PendingReaction) -> Told:
-        """What the member of a reaction is told, as things stand when it begins."""
+    def _input_for(self, work: PendingReaction) -> ReactionInput:
+        """Return the input of a reaction, with the state at its start."""
         settings, wants_form = self._task.settings, not work.subscription.emits
         if settings.share == "transcript":
-            return Told(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
+            return ReactionInput(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
         if settings.share == "a2a_lite":
-            most = policy_of(settings.handoff, self._ctx.posture.summary).max_summary_chars
-            event, state = replace(work.event, data=briefly(work.event.data, most)), briefly(self._state, most)
-            return Told(event, cast("dict[str, JsonValue]", state), self.talk.history, self._task.text, wants_form)
-        return Told(work.event, dict(self._state), EMPTY if work.event.cause else self._task.history)
+            most = limits_of(settings.handoff, self._ctx.posture.summary).max_summary_chars
+            event = replace(work.event, data=shorten_texts(work.event.data, most))
+            state = cast("dict[str, JsonValue]", shorten_texts(self._state, most))
+            return ReactionInput(event, state, self.talk.history, self._task.text, wants_form)
+        return ReactionInput(work.event, dict(self._state), EMPTY if work.event.cause else self._task.history)
 
     def _outcome(self) -> Outcome:
-        """How it ended; where a limit kept something back, it did not come to rest by itself."""
-        bounds = list(map(_in_words, self._kept_back.values()))
-        if bounds and self._ended is None:
-            *others, (limit, option) = bounds
+        """Return the outcome; if a limit suppressed events, the team stopped at that limit."""
+        limits = list(map(_limit_words, self._suppressed.values()))
+        if limits and self._ended is None:
+            *others, (limit, option) = limits
             self.talk.warnings += [limit_text(*one) for one in others]
             return stop_at_limit(self.talk, self._task.settings, limit, option)
-        self.talk.warnings += [limit_text(*one) for one in bounds]
+        self.talk.warnings += [limit_text(*one) for one in limits]
         if isinstance(self._ended, Failure):
             return self.talk.failed(self._ended)
         return self.talk.ended(self._ended or "done")
 
 
-def _in_words(kept_back: KeptBack) -> tuple[str, str]:
-    """The limit that was reached, and the option that sets it with what it kept back."""
-    first, many = kept_back
+def _limit_words(suppressed: SuppressedEvents) -> tuple[str, str]:
+    """Return the limit that was reached, and the option that sets it with the suppressed events."""
+    first, total = suppressed
     limit = "events" if first.limit == "max_events" else "events that follow from each other"
-    about = f"{many} did not happen, the first {first.type!r} from {first.by!r}, {first.course}"
+    about = f"{total} did not happen, the first {first.type!r} from {first.by!r}, {first.course}"
     return f"{first.most} {limit}", f"{first.limit}: {first.most}; {about}"
