@@ -31,11 +31,12 @@ FACADES = (
 )
 HEAVY = {"anyio", "jsonschema", "numpy", "pydantic", "pydantic_ai", "resvg_py", "rich", "sqlite3", "typer", "yaml"}
 NOT_AT_FIRST = {
-    "anyio.to_process", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy", "pydantic_ai",
+    "anyio.to_process", "asyncio", "genai_prices", "importlib.metadata", "jinja2", "jsonschema", "numpy", "pydantic_ai",
     "pydantic.plugin._loader", "regex", "rich", "sqlite3", "typer", "yaml",
     "teamwright.agents.functions.agent", "teamwright.agents.model.agent", "teamwright.agents.scripted.agent",
-    "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.journal.sqlite", "teamwright.manifests",
-    "teamwright.planning.schedule", "teamwright.planning.topology", "teamwright.strategies.envelopes",
+    "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
+    "teamwright.manifests", "teamwright.planning.schedule", "teamwright.planning.topology",
+    "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks", "teamwright.strategies.envelopes",
     "teamwright.strategies.expressions", "teamwright.strategies.plan", "teamwright.teams.builder",
 }  # fmt: skip
 """What `from teamwright import Engine, Team` must not load: each has its first use."""

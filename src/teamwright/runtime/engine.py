@@ -2,55 +2,53 @@
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
-import anyio.to_thread
-from anyio.abc import TaskGroup
 
-from teamwright.agents.context import AgentLike
-from teamwright.agents.model.models import Models
-from teamwright.errors import (
-    NotResumable,
-    UsageError,
-)
-from teamwright.history.checkpoints import Checkpoint
-from teamwright.history.record.run_record import RunRecord
+from teamwright.errors import NotResumable, UsageError
 from teamwright.journal.commit import commit
 from teamwright.journal.location import resolve_journal
-from teamwright.journal.protocol import Journal
-from teamwright.runtime.admission.rate_limiter import RateLimiters
 from teamwright.runtime.bus import Bus
-from teamwright.runtime.cancellation import CANCEL_GRACE
 from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.handle import Handle
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.runtime.moved import MovedToRuns
-from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.run import Beginning, Run
-from teamwright.runtime.run_reader import read_record
 from teamwright.runtime.runs import Runs
-from teamwright.runtime.steady_clock import steady_clock
-from teamwright.runtime.webhooks.deliveries import Deliveries, Delivery
-from teamwright.teams.team import Team, require_team
-from teamwright.values.events.event import Delta, Event
+from teamwright.teams.team import require_team
 from teamwright.values.events.run import Origin
-from teamwright.values.limits.limits import Limits
 from teamwright.values.names import check_name
-from teamwright.values.results import RunResult
-from teamwright.values.turns.messages import Message
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from teamwright.agents.context import AgentLike
+    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.record.run_record import RunRecord
+    from teamwright.journal.protocol import Journal
+    from teamwright.runtime.run import Beginning, Run
+    from teamwright.runtime.webhooks.deliveries import Delivery
+    from teamwright.teams.team import Team
+    from teamwright.values.events.event import Delta, Event
+    from teamwright.values.limits.limits import Limits
+    from teamwright.values.results import RunResult
+    from teamwright.values.turns.messages import Message
 
 LARGEST_TASK = 1024 * 1024
 WATCH_EVERY = 0.08
-NEW_SEED = partial(secrets.randbits, 48)
+
+
+def new_seed() -> int:
+    """A seed for the random numbers of one run."""
+    import secrets
+
+    return secrets.randbits(48)
 
 
 class Engine:
@@ -67,19 +65,26 @@ class Engine:
         journal: Journal | Path | str | None = None,
         *,
         wall: Callable[[], float] = time.time,
-        seed: Callable[[], int] = NEW_SEED,
+        seed: Callable[[], int] = new_seed,
         monotonic: Callable[[], float] | None = None,
-        grace: float = CANCEL_GRACE,
+        grace: float | None = None,
     ) -> None:
+        # What drives runs loads with the first engine, so that importing the class is cheap.
+        from teamwright.agents.model.models import Models
+        from teamwright.runtime.admission.rate_limiter import RateLimiters
+        from teamwright.runtime.cancellation import CANCEL_GRACE
+        from teamwright.runtime.steady_clock import steady_clock
+        from teamwright.runtime.webhooks.deliveries import Deliveries
+
         self.journal = resolve_journal(journal)
-        self.grace = grace
+        self.grace = CANCEL_GRACE if grace is None else grace
         self.bus = Bus()
         self.models = Models()
         self._limiters = RateLimiters()
-        self._wall, self._seed, self._monotonic = wall, seed, monotonic
+        self._wall, self._seed, self._new_clock = wall, seed, partial(steady_clock, wall, monotonic)
         self._live = LiveRuns(self.journal)
         self._deliveries = Deliveries(self.journal, wall)
-        self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, partial(steady_clock, wall, monotonic))
+        self.runs = Runs(self.journal, self.bus, self._live, self._deliveries, self._new_clock)
         self._stack = AsyncExitStack()
         self._tasks: TaskGroup | None = None
 
@@ -156,6 +161,8 @@ class Engine:
         identity = run_id or new_run_id(self._wall())
         if identity in self._live:
             return Handle(self, identity)
+        from teamwright.runtime.run import Beginning
+
         made = require_team(team)
         if made.declared is None:  # a manifest has been checked
             made.check_fallbacks()
@@ -179,7 +186,7 @@ class Engine:
         async with AsyncExitStack() as lock:
             async with self._deliveries.recording:
                 await lock.enter_async_context(driver_lock(self.journal, run_id))
-            past = await read_record(self.journal, run_id)
+            past = await self._record(run_id)
             if past.ended is not None:
                 raise NotResumable(
                     f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
@@ -238,12 +245,14 @@ class Engine:
         if team is not None:
             made = require_team(team)
         else:
-            made = await self._team_of(await read_record(self.journal, run_id), limits)
+            made = await self._team_of(await self._record(run_id), limits)
+        from teamwright.runtime.redaction import Redactor
+
         told = None if task is None else Redactor(made.secrets).text(task)
         batch = history.fork(identity, self._clock(history.record)(), cut, told, made, without, limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
-        run = self._run(identity, made, await read_record(self.journal, identity))
+        run = self._run(identity, made, await self._record(identity))
         return self._handed_out(self._launch(run, None))
 
     def _require_open(self) -> TaskGroup:
@@ -258,6 +267,8 @@ class Engine:
         past: RunRecord | None = None,
         lock: AbstractAsyncContextManager[object] | None = None,
     ) -> Run:
+        from teamwright.runtime.run import Run
+
         clock = self._clock(past)
         return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
 
@@ -270,6 +281,8 @@ class Engine:
 
     def _handed_out(self, handle: Handle) -> Handle:
         """The handle as it is returned: its owner can call `set_interactive` before anything else happens."""
+        import asyncio
+
         asyncio.get_running_loop().call_soon(handle.apply_default_mode)
         return handle
 
@@ -298,7 +311,13 @@ class Engine:
 
     def _clock(self, past: RunRecord | None = None) -> Callable[[], float]:
         """A clock for one driver of a run, which begins no earlier than what is recorded of it."""
-        return steady_clock(self._wall, self._monotonic, past.latest if past is not None else 0.0)
+        return self._new_clock(past.latest if past is not None else 0.0)
+
+    async def _record(self, run_id: str) -> RunRecord:
+        """Read what is recorded of a run."""
+        from teamwright.runtime.run_reader import read_record
+
+        return await read_record(self.journal, run_id)
 
     async def _team_of(self, past: RunRecord, limits: Limits | None = None) -> Team:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
@@ -312,6 +331,8 @@ class Engine:
 
 def new_run_id(now: float) -> str:
     """A new id: sorts by time, and two in one second differ."""
+    import secrets
+
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from teamwright.agents.model.models import Models
 from teamwright.errors import FencedOut, RunIsLive
-from teamwright.runtime.run import Beginning, Run
-from teamwright.runtime.runs import Runs
-from teamwright.runtime.webhooks.deliveries import Delivery
-from teamwright.values.results import RunResult
+
+if TYPE_CHECKING:
+    from teamwright.agents.model.models import Models
+    from teamwright.runtime.run import Beginning, Run
+    from teamwright.runtime.runs import Runs
+    from teamwright.runtime.webhooks.deliveries import Delivery
+    from teamwright.values.results import RunResult
 
 
 class Driver(Protocol):

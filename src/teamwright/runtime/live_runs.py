@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
 
 from teamwright.errors import JournalCorrupt, JournalError, JournalTooNew
-from teamwright.journal.protocol import Journal
-from teamwright.runtime.run import Run
+
+if TYPE_CHECKING:
+    from teamwright.journal.protocol import Journal
+    from teamwright.runtime.run import Run
 
 POLL_INTERVAL = 0.08
 """Seconds between two looks at a journal that can't notify of changes."""

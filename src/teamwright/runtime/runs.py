@@ -10,11 +10,9 @@ import builtins
 import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING
 
 from teamwright.errors import NotResumable, RunIsLive
-from teamwright.history.cancel import cancel_batch
-from teamwright.history.checkpoints import Checkpoint, check_checkpoint_name
-from teamwright.history.history import RunHistory
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
 from teamwright.runtime.bus import Bus
@@ -22,15 +20,18 @@ from teamwright.runtime.deleted_run import deleted_is_not_found
 from teamwright.runtime.driver_lock import driver_lock
 from teamwright.runtime.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
-from teamwright.runtime.redaction import Redactor
-from teamwright.runtime.run_reader import read_events
-from teamwright.runtime.webhooks.deliveries import Deliveries
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
 from teamwright.values.people.approvals import fitting
 from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, RunResult, RunSummary
+
+if TYPE_CHECKING:
+    from teamwright.history.checkpoints import Checkpoint
+    from teamwright.history.history import RunHistory
+    from teamwright.runtime.redaction import Redactor
+    from teamwright.runtime.webhooks.deliveries import Deliveries
 
 NewClock = Callable[[float], Callable[[], float]]
 """Makes a clock that starts no earlier than a given time."""
@@ -61,6 +62,9 @@ class Runs:
 
     async def history(self, run_id: str) -> RunHistory:
         """Return everything that is recorded of a run, for reading."""
+        from teamwright.history.history import RunHistory
+        from teamwright.runtime.run_reader import read_events
+
         async with deleted_is_not_found(self._journal, run_id):
             return await RunHistory.load(self._journal, await read_events(self._journal, run_id))
 
@@ -90,6 +94,8 @@ class Runs:
 
     async def checkpoint(self, run_id: str, name: str, *, by: str = "") -> Checkpoint:
         """Name the point that a run has reached, wherever it is driven."""
+        from teamwright.history.checkpoints import check_checkpoint_name
+
         check_checkpoint_name(name)
         sent = False
         while True:
@@ -166,6 +172,8 @@ class Runs:
 
     async def end(self, run_id: str, ending: Cancel | RunAborted) -> RunResult:
         """Record the end of a run that nobody drives and whose end was decided; `cancel` is for people."""
+        from teamwright.history.cancel import cancel_batch
+
         async with self._deliveries.recording:
             lock = AsyncExitStack()
             await lock.enter_async_context(driver_lock(self._journal, run_id))
@@ -189,5 +197,6 @@ class Runs:
 def _redactor_of(history: RunHistory) -> Redactor:
     """Masks the secrets of a run that is driven elsewhere or by nobody, so that its inbox never holds one."""
     from teamwright.manifests.secrets import secrets_of
+    from teamwright.runtime.redaction import Redactor
 
     return Redactor(secrets_of(history.manifest))
