@@ -36,8 +36,9 @@ NOT_AT_FIRST = {
     "teamwright.agents.functions.agent", "teamwright.agents.model.agent", "teamwright.agents.scripted.agent",
     "teamwright.agents.tools.toolbox", "teamwright.documents", "teamwright.history", "teamwright.journal.sqlite",
     "teamwright.manifests", "teamwright.planning.schedule", "teamwright.planning.topology",
-    "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks", "teamwright.strategies.envelopes",
-    "teamwright.strategies.expressions", "teamwright.strategies.plan", "teamwright.teams.builder",
+    "teamwright.runtime.context", "teamwright.runtime.run", "teamwright.runtime.webhooks",
+    "teamwright.strategies.envelopes", "teamwright.strategies.expressions", "teamwright.strategies.plan",
+    "teamwright.teams.builder",
 }  # fmt: skip
 """What `from teamwright import Engine, Team` must not load: each has its first use."""
 DEPRECATED = ("Envelope", "HandoffPolicy", "Members", "Outcome", "Question", "Talk", "Task")
