@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from teamwright.agents.context import Branch, Branches, Clock, Context, Workspace
+    from teamwright.agents.context import AgentLike, Branch, Branches, Clock, Context, Workspace
     from teamwright.agents.effect import Attempt, Effect, Returned
     from teamwright.agents.functions.agent import FunctionAgent
     from teamwright.agents.model.agent import ModelAgent
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agent",
+    "AgentLike",
     "AgentRegistry",
     "Approve",
     "Artifact",
@@ -85,7 +86,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "teamwright.agents.context": "Branch Branches Clock Context Workspace",
+        "teamwright.agents.context": "AgentLike Branch Branches Clock Context Workspace",
         "teamwright.agents.effect": "Attempt Effect Returned",
         "teamwright.agents.functions.agent": "FunctionAgent",
         "teamwright.agents.model.agent": "ModelAgent",
