@@ -151,9 +151,9 @@ async def test_a_way_that_ends_at_the_limit_has_not_reached_it() -> None:  # R-0
 @pytest.mark.parametrize(
     ("when", "transform", "words"),
     [
-        ("data.ok", None, "the condition 'data.ok' can't be answered: data.ok is missing"),
+        ("data.ok", None, "the condition 'data.ok' can't be evaluated: data.ok is missing"),
         ("text", None, "text is the text 'a is done', neither true nor false"),
-        (None, "{{ data.ok }}", "the template can't be filled in: data.ok is missing"),
+        (None, "{{ data.ok }}", "the template can't be rendered: data.ok is missing"),
     ],
 )
 async def test_what_cannot_be_worked_out_fails_the_team_and_names_the_edge(

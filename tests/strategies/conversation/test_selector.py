@@ -272,7 +272,7 @@ async def test_a_condition_that_cannot_be_answered_fails_the_team_and_names_the_
     assert result.failure is not None
     assert result.failure.error == "expression"
     assert (
-        "the edge from 'a' to 'b': the condition 'data.ok' can't be answered: data.ok is missing"
+        "the edge from 'a' to 'b': the condition 'data.ok' can't be evaluated: data.ok is missing"
         in result.failure.message
     )
     assert speakers(result) == ["a"]
@@ -356,7 +356,7 @@ async def test_a_nested_team_speaks_under_its_own_name_and_may_choose() -> None:
         ({"options": {"agent": "nobody"}}, "'nobody' is neither a member nor a helper"),
         (
             {"options": {"agent": "chair", "prompt": "{{ .Foo }}"}},
-            "only {{.Participants}}, {{.Roles}}, {{.History}} are read",
+            "only {{.Participants}}, {{.Roles}}, {{.History}} are accepted",
         ),
         ({"options": {"agent": "chair", "prompt": "{{ nobody }}"}}, "'nobody' is not known here"),
         ({"options": {"agent": "chair", "prompt": ""}}, "prompt: "),

@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import ExpressionFailed
-from teamwright.strategies.expressions.filters import FILTERS, LARGEST, TESTS, described, printed, weight
+from teamwright.strategies.expressions.filters import FILTERS, LARGEST, TESTS, describe, format_value, work_of
 from tests.growth import count_calls
 
 
@@ -98,7 +98,7 @@ def test_a_test_tells_kinds_apart(name: str, yes: JsonValue, no: JsonValue) -> N
 
 def test_values_are_described_in_few_words() -> None:
     values: list[JsonValue] = [None, True, "a" * 99, 7, 0.1 + 0.2, 10**40, [], {}]
-    assert [described(value) for value in values] == [
+    assert [describe(value) for value in values] == [
         "null",
         "true",
         f"the text '{'a' * 59}…'",
@@ -112,18 +112,18 @@ def test_values_are_described_in_few_words() -> None:
 
 def test_texts_are_printed_as_they_are_and_the_rest_as_json() -> None:
     values: list[JsonValue] = ["a 'b'", True, 1.5, ["x"]]
-    assert [printed(value) for value in values] == ["a 'b'", "true", "1.5", '["x"]']
+    assert [format_value(value) for value in values] == ["a 'b'", "true", "1.5", '["x"]']
 
 
 def test_the_weight_of_a_value_counts_all_that_is_in_it() -> None:
-    assert weight("abc", 1_000) == 3
-    assert weight(["abc", {"k": "defg"}], 1_000) >= 7
-    assert weight(7, 1_000) == 1
+    assert work_of("abc", 1_000) == 3
+    assert work_of(["abc", {"k": "defg"}], 1_000) >= 7
+    assert work_of(7, 1_000) == 1
 
 
 def test_the_weight_of_a_value_is_counted_no_further_than_it_matters() -> None:  # S-01
     doubled: JsonValue = ["x"]
     for _ in range(200):
         doubled = [doubled, doubled]
-    assert count_calls(lambda most: weight(doubled, most), 1_000) < 500
-    assert weight(doubled, 1_000) > 1_000
+    assert count_calls(lambda most: work_of(doubled, most), 1_000) < 500
+    assert work_of(doubled, 1_000) > 1_000

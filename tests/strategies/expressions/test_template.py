@@ -72,15 +72,13 @@ def test_what_is_put_in_is_never_read_as_a_template() -> None:
 def test_any_other_action_of_go_is_refused_with_what_is_allowed(action: str) -> None:
     problem = Template(f"Choose from {{{{.Participants}}}}. {action}", FIELDS).problem(NAMES)
     assert problem is not None
-    assert "written in Go's form" in problem
-    assert "only {{.Participants}}, {{.Roles}}, {{.History}} are read" in problem
+    assert "is Go syntax" in problem
+    assert "only {{.Participants}}, {{.Roles}}, {{.History}} are accepted" in problem
     assert action.partition("}}")[0] in problem
 
 
 def test_where_no_field_has_another_name_go_is_not_read_at_all() -> None:
-    assert "written in Go's form; here everything is written in Jinja" in (
-        Template("{{.History}}").problem(["history"]) or ""
-    )
+    assert "is Go syntax; a template is written in Jinja" in (Template("{{.History}}").problem(["history"]) or "")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +87,8 @@ def test_where_no_field_has_another_name_go_is_not_read_at_all() -> None:
         ("{{ nobody }}", "'nobody' is not known here"),
         ("{{ p.title }}{% for p in data.points %}{% endfor %}", "'p' is not known here"),
         ("{{ loop.index }}", "'loop' is not known here"),
-        ("{{ participants", "can't be read"),
-        ("{% for p in data.points %}", "can't be read"),
+        ("{{ participants", "can't be parsed"),
+        ("{% for p in data.points %}", "can't be parsed"),
         ("{% set x = 1 %}", "only {% if %} and {% for %}"),
         ("{% macro m() %}{% endmacro %}", "only {% if %} and {% for %}"),
         ("{% include 'x' %}", "only {% if %} and {% for %}"),
@@ -101,7 +99,7 @@ def test_where_no_field_has_another_name_go_is_not_read_at_all() -> None:
         ("{% with x = 1 %}{% endwith %}", "only {% if %} and {% for %}"),
         ("{% for a, b in data.points %}{% endfor %}", "{% for item in list %}"),
         ("{% for p in data.points recursive %}{% endfor %}", "{% for item in list %}"),
-        ("{{ participants.upper() }}", "nothing can be called"),
+        ("{{ participants.upper() }}", "calls are not supported"),
         ("{{ participants.__class__ }}", "begins with '_'"),
         ("x" * 50_001, "at most 50000"),
         ("{% if true %}" * 70 + "{% endif %}" * 70, "nested too deeply"),
@@ -121,14 +119,14 @@ def test_a_mistake_is_found_before_anything_runs(text: str, words: str) -> None:
         ("{{ data.x }}", "data.x is missing"),
         ("{{ data.none }}", "data.none: null can't be printed"),
         ("{% if data.n %}x{% endif %}", "neither true nor false"),
-        ("{% for x in participants %}x{% endfor %}", "a loop goes over a list"),
+        ("{% for x in participants %}x{% endfor %}", "a loop needs a list"),
         ("{{ data.points | join(', ', 'name') }}", "has no field 'name'"),
         ("{{ 1 / 0 }}", "division by zero"),
     ],
 )
 def test_a_value_that_does_not_fit_is_an_error_that_says_why(text: str, words: str) -> None:
     assert Template(text).problem(NAMES) is None
-    with pytest.raises(ExpressionFailed, match=r"^the template can't be filled in: ") as raised:
+    with pytest.raises(ExpressionFailed, match=r"^the template can't be rendered: ") as raised:
         Template(text).render(NAMES)
     assert words in str(raised.value)
 

@@ -155,7 +155,7 @@ async def test_a_condition_that_cannot_be_answered_fails_its_step(when: str) -> 
     result = await outcome(dag(cast, made))
     assert cast.asked == ["survey"]
     assert result.failure is not None
-    assert "can't be answered" in result.failure.message
+    assert "can't be evaluated" in result.failure.message
     assert "(mend)" in result.failure.message
     assert contents(result.messages) == ["survey is done"]
 
@@ -166,7 +166,7 @@ async def test_a_template_that_cannot_be_filled_in_fails_its_step() -> None:
     result, events = await run(dag(cast, [*made, {"id": "build", "needs": ["draw"]}]))
     assert cast.asked == ["survey"]
     assert result.failure is not None
-    assert "the template can't be filled in" in result.failure.message
+    assert "the template can't be rendered" in result.failure.message
     assert skips(events) == [("build", "failure", ("draw",))]
 
 

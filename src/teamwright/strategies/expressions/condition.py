@@ -1,6 +1,6 @@
-"""Conditions: questions over JSON values, written as Jinja expressions, whose answer is true or false.
+"""Conditions: Jinja expressions over JSON values that are true or false.
 
-They only read. What can't be answered is an error that says why, never quietly true or false.
+They only read. An expression that cannot be evaluated is an error with a reason, never silently true or false.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition as it was written, for example  data.score >= 8 and 'LGTM' in text."""
+    """A condition as written, for example  data.score >= 8 and 'LGTM' in text."""
 
     text: str
 
     @property
     def uses(self) -> frozenset[str]:
-        """The names it asks about; none when it can't be read."""
-        from teamwright.strategies.expressions.parser import names_in, read_expression
+        """The variables it reads; empty if it is invalid."""
+        from teamwright.strategies.expressions.parser import free_names, parse_expression
 
         try:
-            return names_in(read_expression(self.text))
+            return free_names(parse_expression(self.text))
         except ExpressionFailed:
             return frozenset()
 
     def keys(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
-        """The literal keys by which it looks into these names, as (name, key); it must be readable."""
-        from teamwright.strategies.expressions.parser import keys_in, read_expression
+        """Return the literal keys that it looks up in these variables, as (name, key). It must be valid."""
+        from teamwright.strategies.expressions.parser import literal_keys, parse_expression
 
-        return keys_in(read_expression(self.text), names)
+        return literal_keys(parse_expression(self.text), names)
 
     def problem(self, known: Collection[str]) -> str | None:
-        """What is wrong with it where only these names are known; asked before anything runs."""
-        from teamwright.strategies.expressions.parser import read_expression, unknown_name
+        """Return what is wrong with it, given the known variables. Called before a run."""
+        from teamwright.strategies.expressions.parser import parse_expression, unknown_name
 
         if not self.text.strip():
             return "the condition is empty"
         try:
-            found = unknown_name(read_expression(self.text), known)
+            found = unknown_name(parse_expression(self.text), known)
         except ExpressionFailed as error:
             found = str(error)
         return None if found is None else f"the condition {cut(self.text, MOST_SHOWN)!r}: {found}"
 
     def holds(self, names: Mapping[str, JsonValue]) -> bool:
-        """Whether it is true for these values; raises `ExpressionFailed` where that can't be said."""
+        """Return whether it is true for these values; raise `ExpressionFailed` if it cannot be evaluated."""
         from teamwright.strategies.expressions.evaluator import ExpressionEvaluation
-        from teamwright.strategies.expressions.parser import read_expression
+        from teamwright.strategies.expressions.parser import parse_expression
 
         try:
-            return ExpressionEvaluation(names).truth(read_expression(self.text))
+            return ExpressionEvaluation(names).truth(parse_expression(self.text))
         except (ExpressionFailed, ArithmeticError, RecursionError) as error:
             raise ExpressionFailed(
-                f"the condition {cut(self.text, MOST_SHOWN)!r} can't be answered: {error}"
+                f"the condition {cut(self.text, MOST_SHOWN)!r} can't be evaluated: {error}"
             ) from error

@@ -1,7 +1,7 @@
-"""Works expressions and templates out over JSON values alone.
+"""Evaluates expressions and templates over JSON values alone.
 
-There are no attributes, methods or calls in here, so there is nothing to escape to; each step is counted, so nothing
-runs for ever. What is missing or of the wrong kind is an error and never quietly false.
+It supports no attributes, methods or calls, so an expression cannot escape the sandbox; each step is counted, so none
+runs forever. A missing value or a wrong type is an error, never silently false.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from teamwright.strategies.expressions.filters import (
     TESTS,
     FilterSpec,
     Number,
-    described,
+    describe,
+    format_value,
     is_number,
-    number,
-    printed,
-    weight,
+    require_number,
+    work_of,
 )
 from teamwright.strategies.expressions.parser import LOOP
 
 MOST_OUTPUT = 1_000_000
 MOST_WORK = 20_000_000
-"""Characters that one evaluation may handle; each node counts as so many."""
+"""How many characters one evaluation may process; each node counts as `NODE`."""
 NODE = 100
 
 ARITHMETIC: dict[type[nodes.Node], Callable[[Number, Number], Number]] = {
@@ -43,61 +43,61 @@ ARITHMETIC: dict[type[nodes.Node], Callable[[Number, Number], Number]] = {
 }
 
 
-class Missing(NamedTuple):
-    """Stands for what is not there; it may be asked about and replaced, but not used."""
+class MissingValue(NamedTuple):
+    """A value that does not exist; it can be tested and replaced, but not used."""
 
     path: str
 
 
 class ExpressionEvaluation:
-    """One working out of an expression or a template with these names."""
+    """One evaluation of an expression or a template with these variables."""
 
     def __init__(self, names: Mapping[str, JsonValue]) -> None:
         self._names = dict(names)
-        self._left = MOST_WORK
+        self._remaining = MOST_WORK
         self._output: list[str] = []
         self._written = 0
 
     def truth(self, node: nodes.Node) -> bool:
-        """Whether an expression is true; it must be true or false, and nothing like it."""
+        """Return whether an expression is true; it must evaluate to a boolean."""
         value = self.value(node)
         if not isinstance(value, bool):
-            raise ExpressionFailed(f"{_spelt(node)} is {described(value)}, neither true nor false; compare it")
+            raise ExpressionFailed(f"{_path_text(node)} is {describe(value)}, neither true nor false; compare it")
         return value
 
     def value(self, node: nodes.Node) -> JsonValue:
-        """What an expression comes to."""
-        found = self._found(node)
-        if isinstance(found, Missing):
+        """Return the value of an expression."""
+        found = self._evaluate(node)
+        if isinstance(found, MissingValue):
             raise ExpressionFailed(f"{found.path} is missing")
         return found
 
-    def text(self, tree: nodes.Template) -> str:
-        """What a template comes to."""
-        self._play(tree.body)
+    def render(self, tree: nodes.Template) -> str:
+        """Return the text of a template."""
+        self._render(tree.body)
         return "".join(self._output)
 
-    def _found(self, node: nodes.Node) -> JsonValue | Missing:
-        self._spend(NODE)
+    def _evaluate(self, node: nodes.Node) -> JsonValue | MissingValue:
+        self._consume(NODE)
         match node:
             case nodes.Name():
-                return self._names.get(node.name, Missing(node.name))
+                return self._names.get(node.name, MissingValue(node.name))
             case nodes.Getattr():
-                return self._inside(node, node.attr)
+                return self._lookup(node, node.attr)
             case nodes.Getitem(arg=nodes.Slice() as bounds):
                 return self._slice(node.node, bounds)
             case nodes.Getitem():
-                return self._inside(node, self.value(node.arg))
+                return self._lookup(node, self.value(node.arg))
             case nodes.Filter(node=nodes.Expr() as inner):
-                return self._filtered(node, inner)
+                return self._apply_filter(node, inner)
             case nodes.CondExpr():
-                return self._either(node)
+                return self._conditional(node)
             case nodes.Const() | nodes.List() | nodes.Dict():
-                return self._written_out(node)
+                return self._literal(node)
             case _:
-                return self._worked_out(node)
+                return self._operation(node)
 
-    def _written_out(self, node: nodes.Const | nodes.List | nodes.Dict) -> JsonValue:
+    def _literal(self, node: nodes.Const | nodes.List | nodes.Dict) -> JsonValue:
         match node:
             case nodes.Const():
                 return node.value
@@ -106,7 +106,7 @@ class ExpressionEvaluation:
             case nodes.Dict():
                 return {_key(self.value(pair.key)): self.value(pair.value) for pair in node.items}
 
-    def _worked_out(self, node: nodes.Node) -> JsonValue:
+    def _operation(self, node: nodes.Node) -> JsonValue:
         match node:
             case nodes.And():
                 return self.truth(node.left) and self.truth(node.right)
@@ -115,100 +115,100 @@ class ExpressionEvaluation:
             case nodes.Not():
                 return not self.truth(node.node)
             case nodes.Compare():
-                return self._compared(node)
+                return self._compare(node)
             case nodes.Test():
-                return self._tested(node)
+                return self._apply_test(node)
             case nodes.Neg():
-                return -number(self.value(node.node))
+                return -require_number(self.value(node.node))
             case nodes.Pos():
-                return number(self.value(node.node))
+                return require_number(self.value(node.node))
             case nodes.BinExpr() if type(node) in ARITHMETIC:
-                left, right = number(self.value(node.left)), number(self.value(node.right))
-                return number(ARITHMETIC[type(node)](left, right))
+                left, right = require_number(self.value(node.left)), require_number(self.value(node.right))
+                return require_number(ARITHMETIC[type(node)](left, right))
             case _:
-                raise AssertionError(f"{type(node).__name__} is refused when it is read")
+                raise AssertionError(f"{type(node).__name__} is rejected by the parser")
 
-    def _inside(self, node: nodes.Getattr | nodes.Getitem, key: JsonValue) -> JsonValue | Missing:
-        """A field of an object or an item of a list; never an attribute of anything."""
-        held = self._found(node.node)
-        match held, key:
-            case dict(), str() if key in held:
-                return held[key]
-            case ((list() | str()), int()) if not isinstance(key, bool) and -len(held) <= key < len(held):
-                return held[key]
+    def _lookup(self, node: nodes.Getattr | nodes.Getitem, key: JsonValue) -> JsonValue | MissingValue:
+        """Return a field of an object or an item of a list; never an attribute."""
+        container = self._evaluate(node.node)
+        match container, key:
+            case dict(), str() if key in container:
+                return container[key]
+            case ((list() | str()), int()) if not isinstance(key, bool) and -len(container) <= key < len(container):
+                return container[key]
             case _:
-                return Missing(_spelt(node))
+                return MissingValue(_path_text(node))
 
     def _slice(self, node: nodes.Node, bounds: nodes.Slice) -> JsonValue:
-        held = self.value(node)
-        if not isinstance(held, str | list):
-            raise ExpressionFailed(f"{_spelt(node)} is {described(held)}, of which there are no parts")
-        self._spend(len(held))
-        return held[self._bound(bounds.start) : self._bound(bounds.stop)]
+        container = self.value(node)
+        if not isinstance(container, str | list):
+            raise ExpressionFailed(f"{_path_text(node)} is {describe(container)}, which can't be sliced")
+        self._consume(len(container))
+        return container[self._bound(bounds.start) : self._bound(bounds.stop)]
 
     def _bound(self, node: nodes.Node | None) -> int | None:
         value = None if node is None else self.value(node)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
-        raise ExpressionFailed(f"a place in a text or a list is a whole number, not {described(value)}")
+        raise ExpressionFailed(f"an index is a whole number, not {describe(value)}")
 
-    def _either(self, node: nodes.CondExpr) -> JsonValue | Missing:
+    def _conditional(self, node: nodes.CondExpr) -> JsonValue | MissingValue:
         if self.truth(node.test):
-            return self._found(node.expr1)
+            return self._evaluate(node.expr1)
         if node.expr2 is None:
             raise ExpressionFailed("an 'if' in an expression needs an 'else'")
-        return self._found(node.expr2)
+        return self._evaluate(node.expr2)
 
-    def _filtered(self, node: nodes.Filter, inner: nodes.Node) -> JsonValue:
-        found = self._found(inner)
-        if node.name == DEFAULT and isinstance(found, Missing):
+    def _apply_filter(self, node: nodes.Filter, inner: nodes.Node) -> JsonValue:
+        found = self._evaluate(inner)
+        if node.name == DEFAULT and isinstance(found, MissingValue):
             return self.value(node.args[0])
-        return self._applied(FILTERS[node.name], inner, found, node.args)
+        return self._apply(FILTERS[node.name], inner, found, node.args)
 
-    def _tested(self, node: nodes.Test) -> JsonValue:
-        found = self._found(node.node)
+    def _apply_test(self, node: nodes.Test) -> JsonValue:
+        found = self._evaluate(node.node)
         if node.name == DEFINED:
-            return not isinstance(found, Missing)
-        return self._applied(TESTS[node.name], node.node, found, node.args)
+            return not isinstance(found, MissingValue)
+        return self._apply(TESTS[node.name], node.node, found, node.args)
 
-    def _applied(
-        self, spec: FilterSpec, node: nodes.Node, found: JsonValue | Missing, arguments: Sequence[nodes.Expr]
+    def _apply(
+        self, spec: FilterSpec, node: nodes.Node, found: JsonValue | MissingValue, arguments: Sequence[nodes.Expr]
     ) -> JsonValue:
-        if isinstance(found, Missing):
+        if isinstance(found, MissingValue):
             raise ExpressionFailed(f"{found.path} is missing")
         given = [self.value(one) for one in arguments]
-        if not spec.glance:
-            self._weigh(found)
-            self._weigh(given)
+        if not spec.constant_time:
+            self._charge(found)
+            self._charge(given)
         try:
             return spec.function(found, given)
         except ExpressionFailed as error:
-            raise ExpressionFailed(f"{_spelt(node)}: {error}") from error
+            raise ExpressionFailed(f"{_path_text(node)}: {error}") from error
 
-    def _compared(self, node: nodes.Compare) -> bool:
-        """A chain like `1 < a <= 9` holds when each of its links does."""
+    def _compare(self, node: nodes.Compare) -> bool:
+        """Evaluate a comparison; a chain like `1 < a <= 9` holds if each of its links does."""
         left_node, left = node.expr, self.value(node.expr)
         for link in node.ops:
             right = self.value(link.expr)
-            self._weigh_comparison(link.op, left, right)
-            if not _holds(link.op, left, right, f"{_spelt(left_node)} is {described(left)}"):
+            self._charge_comparison(link.op, left, right)
+            if not _holds(link.op, left, right, f"{_path_text(left_node)} is {describe(left)}"):
                 return False
             left_node, left = link.expr, right
         return True
 
-    def _play(self, body: Sequence[nodes.Node]) -> None:
+    def _render(self, body: Sequence[nodes.Node]) -> None:
         for node in body:
-            self._spend(NODE)
+            self._consume(NODE)
             match node:
                 case nodes.Output():
                     for piece in node.nodes:
-                        self._write(piece.data if isinstance(piece, nodes.TemplateData) else self._printed(piece))
+                        self._write(piece.data if isinstance(piece, nodes.TemplateData) else self._formatted(piece))
                 case nodes.If():
-                    self._play(self._branch(node))
+                    self._render(self._branch(node))
                 case nodes.For():
                     self._loop(node)
                 case _:
-                    raise AssertionError(f"{type(node).__name__} is refused when it is read")
+                    raise AssertionError(f"{type(node).__name__} is rejected by the parser")
 
     def _branch(self, node: nodes.If) -> Sequence[nodes.Node]:
         for one in (node, *node.elif_):
@@ -218,13 +218,13 @@ class ExpressionEvaluation:
 
     def _loop(self, node: nodes.For) -> None:
         assert isinstance(node.target, nodes.Name)
-        held = self.value(node.iter)
-        if not isinstance(held, list | dict):
-            raise ExpressionFailed(f"{_spelt(node.iter)} is {described(held)}, and a loop goes over a list")
+        container = self.value(node.iter)
+        if not isinstance(container, list | dict):
+            raise ExpressionFailed(f"{_path_text(node.iter)} is {describe(container)}, but a loop needs a list")
         outside = self._names
         chosen: list[JsonValue] = []
-        for item in held:
-            self._spend(NODE)
+        for item in container:
+            self._consume(NODE)
             self._names = {**outside, node.target.name: item}
             if node.test is None or self.truth(node.test):
                 chosen.append(item)
@@ -232,47 +232,47 @@ class ExpressionEvaluation:
             last = len(chosen)
             place: JsonValue = {"index": index, "first": index == 1, "last": index == last, "length": last}
             self._names = {**outside, node.target.name: item, LOOP: place}
-            self._play(node.body)
+            self._render(node.body)
         self._names = outside
         if not chosen:
-            self._play(node.else_)
+            self._render(node.else_)
 
-    def _printed(self, node: nodes.Node) -> str:
+    def _formatted(self, node: nodes.Node) -> str:
         value = self.value(node)
-        self._weigh(value)
+        self._charge(value)
         try:
-            return printed(value)
+            return format_value(value)
         except ExpressionFailed as error:
-            raise ExpressionFailed(f"{_spelt(node)}: {error}") from error
+            raise ExpressionFailed(f"{_path_text(node)}: {error}") from error
 
     def _write(self, text: str) -> None:
-        self._spend(len(text))
+        self._consume(len(text))
         self._written += len(text)
         if self._written > MOST_OUTPUT:
-            raise ExpressionFailed(f"it came to more than {MOST_OUTPUT} characters")
+            raise ExpressionFailed(f"the result has more than {MOST_OUTPUT} characters")
         self._output.append(text)
 
-    def _weigh(self, value: JsonValue) -> None:
-        """Count the work of going through a value before it is done."""
-        self._spend(weight(value, self._left))
+    def _charge(self, value: JsonValue) -> None:
+        """Charge for processing a value, before that is done."""
+        self._consume(work_of(value, self._remaining))
 
-    def _weigh_comparison(self, how: str, left: JsonValue, right: JsonValue) -> None:
-        """Count what a comparison takes: two values are gone through only as far as both of them go."""
+    def _charge_comparison(self, how: str, left: JsonValue, right: JsonValue) -> None:
+        """Charge for a comparison: two values are compared only up to the length of the shorter."""
         match left, right:
             case str(), str():
-                self._spend(len(left) + len(right) if how in ("in", "notin") else min(len(left), len(right)))
+                self._consume(len(left) + len(right) if how in ("in", "notin") else min(len(left), len(right)))
             case ((str() | list() | dict()), list()):
-                self._weigh(right)
+                self._charge(right)
             case _, list() if how in ("in", "notin"):
-                self._spend(len(right))
+                self._consume(len(right))
             case dict(), dict():
-                self._weigh(right)
+                self._charge(right)
             case _:
                 pass
 
-    def _spend(self, work: int) -> None:
-        self._left -= work
-        if self._left < 0:
+    def _consume(self, work: int) -> None:
+        self._remaining -= work
+        if self._remaining < 0:
             raise ExpressionFailed("it takes too much work")
 
 
@@ -285,16 +285,16 @@ def _holds(how: str, left: JsonValue, right: JsonValue, what: str) -> bool:
         case "in" | "notin":
             return _contains(left, right, what) == (how == "in")
         case _:
-            return _in_order(how, left, right, what)
+            return _is_ordered(how, left, right, what)
 
 
-def _in_order(how: str, left: JsonValue, right: JsonValue, what: str) -> bool:
+def _is_ordered(how: str, left: JsonValue, right: JsonValue, what: str) -> bool:
     if is_number(left) and is_number(right):
         sign = -1 if left < right else int(left != right)
     elif isinstance(left, str) and isinstance(right, str):
         sign = (left > right) - (left < right)
     else:
-        raise ExpressionFailed(f"{what}, which can't be more or less than {described(right)}")
+        raise ExpressionFailed(f"{what}, which can't be compared with {describe(right)}")
     return {"lt": sign < 0, "lteq": sign <= 0, "gt": sign > 0, "gteq": sign >= 0}[how]
 
 
@@ -305,27 +305,27 @@ def _contains(left: JsonValue, right: JsonValue, what: str) -> bool:
         case dict() | str() if isinstance(left, str):
             return left in right
         case _:
-            raise ExpressionFailed(f"{what}, which can't be looked for in {described(right)}")
+            raise ExpressionFailed(f"{what}, which can't be searched for in {describe(right)}")
 
 
 def _key(value: JsonValue) -> str:
     if not isinstance(value, str):
-        raise ExpressionFailed(f"the keys of an object are texts, not {described(value)}")
+        raise ExpressionFailed(f"the keys of an object are texts, not {describe(value)}")
     return value
 
 
-def _spelt(node: nodes.Node) -> str:
-    """A path as it was written, as far as it can be told."""
+def _path_text(node: nodes.Node) -> str:
+    """Return a path as written, as far as that is known."""
     match node:
         case nodes.Name():
             return node.name
         case nodes.Getattr():
-            return f"{_spelt(node.node)}.{node.attr}"
+            return f"{_path_text(node.node)}.{node.attr}"
         case nodes.Getitem(arg=nodes.Const(value=key)):
-            return f"{_spelt(node.node)}[{key!r}]"
+            return f"{_path_text(node.node)}[{key!r}]"
         case nodes.Getitem():
-            return f"{_spelt(node.node)}[…]"
+            return f"{_path_text(node.node)}[…]"
         case nodes.Filter(node=nodes.Expr() as inner):
-            return f"{_spelt(inner)} | {node.name}"
+            return f"{_path_text(inner)} | {node.name}"
         case _:
-            return "what stands there"
+            return "the expression"

@@ -1,6 +1,6 @@
-"""What a condition or a template may do with a value: filters and tests over JSON, and nothing else.
+"""Filters and tests of conditions and templates: functions over JSON values.
 
-Each is a plain function that ends after work in proportion to what it is given, and makes nothing much larger.
+Each one takes time in proportion to its input, and returns nothing much larger.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_SHOWN = 60
 MOST_DIGITS = 12
 MOST_JOINED = 1_000_000
 ITEM = 20
-"""What an item of a list or a field of an object counts, beside what stands there."""
+"""The cost of an item of a list or a field of an object, besides its content."""
 LARGEST = 10**18
 
 Number = int | float
@@ -33,12 +33,12 @@ class FilterSpec:
     function: Callable[[JsonValue, Sequence[JsonValue]], JsonValue]
     least: int = 0
     most: int = 0
-    glance: bool = False
-    """Whether it takes the same time for every value."""
+    constant_time: bool = False
+    """Whether it takes constant time for every value."""
 
 
-def described(value: JsonValue) -> str:
-    """A value in words, for an error message."""
+def describe(value: JsonValue) -> str:
+    """Return a description of a value for error messages."""
     match value:
         case None:
             return "null"
@@ -58,45 +58,45 @@ def _whole(value: int) -> str:
     return f"the number {value}" if abs(value) <= LARGEST else "a huge number"
 
 
-def printed(value: JsonValue) -> str:
-    """A value as a template prints it: texts as they are, everything else as JSON. Null is no text."""
+def format_value(value: JsonValue) -> str:
+    """Return a value as a template prints it: texts unchanged, other values as JSON. Null is an error."""
     if isinstance(value, str):
         return value
     if value is None:
-        raise ExpressionFailed("null can't be printed; say what to print instead with  | default('…')")
+        raise ExpressionFailed("null can't be printed; give another value with  | default('…')")
     return tojson(value)
 
 
 def is_number(value: JsonValue) -> TypeGuard[Number]:
-    """Whether a value is a number; true and false are none."""
+    """Return whether a value is a number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def number(value: JsonValue) -> Number:
-    """The value, if it is a number of a reasonable size."""
+def require_number(value: JsonValue) -> Number:
+    """Return the value if it is a number of reasonable size."""
     if not is_number(value):
-        raise ExpressionFailed(f"a number is needed, not {described(value)}")
+        raise ExpressionFailed(f"a number is needed, not {describe(value)}")
     if not isfinite(value) or abs(value) > LARGEST:
         raise ExpressionFailed(f"numbers go up to {LARGEST:.0e} here")
     return value
 
 
-def text(value: JsonValue) -> str:
-    """The value, if it is a text."""
+def require_text(value: JsonValue) -> str:
+    """Return the value if it is a text."""
     if not isinstance(value, str):
-        raise ExpressionFailed(f"a text is needed, not {described(value)}")
+        raise ExpressionFailed(f"a text is needed, not {describe(value)}")
     return value
 
 
-def items(value: JsonValue) -> list[JsonValue]:
-    """The value, if it is a list."""
+def require_list(value: JsonValue) -> list[JsonValue]:
+    """Return the value if it is a list."""
     if not isinstance(value, list):
-        raise ExpressionFailed(f"a list is needed, not {described(value)}")
+        raise ExpressionFailed(f"a list is needed, not {describe(value)}")
     return value
 
 
 def tojson(value: JsonValue) -> str:
-    """The value as JSON."""
+    """Return the value as JSON."""
     try:
         return to_json(value).decode()
     except ValueError as error:
@@ -104,123 +104,122 @@ def tojson(value: JsonValue) -> str:
 
 
 def _round(value: JsonValue, digits: JsonValue = 0) -> Number:
-    places = number(digits)
+    places = require_number(digits)
     if not isinstance(places, int) or not 0 <= places <= MOST_DIGITS:
-        raise ExpressionFailed(f"round takes 0 to {MOST_DIGITS} digits, not {described(digits)}")
-    return round(number(value), places)
+        raise ExpressionFailed(f"round takes 0 to {MOST_DIGITS} digits, not {describe(digits)}")
+    return round(require_number(value), places)
 
 
-def _number_in(value: JsonValue) -> Number:
-    """A number as it is, or the number that a text spells; anything else is no number, and never 0 instead."""
+def _parse_number(value: JsonValue) -> Number:
+    """Return a number, or the number that a text spells; any other value is an error, never 0."""
     if not isinstance(value, str):
-        return number(value)
+        return require_number(value)
     if len(value) <= MOST_SHOWN:
         for read in (int, float):
             try:
-                return number(read(value))
+                return require_number(read(value))
             except ValueError:
                 continue
-    raise ExpressionFailed(f"{described(value)} is no number")
+    raise ExpressionFailed(f"{describe(value)} is no number")
 
 
 def _length(value: JsonValue) -> int:
     if isinstance(value, str | list | dict):
         return len(value)
-    raise ExpressionFailed(f"{described(value)} has no length")
+    raise ExpressionFailed(f"{describe(value)} has no length")
 
 
 def _end(value: JsonValue, index: int) -> JsonValue:
-    held = value if isinstance(value, str) else items(value)
+    held = value if isinstance(value, str) else require_list(value)
     if not held:
         raise ExpressionFailed(f"{'an empty text' if isinstance(held, str) else 'an empty list'} has no first or last")
     return held[index]
 
 
 def _numbers(value: JsonValue) -> list[Number]:
-    found = [number(item) for item in items(value)]
+    found = [require_number(item) for item in require_list(value)]
     if not found:
         raise ExpressionFailed("an empty list has no numbers")
     return found
 
 
 def _join(value: JsonValue, separator: JsonValue = "", field: JsonValue = None) -> str:
-    """The items of a list in one text; with a field's name, that field of each."""
-    held, between = items(value), text(separator)
+    """Join the items of a list; with the name of a field, that field of each item."""
+    held, between = require_list(value), require_text(separator)
     if len(between) * len(held) > MOST_JOINED:
         raise ExpressionFailed(f"a list of {len(held)} can't be joined by a text of {len(between)} characters")
     if field is not None:
-        held = [_field(item, text(field)) for item in held]
-    return between.join([printed(item) for item in held])
+        held = [_field(item, require_text(field)) for item in held]
+    return between.join([format_value(item) for item in held])
 
 
 def _field(item: JsonValue, name: str) -> JsonValue:
     if not isinstance(item, dict) or name not in item:
-        raise ExpressionFailed(f"{described(item)} has no field {name!r}")
+        raise ExpressionFailed(f"{describe(item)} has no field {name!r}")
     return item[name]
 
 
 def _truncate(value: JsonValue, length: JsonValue) -> str:
-    most = number(length)
+    most = require_number(length)
     if not isinstance(most, int) or most < 1:
-        raise ExpressionFailed(f"truncate takes a whole number of characters, not {described(length)}")
-    return cut(text(value), most)
+        raise ExpressionFailed(f"truncate takes a whole number of characters, not {describe(length)}")
+    return cut(require_text(value), most)
 
 
 DEFAULT = "default"
 """The one filter that takes a value that is missing; the evaluation itself does it."""
 
 FILTERS: Mapping[str, FilterSpec] = {
-    "abs": FilterSpec(lambda value, _: abs(number(value))),
-    DEFAULT: FilterSpec(lambda value, given: given[0] if value is None else value, 1, 1, glance=True),
-    "first": FilterSpec(lambda value, _: _end(value, 0), glance=True),
-    "float": FilterSpec(lambda value, _: float(_number_in(value))),
-    "int": FilterSpec(lambda value, _: int(_number_in(value))),
+    "abs": FilterSpec(lambda value, _: abs(require_number(value))),
+    DEFAULT: FilterSpec(lambda value, given: given[0] if value is None else value, 1, 1, constant_time=True),
+    "first": FilterSpec(lambda value, _: _end(value, 0), constant_time=True),
+    "float": FilterSpec(lambda value, _: float(_parse_number(value))),
+    "int": FilterSpec(lambda value, _: int(_parse_number(value))),
     "join": FilterSpec(lambda value, given: _join(value, *given), 0, 2),
-    "last": FilterSpec(lambda value, _: _end(value, -1), glance=True),
-    "length": FilterSpec(lambda value, _: _length(value), glance=True),
-    "lower": FilterSpec(lambda value, _: text(value).lower()),
+    "last": FilterSpec(lambda value, _: _end(value, -1), constant_time=True),
+    "length": FilterSpec(lambda value, _: _length(value), constant_time=True),
+    "lower": FilterSpec(lambda value, _: require_text(value).lower()),
     "max": FilterSpec(lambda value, _: max(_numbers(value))),
     "min": FilterSpec(lambda value, _: min(_numbers(value))),
     "round": FilterSpec(lambda value, given: _round(value, *given), 0, 1),
-    "sum": FilterSpec(lambda value, _: number(sum(_numbers(value)))),
+    "sum": FilterSpec(lambda value, _: require_number(sum(_numbers(value)))),
     "tojson": FilterSpec(lambda value, _: tojson(value)),
-    "trim": FilterSpec(lambda value, _: text(value).strip()),
+    "trim": FilterSpec(lambda value, _: require_text(value).strip()),
     "truncate": FilterSpec(lambda value, given: _truncate(value, *given), 1, 1),
-    "upper": FilterSpec(lambda value, _: text(value).upper()),
+    "upper": FilterSpec(lambda value, _: require_text(value).upper()),
 }
 
 DEFINED = "defined"
-"""The one test of a value that may be missing; the evaluation itself does it."""
+"""The only test that accepts a missing value; the evaluator implements it."""
 
 TESTS: Mapping[str, FilterSpec] = {
-    "boolean": FilterSpec(lambda value, _: isinstance(value, bool), glance=True),
+    "boolean": FilterSpec(lambda value, _: isinstance(value, bool), constant_time=True),
     DEFINED: FilterSpec(lambda _value, _: True),
-    "endingwith": FilterSpec(lambda value, given: text(value).endswith(text(given[0])), 1, 1),
-    "list": FilterSpec(lambda value, _: isinstance(value, list), glance=True),
-    "mapping": FilterSpec(lambda value, _: isinstance(value, dict), glance=True),
-    "none": FilterSpec(lambda value, _: value is None, glance=True),
-    "number": FilterSpec(lambda value, _: is_number(value), glance=True),
-    "startingwith": FilterSpec(lambda value, given: text(value).startswith(text(given[0])), 1, 1),
-    "string": FilterSpec(lambda value, _: isinstance(value, str), glance=True),
+    "endingwith": FilterSpec(lambda value, given: require_text(value).endswith(require_text(given[0])), 1, 1),
+    "list": FilterSpec(lambda value, _: isinstance(value, list), constant_time=True),
+    "mapping": FilterSpec(lambda value, _: isinstance(value, dict), constant_time=True),
+    "none": FilterSpec(lambda value, _: value is None, constant_time=True),
+    "number": FilterSpec(lambda value, _: is_number(value), constant_time=True),
+    "startingwith": FilterSpec(lambda value, given: require_text(value).startswith(require_text(given[0])), 1, 1),
+    "string": FilterSpec(lambda value, _: isinstance(value, str), constant_time=True),
 }
 
 
-def weight(value: JsonValue, most: int) -> int:
-    """About how much work it is to go through a value once, in characters.
+def work_of(value: JsonValue, most: int) -> int:
+    """Return the approximate work of traversing a value once, in characters.
 
-    A value that refers to others many times over may be larger than memory when it is written out; so the count stops
-    once it is above `most`.
+    A value that repeats others by reference may be larger than memory when written out, so counting stops above `most`.
     """
     if isinstance(value, str):
         return len(value)
     total = 1
-    open_: list[JsonValue] = [value]
-    while open_ and total <= most:
-        one = open_.pop()
+    pending: list[JsonValue] = [value]
+    while pending and total <= most:
+        one = pending.pop()
         if isinstance(one, str):
             total += len(one)
         elif isinstance(one, list | dict):
             total += ITEM * len(one)
             if total <= most:
-                open_.extend(one if isinstance(one, list) else one.values())
+                pending.extend(one if isinstance(one, list) else one.values())
     return total

@@ -1,6 +1,6 @@
-"""Reads Jinja's expressions and templates, and says what is wrong with them before they are ever worked out.
+"""Parses Jinja expressions and templates, and reports errors before they are evaluated.
 
-Jinja only parses here: nothing is compiled. What is not on the lists below is refused, calls above all.
+Jinja only parses here: nothing is compiled. Syntax that is not on the lists below is rejected, calls above all.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ LIBRARY = "jinja"
 SYNTAX = tuple(
     (re.compile(theirs, re.DOTALL), ours)
     for theirs, ours in (
-        (r"unexpected char ('.+?'|\".+?\") at \d+", r"the character \1 can't stand there"),
+        (r"unexpected char ('.+?'|\".+?\") at \d+", r"unexpected character \1"),
         (r"expected token '(.+?)', got '(.+?)'", r"expected token '\1', got '\2'"),
         (r"Unexpected end of template", "a tag has no end: write {% endif %} or {% endfor %}"),
-        (r"nesting mistake", "a tag is closed that is not open"),
+        (r"nesting mistake", "a closing tag has no opening tag"),
         (r"Encountered unknown tag '(.+?)'", r"there is no tag '\1'"),
         (r"Missing end of (comment|raw)", r"a \1 has no end"),
         (r"tag name expected", "a tag has no name"),
     )
 )
-"""What the parser says, and what we say instead."""
+"""Messages of the parser, and their replacements."""
 
 LOOP = "loop"
-"""Inside a loop: where it stands, as `loop.index`, `loop.first`, `loop.last` and `loop.length`."""
+"""The variable of the position in a loop: `loop.index`, `loop.first`, `loop.last` and `loop.length`."""
 
 EXPRESSIONS = (
     nodes.And, nodes.Compare, nodes.CondExpr, nodes.Const, nodes.Dict, nodes.Filter, nodes.Getattr, nodes.Getitem,
@@ -45,15 +45,15 @@ EXPRESSIONS = (
 )  # fmt: skip
 STATEMENTS = (nodes.For, nodes.If, nodes.Output, nodes.Template, nodes.TemplateData)
 REFUSED: dict[type[nodes.Node], str] = {
-    nodes.Call: "nothing can be called here; filters do such things, for example  text | length",
-    nodes.Concat: "'~' is not offered",
-    nodes.Pow: "'**' is not offered",
+    nodes.Call: "calls are not supported; use a filter, for example  text | length",
+    nodes.Concat: "'~' is not supported",
+    nodes.Pow: "'**' is not supported",
     nodes.Tuple: "write a list in [ ]",
 }
 
 
-class Seen(NamedTuple):
-    """A node as it was found: how deep, and which names its loops bind."""
+class VisitedNode(NamedTuple):
+    """A node, its depth, and the names that its loops bind."""
 
     node: nodes.Node
     depth: int
@@ -61,8 +61,8 @@ class Seen(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def read_expression(text: str) -> nodes.Expr:
-    """The syntax tree of an expression, in which there is nothing that is not offered."""
+def parse_expression(text: str) -> nodes.Expr:
+    """Return the syntax tree of an expression; raise `ExpressionFailed` on unsupported syntax."""
     if text.lstrip().startswith(("{{", "{%")):
         raise ExpressionFailed("it is an expression already: write it without {{ }} and {% %}")
     body = _parsed(f"{{{{ {text} }}}}", len(text), MOST_EXPRESSION).body
@@ -74,8 +74,8 @@ def read_expression(text: str) -> nodes.Expr:
 
 
 @lru_cache(maxsize=1024)
-def read_template(text: str) -> nodes.Template:
-    """The syntax tree of a template, in which there is nothing that is not offered."""
+def parse_template(text: str) -> nodes.Template:
+    """Return the syntax tree of a template; raise `ExpressionFailed` on unsupported syntax."""
     return _parsed(text, len(text), MOST_TEMPLATE)
 
 
@@ -85,11 +85,11 @@ def _parsed(source: str, length: int, most: int) -> nodes.Template:
     try:
         tree = Environment(trim_blocks=True, lstrip_blocks=True).parse(source)
     except TemplateSyntaxError as error:
-        raise ExpressionFailed(f"it can't be read: {_syntax_text(error.message or '')}") from error
+        raise ExpressionFailed(f"it can't be parsed: {_syntax_text(error.message or '')}") from error
     except RecursionError as error:
         raise ExpressionFailed(TOO_DEEP) from error
     except ValueError as error:
-        raise ExpressionFailed("it can't be read: a number in it is too long") from error
+        raise ExpressionFailed("it can't be parsed: a number in it is too long") from error
     for one in _walk(tree):
         if problem := TOO_DEEP if one.depth > MOST_DEPTH else _problem(one.node):
             raise ExpressionFailed(problem)
@@ -97,7 +97,7 @@ def _parsed(source: str, length: int, most: int) -> nodes.Template:
 
 
 def _syntax_text(message: str) -> str:
-    """What the parser says, in our words."""
+    """Return the message of the parser in our wording."""
     said = message.replace("end of print statement", "the end").replace("end of statement block", "the end of the tag")
     for theirs, ours in SYNTAX:
         if found := theirs.search(said):
@@ -105,16 +105,16 @@ def _syntax_text(message: str) -> str:
     return said if LIBRARY not in said.casefold() else "it is not a template"
 
 
-def names_in(tree: nodes.Node) -> frozenset[str]:
-    """The names that an expression or a template takes from outside."""
+def free_names(tree: nodes.Node) -> frozenset[str]:
+    """Return the free variables of an expression or a template."""
     found = ((one.node, one.bound) for one in _walk(tree))
     return frozenset(node.name for node, bound in found if isinstance(node, nodes.Name) and node.name not in bound)
 
 
-def keys_in(tree: nodes.Node, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The literal keys by which an expression or a template looks into these names, as (name, key).
+def literal_keys(tree: nodes.Node, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the literal keys that are looked up in these variables, as (name, key).
 
-    They stand as `name.key`, `name['key']` and `'key' in name`.
+    They are written `name.key`, `name['key']` and `'key' in name`.
     """
     for node, _, bound in _walk(tree):
         match node:
@@ -134,25 +134,25 @@ def keys_in(tree: nodes.Node, names: Collection[str]) -> Iterator[tuple[str, str
 
 
 def unknown_name(tree: nodes.Node, known: Collection[str]) -> str | None:
-    """What is wrong with its names, where only these are known."""
-    unknown = sorted(names_in(tree) - set(known))
+    """Return what is wrong with its variables, given the known ones."""
+    unknown = sorted(free_names(tree) - set(known))
     return f"{unknown[0]!r} is not known here; {nearest(unknown[0], known).rstrip('.')}" if unknown else None
 
 
-def _walk(tree: nodes.Node) -> Iterator[Seen]:
-    """Every node, without recursion: a tree may be deeper than Python's stack."""
-    open_ = [Seen(tree, 0, frozenset[str]())]
-    while open_:
-        one = open_.pop()
+def _walk(tree: nodes.Node) -> Iterator[VisitedNode]:
+    """Yield every node, without recursion: a tree may be deeper than the Python stack."""
+    pending = [VisitedNode(tree, 0, frozenset[str]())]
+    while pending:
+        one = pending.pop()
         yield one
         node, deeper = one.node, one.depth + 1
         if not isinstance(node, nodes.For):
-            open_ += [Seen(child, deeper, one.bound) for child in node.iter_child_nodes()]
+            pending += [VisitedNode(child, deeper, one.bound) for child in node.iter_child_nodes()]
             continue
         target = {node.target.name} if isinstance(node.target, nodes.Name) else set[str]()
         inside = one.bound | target | {LOOP}
-        open_ += [Seen(child, deeper, one.bound) for child in node.iter_child_nodes(only=("iter", "else_"))]
-        open_ += [Seen(child, deeper, inside) for child in node.iter_child_nodes(exclude=("iter", "else_"))]
+        pending += [VisitedNode(child, deeper, one.bound) for child in node.iter_child_nodes(only=("iter", "else_"))]
+        pending += [VisitedNode(child, deeper, inside) for child in node.iter_child_nodes(exclude=("iter", "else_"))]
 
 
 def _problem(node: nodes.Node) -> str | None:
@@ -170,9 +170,9 @@ def _problem(node: nodes.Node) -> str | None:
         case _ if isinstance(node, (*EXPRESSIONS, *STATEMENTS)):
             return None
         case nodes.Stmt():
-            return "of Jinja's tags only {% if %} and {% for %} are offered"
+            return "of Jinja's tags only {% if %} and {% for %} are supported"
         case _:
-            return REFUSED.get(type(node), f"{type(node).__name__.lower()!r} is not offered")
+            return REFUSED.get(type(node), f"{type(node).__name__.lower()!r} is not supported")
 
 
 def _filter_problem(node: nodes.Filter | nodes.Test, kind: str, known: Mapping[str, FilterSpec]) -> str | None:

@@ -1,6 +1,6 @@
-"""Templates: texts with values in them, written in Jinja. They read JSON values and nothing else.
+"""Templates: texts with values, written in Jinja. They read JSON values and nothing else.
 
-ARK writes some of them in Go's form: the fields that are named for it are translated, any other Go action is refused.
+ARK writes some of them in Go syntax: known Go fields are translated, other Go actions are rejected.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from teamwright.errors import ExpressionFailed
 
 _FIELD = re.compile(r"\{\{(-?)\s*+\.(\w++)\s*+(-?)\}\}")
 _ACTION = re.compile(r"\{\{([^{}]*+)(\}\})?")
-"""What stands in braces, up to the next brace. Nothing here is tried in more than one way, so it takes linear time."""
+"""The content of braces, up to the next brace. The patterns never backtrack, so matching is linear."""
 _GO_WORD = re.compile(r"-?\s*+(?:\$|/\*|(?:if|else|end|range|with|define|template|block)\b)")
 _GO_DOT = re.compile(r"(?:\A-?|[\s(|])\.(?:\w|\s|-?\Z)")
-"""What looks like Go: a dot that follows nothing, a `$`, a comment, or one of its words."""
+"""Go syntax: a dot that follows nothing, a `$`, a comment, or a keyword."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template as it was written; `fields` are the Go fields that stand for names, `{{.History}}` for `history`."""
+    """A template as written; `fields` maps Go fields to names, such as `{{.History}}` to `history`."""
 
     text: str
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def uses(self) -> frozenset[str]:
-        """The names it takes; none when it can't be read."""
-        from teamwright.strategies.expressions.parser import names_in, read_template
+        """The variables it reads; empty if it is invalid."""
+        from teamwright.strategies.expressions.parser import free_names, parse_template
 
         try:
-            return names_in(read_template(self._translated()))
+            return free_names(parse_template(self._translated()))
         except ExpressionFailed:
             return frozenset()
 
     def keys(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
-        """The literal keys by which it looks into these names, as (name, key); it must be readable."""
-        from teamwright.strategies.expressions.parser import keys_in, read_template
+        """Return the literal keys that it looks up in these variables, as (name, key). It must be valid."""
+        from teamwright.strategies.expressions.parser import literal_keys, parse_template
 
-        return keys_in(read_template(self._translated()), names)
+        return literal_keys(parse_template(self._translated()), names)
 
     def problem(self, known: Collection[str]) -> str | None:
-        """What is wrong with it where only these names are known; asked before anything runs."""
-        from teamwright.strategies.expressions.parser import read_template, unknown_name
+        """Return what is wrong with it, given the known variables. Called before a run."""
+        from teamwright.strategies.expressions.parser import parse_template, unknown_name
 
         try:
-            found = unknown_name(read_template(self._translated()), known)
+            found = unknown_name(parse_template(self._translated()), known)
         except ExpressionFailed as error:
             found = str(error)
         if found is None:
@@ -57,14 +57,14 @@ class Template:
         return f"the template can't be used: {self._go_problem() or found}"
 
     def render(self, names: Mapping[str, JsonValue]) -> str:
-        """The text with these values; raises `ExpressionFailed` where one is missing or does not fit."""
+        """Return the text with these values; raise `ExpressionFailed` if one is missing or of the wrong type."""
         from teamwright.strategies.expressions.evaluator import ExpressionEvaluation
-        from teamwright.strategies.expressions.parser import read_template
+        from teamwright.strategies.expressions.parser import parse_template
 
         try:
-            return ExpressionEvaluation(names).text(read_template(self._translated()))
+            return ExpressionEvaluation(names).render(parse_template(self._translated()))
         except (ExpressionFailed, ArithmeticError, RecursionError) as error:
-            raise ExpressionFailed(f"the template can't be filled in: {error}") from error
+            raise ExpressionFailed(f"the template can't be rendered: {error}") from error
 
     def _translated(self) -> str:
         def translate(found: re.Match[str]) -> str:
@@ -80,8 +80,8 @@ class Template:
             return None
         shown = text[found.start() :].partition("}}")[0][:60] + "}}"
         known = ", ".join(f"{{{{.{name}}}}}" for name in self.fields)
-        allowed = f"of its actions only {known} are read, and all else" if known else "here everything"
-        return f"{shown!r} is written in Go's form; {allowed} is written in Jinja, as {{{{ name }}}}"
+        allowed = f"only {known} are accepted, and everything else" if known else "a template"
+        return f"{shown!r} is Go syntax; {allowed} is written in Jinja, as {{{{ name }}}}"
 
 
 def _is_go(action: re.Match[str]) -> bool:
