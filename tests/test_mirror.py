@@ -128,7 +128,7 @@ COVERED_BY = {
 """Modules without a test file of their name, and the one that covers them, both below `src/teamwright` and `tests`."""
 
 SHARED_CLASS_NAMES = {
-    "Comparison", "Refused", "Row", "Turn", "_Waiter",
+    "Refused",
 }  # fmt: skip
 """Class names that still mean two things; none may be added."""
 

@@ -34,7 +34,7 @@ class Story:
         self.at(time, scope, place, AgentAsked(member=member, member_kind=kind, turn=1, task="", length=0, digest=""))
 
     def rows(self) -> list[tuple[str, int, str, int]]:
-        return [(row.member, row.depth, row.state, row.tokens) for row in self.board.in_order()]
+        return [(row.member, row.depth, row.state, row.tokens) for row in self.board.rows()]
 
 
 def begun() -> Story:

@@ -52,7 +52,7 @@ def sums(levels: BudgetLevels, scope: str) -> tuple[list[int], list[int]]:
 
 def test_a_call_is_held_at_every_level_around_it_until_it_is_back() -> None:  # Z-10
     first = [opened("", tokens=500), asked("t"), opened("t", tokens=300), opened("t/other"), called("t/a")]
-    levels = BudgetLevels.of(first)
+    levels = BudgetLevels.from_events(first)
     assert sums(levels, "") == sums(levels, "t") == ([0, 0], [100, 1])
     assert sums(levels, "t/other") == ([0, 0], [0, 0])
     levels.apply(event("t/a", "e", AgentReturned(body="b", usage=USED)))
@@ -67,21 +67,23 @@ def test_a_call_is_held_at_every_level_around_it_until_it_is_back() -> None:  # 
 
 
 def test_a_call_that_failed_is_charged_only_if_nobody_knows_its_cost() -> None:
-    levels = BudgetLevels.of([opened("t"), called("t/a"), called("t/b")])
+    levels = BudgetLevels.from_events([opened("t"), called("t/a"), called("t/b")])
     levels.apply(event("t/a", "e", AgentCallFailed(error="server", message="no")))
     levels.apply(event("t/b", "e", AgentCallFailed(error="timeout", message="no", charged=True)))
     assert sums(levels, "t") == ([100, 2], [0, 0])
 
 
 def test_a_call_in_doubt_stays_charged_when_it_is_made_again() -> None:
-    levels = BudgetLevels.of([opened("t"), called("t/a"), called("t/a", 2)])
+    levels = BudgetLevels.from_events([opened("t"), called("t/a"), called("t/a", 2)])
     assert sums(levels, "t") == ([100, 1], [100, 1])
     levels.apply(event("t/a", "e", AgentReturned(body="b", attempt=2, usage=USED)))
     assert sums(levels, "t") == ([140, 2], [0, 0])
 
 
 def test_what_is_out_when_its_turn_ends_was_stopped_and_stays_charged() -> None:
-    levels = BudgetLevels.of([asked("t"), opened("t"), asked("t/a"), opened("t/a"), called("t/a"), called("t/b")])
+    levels = BudgetLevels.from_events(
+        [asked("t"), opened("t"), asked("t/a"), opened("t/a"), called("t/a"), called("t/b")]
+    )
     levels.apply(event("t", "a", AgentFailed(member="a", error="cancelled", message="stopped")))
     assert sums(levels, "t") == ([100, 1], [100, 1])
     assert [level.scope for level in levels if level.ended is None] == ["t"]
@@ -90,17 +92,17 @@ def test_what_is_out_when_its_turn_ends_was_stopped_and_stays_charged() -> None:
 
 
 def test_a_reply_without_usage_is_charged_what_was_reserved() -> None:
-    levels = BudgetLevels.of([opened("t"), called("t/a"), event("t/a", "e", AgentReturned(body="b"))])
+    levels = BudgetLevels.from_events([opened("t"), called("t/a"), event("t/a", "e", AgentReturned(body="b"))])
     assert sums(levels, "t") == ([100, 1], [0, 0])
 
 
 def test_a_fork_begins_with_what_it_took_over() -> None:
-    levels = BudgetLevels.of([called("t/a"), opened("t", Amounts(tokens=70, calls=2)), called("t/b")])
+    levels = BudgetLevels.from_events([called("t/a"), opened("t", Amounts(tokens=70, calls=2)), called("t/b")])
     assert sums(levels, "t") == ([70, 2], [100, 1])
 
 
 def test_time_counts_while_somebody_drives_and_nobody_is_waited_for() -> None:
-    levels = BudgetLevels.of(
+    levels = BudgetLevels.from_events(
         [
             event("", "", STARTED),
             event("", "", BudgetOpened(limits=Bounds(seconds=60))),
@@ -111,18 +113,18 @@ def test_time_counts_while_somebody_drives_and_nobody_is_waited_for() -> None:
             event("", "", ScopeWaited(seconds=2.0), 1004.0),
         ]
     )
-    assert levels.by_scope[""].used(levels.driven).seconds == 7.0
+    assert levels.by_scope[""].used(levels.driver_seconds).seconds == 7.0
     levels.apply(event("", "t", AgentReplied(), 1010.0))
-    assert levels.by_scope[""].used(levels.driven).seconds == 13.0
+    assert levels.by_scope[""].used(levels.driver_seconds).seconds == 13.0
 
 
 def stand(levels: BudgetLevels, scope: str) -> tuple[bool, float | None]:
     level = levels.by_scope[scope]
-    return level.ended is None, level.used(levels.driven).seconds
+    return level.ended is None, level.used(levels.driver_seconds).seconds
 
 
 def test_a_part_of_the_work_is_open_while_a_turn_in_it_is_and_its_time_ends_with_the_last_of_them() -> None:
-    levels = BudgetLevels.of([event("", "", STARTED), asked("t"), opened("t"), opened("t/part")])
+    levels = BudgetLevels.from_events([event("", "", STARTED), asked("t"), opened("t"), opened("t/part")])
     assert stand(levels, "t/part") == (False, 0.0)
     levels.apply(asked("t/part/a", 1.0))
     levels.apply(asked("t/part/b", 2.0))
@@ -138,7 +140,7 @@ def test_a_part_of_the_work_is_open_while_a_turn_in_it_is_and_its_time_ends_with
 
 
 def test_a_part_that_a_fork_goes_on_with_is_open_while_a_turn_in_it_is() -> None:
-    levels = BudgetLevels.of([event("", "", STARTED), asked("t"), asked("t/part/a"), opened("t/part")])
+    levels = BudgetLevels.from_events([event("", "", STARTED), asked("t"), asked("t/part/a"), opened("t/part")])
     assert stand(levels, "t/part") == (True, 0.0)
     levels.apply(event("t/part", "a", AgentReplied(), 3.0))
     levels.apply(asked("t/other", 5.0))
@@ -155,5 +157,5 @@ async def test_the_level_of_a_step_ends_with_the_step() -> None:
         await engine.run(Team("t", members=members, strategy="dag", options={"steps": steps}), "go", run_id="r")
         events = await engine.journal.read("r")
     begun = next(e.number for e in events if isinstance(e.fact, AgentAsked) and e.fact.member == "two")
-    levels = BudgetLevels.of([e for e in events if e.number <= begun])
+    levels = BudgetLevels.from_events([e for e in events if e.number <= begun])
     assert [level.ended is None for level in levels] == [False]

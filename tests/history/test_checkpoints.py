@@ -178,7 +178,7 @@ async def paused(engine: Engine, run_id: str = "r") -> Team:
 async def test_a_pause_is_a_checkpoint() -> None:  # P-09
     async with Engine("memory") as engine:
         team = await paused(engine)
-        assert (await points(engine))[-1] == ("pause-1", "pause", "the run was set down (person)", 0)
+        assert (await points(engine))[-1] == ("pause-1", "pause", "the run paused (person)", 0)
         forked = await engine.fork("r", at="pause-1", team=team, new_id="f")
         assert forked.status == "paused"
         await engine.runs.answer("f", "t/q", "yes")

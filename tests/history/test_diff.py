@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Reply, Team, Turn
-from teamwright.history.diff import Comparison, compare
+from teamwright.history.diff import RunDiff, compare
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.usage import Usage
@@ -27,7 +27,7 @@ def agent(name: str, *answers: str, fails: bool = False) -> FunctionAgent:
     return FunctionAgent(name, respond)
 
 
-async def compared(engine: Engine, a: str = "a", b: str = "b") -> Comparison:
+async def compared(engine: Engine, a: str = "a", b: str = "b") -> RunDiff:
     return compare(
         await engine.runs.history(a),
         await engine.runs.history(b),
@@ -36,7 +36,7 @@ async def compared(engine: Engine, a: str = "a", b: str = "b") -> Comparison:
     )
 
 
-def hows(found: Comparison) -> list[tuple[str, str, str]]:
+def hows(found: RunDiff) -> list[tuple[str, str, str]]:
     return [(turn.key, turn.member, turn.how) for turn in found.turns]
 
 

@@ -21,28 +21,28 @@ def driving(*facts: tuple[float, Fact]) -> DriverTime:
 
 def test_time_counts_up_to_the_last_thing_that_a_driver_recorded() -> None:
     found = driving((0, START), (5, RunLogged(text="x")), (100, RunResumed()), (103, RunLogged(text="y")))
-    assert found.busy(0, 1000, []) == 8
-    assert found.busy(4, 102, []) == 3
-    assert found.busy(6, 99, []) == 0
+    assert found.busy_seconds(0, 1000, []) == 8
+    assert found.busy_seconds(4, 102, []) == 3
+    assert found.busy_seconds(6, 99, []) == 0
 
 
 def test_what_comes_after_a_pause_is_no_time_with_a_driver() -> None:
     found = driving((0, START), (5, RunPaused(stop_reason="pause")), (80, RunLogged(text="told")), (90, RunResumed()))
-    assert found.busy(0, 100, []) == 5
+    assert found.busy_seconds(0, 100, []) == 5
 
 
 def test_waits_count_once_however_they_overlap() -> None:
     found = driving((0, START), (50, RunLogged(text="x")))
-    assert found.busy(10, 40, [(30, 60), (5, 15), (12, 20), (14, 16)]) == 10
+    assert found.busy_seconds(10, 40, [(30, 60), (5, 15), (12, 20), (14, 16)]) == 10
 
 
 def test_what_a_fork_took_over_has_a_time_of_its_own() -> None:
     forked = START.changed(origin=Origin(run_id="before", number=3, how="fork"))
     copied: list[tuple[float, Fact]] = [(1000, forked), (3, RunLogged(text="x")), (7, RunLogged(text="x"))]
     found = driving(*copied)
-    assert (found.busy(3, 1000, []), found.seconds()) == (4, 0)
+    assert (found.busy_seconds(3, 1000, []), found.seconds()) == (4, 0)
     found = driving(*copied, (1000, RunResumed()), (1002, RunLogged(text="y")))
-    assert (found.busy(3, 7, []), found.busy(5, 1002, []), found.seconds()) == (4, 4, 2)
+    assert (found.busy_seconds(3, 7, []), found.busy_seconds(5, 1002, []), found.seconds()) == (4, 4, 2)
 
 
 seconds = st.integers(0, 40)
@@ -71,4 +71,4 @@ def test_busy_seconds_are_those_in_which_somebody_drove_and_nobody_was_waited_fo
     expected = [
         second for second in range(begin, end) if second in driven and not any(a <= second < b for a, b in spans)
     ]
-    assert driving(*facts).busy(begin, end, spans) == len(expected)
+    assert driving(*facts).busy_seconds(begin, end, spans) == len(expected)

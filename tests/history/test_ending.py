@@ -57,9 +57,9 @@ def test_points_in_time_are_utc() -> None:
 def test_a_further_warning_degrades_a_run_that_came_to_its_end() -> None:
     done = ending_of(Reply(messages=SAID), USAGE)
     stopped = ending_of(Reply(messages=SAID, stop_reason="terminated"), USAGE)
-    assert done.warned() is done
-    assert (done.warned("w").status, done.warned("w").warnings) == ("degraded", ("w",))
-    assert (stopped.warned("w").status, stopped.warned("w").warnings) == ("completed", ("w",))
+    assert done.with_warnings() is done
+    assert (done.with_warnings("w").status, done.with_warnings("w").warnings) == ("degraded", ("w",))
+    assert (stopped.with_warnings("w").status, stopped.with_warnings("w").warnings) == ("completed", ("w",))
 
 
 def test_a_failure_gives_its_data_to_the_result_alone() -> None:

@@ -452,9 +452,16 @@ def test_turns_are_told_one_by_one_with_what_came_of_them() -> None:
     events = [Event("r", number, *told) for number, told in enumerate(facts, 1)]
     assert turns_of(events) == (
         TurnFigures(
-            key="t/a", member="one", purpose="work", began=1.0, ended=4.0, came="passed", usage=usage, marks=("right",)
+            key="t/a",
+            member="one",
+            purpose="work",
+            began=1.0,
+            ended=4.0,
+            status="passed",
+            usage=usage,
+            marks=("right",),
         ),
-        TurnFigures(key="t/b", member="two", purpose="work", began=4.0, ended=None, came="open"),
+        TurnFigures(key="t/b", member="two", purpose="work", began=4.0, ended=None, status="open"),
     )
 
 

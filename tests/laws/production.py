@@ -147,7 +147,7 @@ class Production:
         """The questions that somebody waits to have answered."""
         if run := self.engine._live.get(self.run_id):
             return sorted(run._state.questions)
-        paused = RunRecord.of(self.events()).paused
+        paused = RunRecord.from_events(self.events()).paused
         return sorted(paused.waiting_for) if paused else []
 
     def answer(self, key: str, choice: int) -> None:

@@ -147,7 +147,9 @@ def check(made: Group, limits: Limits | None, events: list[Event]) -> None:
     own = dict(made.limited("t"))
     levels = {"": limits} if limits is not None else {}
     levels |= {e.key: own[e.fact.member] for e in events if isinstance(e.fact, AgentAsked) and e.fact.member in own}
-    opened = {event.scope: Limits.of(event.fact.limits) for event in events if isinstance(event.fact, BudgetOpened)}
+    opened = {
+        event.scope: Limits.from_bounds(event.fact.limits) for event in events if isinstance(event.fact, BudgetOpened)
+    }
     assert opened.items() >= levels.items(), "each level that has limits says so"
     for path, limit in opened.items():
         check_level(path, limit, events)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from teamwright.agents.effect import Effect, Returned
 from teamwright.values.events.event import Fact
-from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
@@ -65,8 +65,8 @@ class Context(Protocol):
         ...
 
     @property
-    def posture(self) -> Posture:
-        """How freely the team may work now; it changes while a run is under way, so it is read when it is needed."""
+    def cutback(self) -> Cutback:
+        """What the team cuts back now because its budget is tight. Read it where you need it: it changes in a run."""
         ...
 
     @property

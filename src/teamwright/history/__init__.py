@@ -1,4 +1,4 @@
-"""Readings of recorded runs: their events, figures, differences and checkpoints. Nothing here drives a run.
+"""Reads recorded runs: their results, KPIs, differences and checkpoints. Nothing here drives a run.
 
 Names load on first use, so that importing the package costs next to nothing.
 """
@@ -9,18 +9,18 @@ from teamwright._lazy import lazy_names
 
 if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
-    from teamwright.history.diff import Comparison, compare
+    from teamwright.history.diff import RunDiff, compare
     from teamwright.history.history import RunHistory
     from teamwright.history.kpi_gates import GateResult, KpiGate, check_gates, read_gates
     from teamwright.history.kpis import KpiRow, Kpis, read_kpis, side_by_side
 
 __all__ = [
     "Checkpoint",
-    "Comparison",
     "GateResult",
     "KpiGate",
     "KpiRow",
     "Kpis",
+    "RunDiff",
     "RunHistory",
     "check_gates",
     "compare",
@@ -33,10 +33,10 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "teamwright.history.checkpoints": "Checkpoint",
-        "teamwright.history.diff": "Comparison compare",
+        "teamwright.history.diff": "RunDiff compare",
         "teamwright.history.kpi_gates": "GateResult KpiGate check_gates read_gates",
         "teamwright.history.history": "RunHistory",
         "teamwright.history.kpis": "KpiRow Kpis read_kpis side_by_side",
     },
-    renamed={"Gate": "KpiGate"},
+    renamed={"Comparison": "RunDiff", "Gate": "KpiGate"},
 )

@@ -1,4 +1,4 @@
-"""Who does what right now, folded from events. It reads no clock and writes nowhere."""
+"""The live state of each member of a run, folded from events. It reads no clock and writes nowhere."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from teamwright.values.key import key_and_parents, nearest_key
 from teamwright.values.secrets.patterns import MaskedStream
 
 State = Literal["waiting", "thinking", "streaming", "calling", "retrying", "asking", "done", "failed", "stopped"]
-AT_WORK: frozenset[State] = frozenset(("thinking", "streaming", "calling", "retrying", "asking"))
+ACTIVE: frozenset[State] = frozenset(("thinking", "streaming", "calling", "retrying", "asking"))
 MOST_STREAMED = 4000
 
 
 @dataclass(slots=True)
-class Row:
-    """One member of one team: how it stands, and what it has used so far."""
+class MemberRow:
+    """One member of one team: its state, and its time and tokens so far."""
 
     member: str
     depth: int
-    members: dict[str, Row] = field(default_factory=dict[str, "Row"])
+    members: dict[str, MemberRow] = field(default_factory=dict[str, "MemberRow"])
     is_team: bool = False
     state: State = "waiting"
     detail: str = ""
@@ -42,24 +42,24 @@ class Row:
     streamed: str = ""
     masked: MaskedStream = field(default_factory=MaskedStream)
     since: float | None = None
-    spent: float = 0.0
-    touched: int = 0
+    seconds: float = 0.0
+    last_change: int = 0
 
     @property
-    def at_work(self) -> bool:
-        """Whether something goes on here now."""
-        return self.state in AT_WORK
+    def is_active(self) -> bool:
+        """Whether the member is working now."""
+        return self.state in ACTIVE
 
     def elapsed(self, now: float) -> float:
-        """Seconds at work, up to now."""
-        return self.spent + (max(0.0, now - self.since) if self.since is not None else 0.0)
+        """Seconds at work until now."""
+        return self.seconds + (max(0.0, now - self.since) if self.since is not None else 0.0)
 
 
 @dataclass(slots=True)
-class Turn:
-    """One ask under way."""
+class OpenTurn:
+    """An ask that has no ending yet."""
 
-    row: Row
+    row: MemberRow
     began: float
     tokens: int = 0
 
@@ -72,66 +72,66 @@ class Board:
     began: float | None = None
     ended: bool = False
     tokens: int = 0
-    turns: dict[str, Turn] = field(default_factory=dict[str, Turn])
+    turns: dict[str, OpenTurn] = field(default_factory=dict[str, OpenTurn])
     levels: BudgetLevels = field(default_factory=BudgetLevels)
-    _top: Row = field(default_factory=lambda: Row("", -1))
+    _top: MemberRow = field(default_factory=lambda: MemberRow("", -1))
     _count: int = 0
     last: float = 0.0
     """The time of the newest event."""
 
     def apply(self, event: Event | Delta) -> None:
-        """Apply one event, or a piece of a reply."""
+        """Apply an event, or a delta of a reply."""
         self._count += 1
         if isinstance(event, Delta):
             self._stream(event)
         else:
-            self._happen(event)
+            self._apply_event(event)
             self.levels.apply(event)
             self.last = event.time
 
     def elapsed(self, now: float) -> float:
-        """Seconds with a driver, up to now."""
+        """Seconds with a driver until now."""
         return self._top.elapsed(now)
 
-    def _happen(self, item: Event) -> None:
+    def _apply_event(self, item: Event) -> None:
         match item.fact:
             case RunStarted():
                 self.team, self.began = item.fact.team, item.time
                 self._top.since = item.time
             case RunResumed():
-                self._again(item.time)
+                self._resume(item.time)
             case RunPaused() | RunInterrupted() | RunEnded():
                 self._stop(item)
             case AgentAsked():
                 self._asked(item, item.fact)
             case TeamStarted():
-                self._line_up(item.scope, item.fact.members)
+                self._add_members(item.scope, item.fact.members)
             case AgentReplied() | AgentFailed():
                 self._answered(item, item.fact)
             case _:
-                self._inside(item)
+                self._apply_inside(item)
 
-    def row_of(self, scope: str) -> Row | None:
-        """The member to whose turn a place belongs."""
+    def row_of(self, scope: str) -> MemberRow | None:
+        """The row of the member in whose turn a scope is."""
         turn = self.turn_of(scope)
         return turn.row if turn else None
 
-    def turn_of(self, scope: str) -> Turn | None:
-        """The innermost ask around a place."""
+    def turn_of(self, scope: str) -> OpenTurn | None:
+        """The innermost open ask around a scope."""
         return self.turns.get(nearest_key(scope, self.turns))
 
-    def in_order(self) -> Iterator[Row]:
-        """Every row, members under their team."""
+    def rows(self) -> Iterator[MemberRow]:
+        """Every row, members below their team."""
         yield from _below(self._top)
 
-    def _line_up(self, scope: str, members: tuple[str, ...]) -> None:
+    def _add_members(self, scope: str, members: tuple[str, ...]) -> None:
         team = self.row_of(scope) or self._top
         for member in members:
             _member(team, member)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         row = _member(self.row_of(event.scope) or self._top, fact.member)
-        self.turns[event.key] = Turn(row, event.time)
+        self.turns[event.key] = OpenTurn(row, event.time)
         row.is_team = fact.member_kind == "team"
         row.turns += 1
         row.since = event.time if row.since is None else row.since
@@ -144,19 +144,19 @@ class Board:
             return
         row = turn.row
         if not any(other.row is row for other in self.turns.values()):
-            row.spent, row.since = row.elapsed(event.time), None
+            row.seconds, row.since = row.elapsed(event.time), None
             row.streamed = ""
             if isinstance(fact, AgentReplied):
                 self._set(row, "done")
             else:
                 self._set(row, "stopped" if fact.error == "cancelled" else "failed", fact.error)
 
-    def _inside(self, event: Event) -> None:
+    def _apply_inside(self, event: Event) -> None:
         turn = self.turn_of(event.scope)
         row = turn.row if turn else None
         match event.fact:
             case AgentReturned() as fact:
-                self._spend(event.scope, fact.usage.total_tokens)
+                self._add_tokens(event.scope, fact.usage.total_tokens)
                 if row:
                     self._set(row, "thinking")
             case AgentCalled(effect="tool") as fact if row:
@@ -173,8 +173,8 @@ class Board:
             case _:
                 pass
 
-    def _spend(self, scope: str, tokens: int) -> None:
-        """Add tokens to everyone around the place, up to the run."""
+    def _add_tokens(self, scope: str, tokens: int) -> None:
+        """Add tokens to the run and to every open turn around a scope."""
         self.tokens += tokens
         for around in key_and_parents(scope):
             if turn := self.turns.get(around):
@@ -190,33 +190,33 @@ class Board:
         row.streamed = (row.streamed + row.masked.take(delta.text))[-MOST_STREAMED:]
         self._set(row, "streaming")
 
-    def _again(self, time: float) -> None:
-        """Turns that had begun go on under the new driver; the time between does not count."""
-        self._top.spent, self._top.since = self._top.elapsed(self.last), time
+    def _resume(self, time: float) -> None:
+        """Restart the clocks of open turns; the time without a driver does not count."""
+        self._top.seconds, self._top.since = self._top.elapsed(self.last), time
         for turn in self.turns.values():
             turn.began = time
-            turn.row.spent, turn.row.since = turn.row.elapsed(self.last), time
+            turn.row.seconds, turn.row.since = turn.row.elapsed(self.last), time
             self._set(turn.row, "thinking")
 
     def _stop(self, event: Event) -> None:
         self.ended = event.kind == "run.ended"
-        self._top.spent, self._top.since = self._top.elapsed(event.time), None
+        self._top.seconds, self._top.since = self._top.elapsed(event.time), None
         for turn in self.turns.values():
-            turn.row.spent, turn.row.since = turn.row.elapsed(event.time), None
+            turn.row.seconds, turn.row.since = turn.row.elapsed(event.time), None
             if self.ended:
                 self._set(turn.row, "stopped")
 
-    def _set(self, row: Row, state: State, detail: str = "") -> None:
-        row.state, row.detail, row.touched = state, detail, self._count
+    def _set(self, row: MemberRow, state: State, detail: str = "") -> None:
+        row.state, row.detail, row.last_change = state, detail, self._count
 
 
-def _member(team: Row, name: str) -> Row:
+def _member(team: MemberRow, name: str) -> MemberRow:
     if name not in team.members:
-        team.members[name] = Row(name, team.depth + 1)
+        team.members[name] = MemberRow(name, team.depth + 1)
     return team.members[name]
 
 
-def _below(team: Row) -> Iterator[Row]:
+def _below(team: MemberRow) -> Iterator[MemberRow]:
     for row in team.members.values():
         yield row
         yield from _below(row)

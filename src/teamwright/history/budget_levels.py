@@ -1,6 +1,6 @@
-"""What each level of a run may spend, has spent and holds: a reading of its events, the same live and afterwards.
+"""The limits, spend and reservations of each budget level, folded from events, live or afterwards.
 
-It only tells. What a call is let through by is the ledger, which the record is written from.
+Reporting only: the ledger decides whether a call may start.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from teamwright.values.models import JsonValue
 
 @dataclass(slots=True)
 class Level:
-    """One scope that has limits of its own; the run's own has no name. Money is in picodollars.
+    """A scope that has its own limits; the scope of the run is empty. Money is in picodollars.
 
-    The run and a turn end with their own ending. A part of a team's work has none in the record: it goes on while a
-    turn in it is open, of which `turns` counts how many, and its time is that up to the last thing that happened in it.
+    The run and each turn have a recorded ending. A named part of a team's work has none: it is open while it has open
+    turns, which `turns` counts, and its time ends with the last event in it.
     """
 
     scope: str
@@ -47,47 +47,47 @@ class Level:
     turns: int = 0
 
     def used(self, now: float) -> Amounts:
-        """What was charged here, and for how long it was worked on."""
+        """The charges and the working time of this level."""
         seconds = (now if self.ended is None else self.ended) - self.began - self.waited
         return _amounts(self.spent).changed(seconds=round(max(0.0, seconds), 3))
 
-    def set_aside(self) -> Amounts:
-        """What calls that are out may still cost."""
+    def reserved(self) -> Amounts:
+        """The reservations of calls in flight."""
         return _amounts(self.held)
 
     def to_json(self, now: float) -> dict[str, JsonValue]:
-        """As data."""
+        """The level as JSON data."""
         return {
             "level": self.scope,
             "limits": self.limits.to_json(),
             "spent": self.used(now).to_json(),
-            "held": self.set_aside().to_json(),
+            "held": self.reserved().to_json(),
             "open": self.ended is None,
         }
 
 
 @dataclass(slots=True)
 class BudgetLevels:
-    """All levels of a run that have limits, in the order in which they began."""
+    """All levels of a run that have limits, in the order in which they opened."""
 
     by_scope: dict[str, Level] = field(default_factory=dict[str, Level])
     _open: dict[str, Level] = field(default_factory=dict[str, Level])
     _parts: dict[str, Level] = field(default_factory=dict[str, Level])
     _turns: set[str] = field(default_factory=set[str])
-    _out: dict[str, Cost] = field(default_factory=dict[str, Cost])
+    _in_flight: dict[str, Cost] = field(default_factory=dict[str, Cost])
     _driver_time: DriverTime = field(default_factory=DriverTime)
 
     @classmethod
-    def of(cls, events: Sequence[Event]) -> Self:
-        """Read a whole record."""
+    def from_events(cls, events: Sequence[Event]) -> Self:
+        """Fold all events of a run."""
         return fold(events, cls())
 
     def __iter__(self) -> Iterator[Level]:
         return iter(self.by_scope.values())
 
     @property
-    def driven(self) -> float:
-        """Seconds with a driver so far, by which levels begin and end."""
+    def driver_seconds(self) -> float:
+        """Seconds with a driver so far, the clock by which levels begin and end."""
         return self._driver_time.seconds()
 
     def apply(self, event: Event) -> None:
@@ -100,72 +100,72 @@ class BudgetLevels:
                 self.by_scope[event.scope].waited += seconds
             case AgentAsked():
                 self._turns.add(event.key)
-                self._go_on(event.scope, 1)
+                self._count_turns(event.scope, 1)
             case AgentReplied() | AgentFailed():
                 self._turns.discard(event.key)
-                self._go_on(event.scope, -1)
+                self._count_turns(event.scope, -1)
                 self._end(event.key)
             case RunEnded():
                 self._end("")
             case _:
                 if self.by_scope:
                     self._call(event)
-                    self._go_on(event.scope, 0)
+                    self._count_turns(event.scope, 0)
 
     def _begin(self, scope: str, fact: BudgetOpened) -> None:
         before = fact.spent or Amounts()
         spent = [before.tokens or 0, picodollars(before.usd), before.calls or 0]
-        level = self.by_scope[scope] = Level(scope, fact.limits, self.driven, spent)
+        level = self.by_scope[scope] = Level(scope, fact.limits, self.driver_seconds, spent)
         if not scope or scope in self._turns:
             self._open[scope] = level
         else:
             self._parts[scope] = level
-            self._go_on(scope, sum(1 for key in self._turns if in_scope(key, scope)))
+            self._count_turns(scope, sum(1 for key in self._turns if in_scope(key, scope)))
 
-    def _go_on(self, scope: str, turns: int) -> None:
-        """Something happened in a scope, and so many more turns are open in it."""
+    def _count_turns(self, scope: str, turns: int) -> None:
+        """Add to the open turns of every part around a scope; a part without any ends now."""
         if not self._parts:
             return
         for around in key_and_parents(scope):
             if part := self._parts.get(around):
                 part.turns += turns
-                part.ended = None if part.turns else self.driven
+                part.ended = None if part.turns else self.driver_seconds
 
     def _call(self, event: Event) -> None:
         key, fact = event.key, event.fact
         match fact:
             case AgentCalled():
-                self._settle(key, self._out.get(key))  # the attempt before was in doubt and stays charged in full
+                self._settle(key, self._in_flight.get(key))  # an attempt in doubt stays charged in full
                 cost = Cost(fact.reserved, picodollars(fact.reserved_usd))
-                self._out[key] = cost
+                self._in_flight[key] = cost
                 for level in self._around(event.scope):
                     add_cost(level.held, cost)
             case AgentReturned():
-                self._settle(key, charge_for(fact.usage, self._out.get(key, ONE_CALL)))
+                self._settle(key, charge_for(fact.usage, self._in_flight.get(key, ONE_CALL)))
             case AgentCallFailed():
-                self._settle(key, self._out.get(key, ONE_CALL) if fact.charged else ONE_CALL)
+                self._settle(key, self._in_flight.get(key, ONE_CALL) if fact.charged else ONE_CALL)
             case _:
                 pass
 
     def _settle(self, key: str, cost: Cost | None) -> None:
-        """A call is no longer out, and this is what it is charged."""
+        """Release the reservation of a call and charge its cost."""
         if cost is None:
             return
-        held = self._out.pop(key, None)
+        held = self._in_flight.pop(key, None)
         for level in self._around(key):
             if held is not None:
                 add_cost(level.held, held, -1)
             add_cost(level.spent, cost)
 
     def _end(self, scope: str) -> None:
-        """An ask is over, or the run: what was out in it was stopped, and stays charged in full."""
-        for key in [one for one in self._out if in_scope(one, scope)]:
-            self._settle(key, self._out[key])
+        """Close an ask or the run: calls still in flight in it were stopped, and stay charged in full."""
+        for key in [one for one in self._in_flight if in_scope(one, scope)]:
+            self._settle(key, self._in_flight[key])
         for inner in [one for one in self._open if in_scope(one, scope)]:
-            self._open.pop(inner).ended = self.driven
+            self._open.pop(inner).ended = self.driver_seconds
         for inner in [one for one in self._parts if in_scope(one, scope)]:
             part = self._parts.pop(inner)
-            part.ended = self.driven if part.ended is None else part.ended
+            part.ended = self.driver_seconds if part.ended is None else part.ended
 
     def _around(self, scope: str) -> Iterator[Level]:
         return (self.by_scope[around] for around in key_and_parents(scope) if around in self.by_scope)

@@ -1,4 +1,4 @@
-"""Cancels a run that nobody drives. It needs the record alone, neither the team nor its members."""
+"""Cancels a run that has no driver, from its record alone: neither the team nor its members are loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from teamwright.budget.money import dollars
-from teamwright.history.ending import aborted_over, ending_of
+from teamwright.history.ending import abort_failure, ending_of
 from teamwright.history.history import RunHistory
 from teamwright.journal.protocol import Batch
 from teamwright.values.events.agent import AgentFailed, AgentReplied, Tally
@@ -39,7 +39,7 @@ def cancel_batch(history: RunHistory, ending: Cancel | RunAborted, letter: int, 
 
 
 class _AskTotals:
-    """The messages and usage of each ask so far, which its ending reports."""
+    """The messages and usage of each ask so far, for its ending."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history, self._record = history, history.record
@@ -48,7 +48,7 @@ class _AskTotals:
         self._places: dict[str, tuple[str, str]] = {}
         fold(history.events, self)
         for scope, usage in history.calls():
-            self._use(scope, usage)
+            self._add_usage(scope, usage)
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
@@ -60,16 +60,16 @@ class _AskTotals:
         elif isinstance(fact, AgentReplied | AgentFailed) and self._record.asks[event.key].asked.purpose == "work":
             self._heard[self._record.turn_of(event.scope)].extend(fact.messages)
 
-    def _use(self, scope: str, usage: Usage) -> None:
+    def _add_usage(self, scope: str, usage: Usage) -> None:
         for around in key_and_parents(scope):
             self._used[around] = self._used[around] + usage
 
     def place_of(self, key: str) -> tuple[str, str]:
-        """The scope and place of an ask, as it was recorded; the run itself has neither."""
+        """The recorded scope and place of an ask; the run itself has neither."""
         return self._places.get(key, ("", ""))
 
     def endings(self) -> Iterator[tuple[str, Fact]]:
-        """An ending for each ask that has none, but for those that a fork has asked anew."""
+        """Yield an ending for each open ask that is not superseded, the innermost first."""
         for key, ask in reversed(self._record.asks.items()):
             if ask.ending is not None or self._record.is_superseded(key):
                 continue
@@ -95,14 +95,14 @@ class _AskTotals:
             )
 
     def run_ended(self, ending: Cancel | RunAborted) -> RunEnded:
-        """The run's own ending, with what the whole team said."""
+        """The ending of the run, with the last message of the team as its output."""
         said = self._heard[""]
         if isinstance(ending, Cancel):
             failure = Failure(
                 member=self._history.started.team, error="cancelled", message=ending.reason or "cancelled"
             )
         else:
-            failure = aborted_over(ending)
+            failure = abort_failure(ending)
         ended = ending_of(failure, self._history.usage())
         return RunEnded(
             status=ended.status,
@@ -110,7 +110,7 @@ class _AskTotals:
             output=said[-1].body if said else None,
             usage=ended.usage,
             warnings=ended.warnings,
-            seconds=self._record.used_by("", 0.0),
+            seconds=self._record.scope_seconds("", 0.0),
             error=failure.error,
             message=failure.message,
             member=failure.member,

@@ -1,6 +1,6 @@
-"""The points of a run at which a fork can begin, read from its record: nothing is ever written for them.
+"""Checkpoints: the points of a run at which a fork can start. They are computed from the record, never stored.
 
-Each has a name. A turn that has ended is called by its place, and whatever was named keeps the name it was given.
+The checkpoint after a turn is named by the turn's place; a named checkpoint has the name it was given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START = "start"
 
 
 class Checkpoint(Record, frozen=True):
-    """A point of a run: the number of its last event, a name, what was before it and what had been used by then."""
+    """A point of a run: the number of its last event, its name, what happened just before, and the usage so far."""
 
     number: int
     name: str
@@ -38,14 +38,14 @@ class Checkpoint(Record, frozen=True):
 
 
 def checkpoints_in(events: Sequence[Event], record: RunRecord) -> list[Checkpoint]:
-    """All checkpoints of a run, in order."""
+    """Return all checkpoints of a run, in order."""
     return fold(events, _CheckpointFold(record)).found
 
 
 def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
-    """The asks that teams made of their members, by place, in the order of their beginnings.
+    """Return the asks that teams made of their members, by key, in the order in which they began.
 
-    Neither the whole team is among them nor what agents ask each other, which is their affair.
+    The ask of the whole team and asks between agents are not included.
     """
     found: dict[str, RecordedAsk] = {}
     teams: set[str] = set()
@@ -58,8 +58,8 @@ def turns_in(record: RunRecord) -> dict[str, RecordedAsk]:
     return found
 
 
-def calls_beyond(events: Sequence[Event], last: int) -> set[int]:
-    """The numbers of calls up to `last` that came back only after it: a run that ends there never made them."""
+def calls_returned_after(events: Sequence[Event], last: int) -> set[int]:
+    """Return the numbers of calls up to event `last` that returned only after it; a fork at `last` leaves them out."""
     open_: dict[str, int] = {}
     found: set[int] = set()
     for event in events:
@@ -76,9 +76,9 @@ def calls_beyond(events: Sequence[Event], last: int) -> set[int]:
 
 
 def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: Sequence[Checkpoint]) -> int:
-    """The number of the event that is meant: by its number, by a name, or by a place, which is the last point there.
+    """Return the event number of a checkpoint, given by number, by name or by place.
 
-    Of several checkpoints with one name the last is meant.
+    A place means the last checkpoint inside it. Of several checkpoints with one name, the last one counts.
     """
     if isinstance(at, Checkpoint):
         at = at.number
@@ -95,19 +95,19 @@ def find_checkpoint(at: int | str | Checkpoint, run_id: str, last: int, known: S
 
 
 def checkpoint_name(number: int, known: Sequence[Checkpoint]) -> str:
-    """What the point after this event is called, if it is called anything."""
+    """Return the name of the checkpoint after this event, or an empty string."""
     return next((one.name for one in reversed(known) if one.number == number), "")
 
 
 def check_checkpoint_name(name: str) -> str:
-    """Return a name that a person gives to a checkpoint when it can be told from a number."""
+    """Return the name if it is valid for a checkpoint and can't be confused with an event number."""
     if name.isdigit():
         raise UsageError(f"{name!r} would be taken for the number of an event; give the checkpoint a word for a name.")
     return check_name("checkpoint", name)
 
 
 class _CheckpointFold:
-    """The checkpoints of a run so far, and what had been used."""
+    """Collects the checkpoints of a run, with the usage at each."""
 
     def __init__(self, record: RunRecord) -> None:
         self.found: list[Checkpoint] = []
@@ -124,12 +124,12 @@ class _CheckpointFold:
             case RunStarted():
                 self._add(event, START, "start", "the task was given")
             case AgentReplied() | AgentFailed() as ending if (
-                event.key in self._turns and not self._turns[event.key].stopped
+                event.key in self._turns and not self._turns[event.key].is_cancelled
             ):
                 self._add(event, key_below_root(event.key), "turn", self._after(event, ending))
             case RunPaused(stop_reason=reason):
                 self._pauses += 1
-                self._add(event, f"pause-{self._pauses}", "pause", f"the run was set down ({reason})")
+                self._add(event, f"pause-{self._pauses}", "pause", f"the run paused ({reason})")
             case RunCheckpoint(name=name, by=by):
                 self._add(event, name, "named", f"{by or self._member(event.scope)} set it")
             case _:
@@ -156,7 +156,7 @@ class _CheckpointFold:
         return f"the team {ask.asked.member} ended" if ask.is_team else f"{ask.asked.member} replied"
 
     def _member(self, scope: str) -> str:
-        """In whose turn something was recorded; a person has none."""
+        """The member in whose turn an event was recorded; outside of any turn, a person."""
         turn = self._record.turn_of(scope)
         if not turn:
             return "a person"

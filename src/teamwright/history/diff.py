@@ -1,11 +1,12 @@
-"""Two runs side by side: which turns they have in common, where they part, and what each member did in either.
+"""Compares two runs: the turns they have in common, the first difference, and what each member did in either.
 
-A turn is one ask of a member that is no team. Turns of two runs belong together by their place, so branches that
-finished in another order are no difference.
+A turn is an ask of a member that is no team. Turns of two runs are matched by their place, so branches that finished
+in another order are no difference.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -23,11 +24,11 @@ from teamwright.values.models import Record
 from teamwright.values.results import RunResult, Status, StopReason
 
 TurnStatus = Literal["replied", "failed", "stopped", "open"]
-How = Literal["same", "only_a", "only_b", "member", "told", "status", "said"]
+DifferenceKind = Literal["same", "only_a", "only_b", "member", "told", "status", "said"]
 
 
 class RunSide(Record, frozen=True):
-    """One of the two runs as a whole."""
+    """One of the two runs."""
 
     run_id: str
     team: str
@@ -42,7 +43,7 @@ class RunSide(Record, frozen=True):
 
 
 class TurnSide(Record, frozen=True):
-    """A turn in one of the runs; `number` is the event with which it began."""
+    """A turn in one of the runs; `number` is that of the event with which it began."""
 
     number: int
     member: str
@@ -53,22 +54,22 @@ class TurnSide(Record, frozen=True):
 
 
 class TurnPair(Record, frozen=True):
-    """One place in both runs: how they differ there, the weightiest first, and what stands on either side."""
+    """The turns of both runs at one place. `how` is the most important difference between them."""
 
     key: str
-    how: How
+    how: DifferenceKind
     a: TurnSide | None = None
     b: TurnSide | None = None
 
     @property
     def member(self) -> str:
-        """Whose turn it is."""
+        """The name of the member."""
         side = self.a or self.b
         return side.member if side else ""
 
 
 class MemberSide(Record, frozen=True):
-    """What a member did in one of the runs; `status` is that of its last turn."""
+    """The totals of a member in one of the runs; `status` is that of its last turn."""
 
     turns: int = 0
     total_tokens: int = 0
@@ -77,7 +78,7 @@ class MemberSide(Record, frozen=True):
 
 
 class MemberPair(Record, frozen=True):
-    """A member in both runs: how many of its turns are the same."""
+    """A member in both runs; `same` counts its turns that do not differ."""
 
     member: str
     same: int
@@ -86,15 +87,15 @@ class MemberPair(Record, frozen=True):
 
 
 class Change(Record, frozen=True):
-    """A place in the declaration of the team where the runs differ."""
+    """A field of the team's manifest that differs between the runs."""
 
     path: str
     a: JsonValue
     b: JsonValue
 
 
-class Comparison(Record, frozen=True):
-    """What two runs have in common and what not."""
+class RunDiff(Record, frozen=True):
+    """The differences between two runs."""
 
     a: RunSide
     b: RunSide
@@ -105,22 +106,22 @@ class Comparison(Record, frozen=True):
 
     @property
     def first_difference(self) -> TurnPair | None:
-        """The first place at which they part."""
+        """The first turn at which the runs differ."""
         return next((turn for turn in self.turns if turn.how != "same"), None)
 
     @property
     def common(self) -> int:
-        """How many turns are the same."""
+        """The number of turns that do not differ."""
         return len([turn for turn in self.turns if turn.how == "same"])
 
     @property
     def same(self) -> bool:
-        """Whether the runs came to the same in the same way."""
+        """Whether turns, status, stop reason and output are all the same."""
         ends = [(side.status, side.stop_reason, side.output) for side in (self.a, self.b)]
         return self.first_difference is None and ends[0] == ends[1]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All of it as data."""
+        """The comparison as JSON data."""
         first = self.first_difference
         found: dict[str, JsonValue] = {
             "same": self.same,
@@ -130,21 +131,21 @@ class Comparison(Record, frozen=True):
         return found | super().to_json()
 
 
-def compare(a: RunHistory, b: RunHistory, result_a: RunResult, result_b: RunResult) -> Comparison:
-    """Hold two runs against each other."""
+def compare(a: RunHistory, b: RunHistory, result_a: RunResult, result_b: RunResult) -> RunDiff:
+    """Compare two runs turn by turn."""
     first, second = _turns(a), _turns(b)
     pairs = tuple(_pair(key, first.get(key), second.get(key), a, b) for key in _merged(list(first), list(second)))
-    return Comparison(
-        a=_side(a, result_a, len(first)),
-        b=_side(b, result_b, len(second)),
+    return RunDiff(
+        a=_run_side(a, result_a, len(first)),
+        b=_run_side(b, result_b, len(second)),
         same_task=a.task == b.task,
-        changes=tuple(_changes("", _declared(a), _declared(b))),
+        changes=tuple(_changes("", _manifest(a), _manifest(b))),
         turns=pairs,
         members=tuple(_members(pairs)),
     )
 
 
-def _side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
+def _run_side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
     return RunSide(
         run_id=result.run_id,
         team=history.started.team,
@@ -160,14 +161,14 @@ def _side(history: RunHistory, result: RunResult, turns: int) -> RunSide:
 
 
 def _turns(history: RunHistory) -> dict[str, RecordedAsk]:
-    """The turns of members by their places; those that a fork asked anew count no more."""
+    """The turns of members by place, without superseded ones."""
     record = history.record
     turns = ((key, ask) for key, ask in turns_in(record).items() if not ask.is_team and not record.is_superseded(key))
     return {_place(key, record): ask for key, ask in turns} if record.inherited else dict(turns)
 
 
 def _place(key: str, record: RunRecord) -> str:
-    """The key of a turn as it would be if nothing around it had been asked anew by a fork."""
+    """The key of a turn, numbered as if the fork had superseded no ask around it."""
     place = around = ""
     for segment in key_segments(key):
         name, attempt = split_attempt(segment)
@@ -178,7 +179,7 @@ def _place(key: str, record: RunRecord) -> str:
 
 
 def _merged(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
-    """All places in the order of the first run; those of the second alone after the one that they follow there."""
+    """All places in the order of the first run; a place of the second run alone follows its predecessor there."""
     known = set(first)
     after: dict[str, list[str]] = {}
     last = ""
@@ -196,13 +197,13 @@ def _merged(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
 def _pair(key: str, first: RecordedAsk | None, second: RecordedAsk | None, a: RunHistory, b: RunHistory) -> TurnPair:
     return TurnPair(
         key=key,
-        how=_how(first, second),
-        a=None if first is None else _turn(first, a),
-        b=None if second is None else _turn(second, b),
+        how=_difference(first, second),
+        a=None if first is None else _turn_side(first, a),
+        b=None if second is None else _turn_side(second, b),
     )
 
 
-def _turn(ask: RecordedAsk, history: RunHistory) -> TurnSide:
+def _turn_side(ask: RecordedAsk, history: RunHistory) -> TurnSide:
     messages = history.record.bodies.messages(ask.ending.messages) if ask.ending else ()
     said = "\n\n".join(message.content for message in messages)
     if isinstance(ask.ending, AgentFailed):
@@ -225,10 +226,10 @@ def _status(ask: RecordedAsk) -> TurnStatus:
         case AgentReplied():
             return "replied"
         case AgentFailed():
-            return "stopped" if ask.stopped else "failed"
+            return "stopped" if ask.is_cancelled else "failed"
 
 
-def _how(first: RecordedAsk | None, second: RecordedAsk | None) -> How:
+def _difference(first: RecordedAsk | None, second: RecordedAsk | None) -> DifferenceKind:
     if first is None or second is None:
         return "only_b" if first is None else "only_a"
     if first.asked.member != second.asked.member:
@@ -237,11 +238,11 @@ def _how(first: RecordedAsk | None, second: RecordedAsk | None) -> How:
         return "told"
     if _status(first) != _status(second):
         return "status"
-    return "same" if _said(first) == _said(second) else "said"
+    return "same" if _content(first) == _content(second) else "said"
 
 
-def _said(ask: RecordedAsk) -> tuple[object, ...]:
-    """What came of a turn, by its content and without what it cost."""
+def _content(ask: RecordedAsk) -> tuple[object, ...]:
+    """The content of a turn's ending, without its cost."""
     match ask.ending:
         case None:
             return ()
@@ -252,18 +253,18 @@ def _said(ask: RecordedAsk) -> tuple[object, ...]:
 
 
 def _members(pairs: Sequence[TurnPair]) -> Iterator[MemberPair]:
-    """Who took part, in the order of their first turns."""
-    names = dict.fromkeys(side.member for pair in pairs for side in (pair.a, pair.b) if side)
-    for name in names:
-        yield MemberPair(
-            member=name,
-            same=len([pair for pair in pairs if pair.how == "same" and pair.member == name]),
-            a=_share([pair.a for pair in pairs if pair.a and pair.a.member == name]),
-            b=_share([pair.b for pair in pairs if pair.b and pair.b.member == name]),
-        )
+    """Yield the members in the order of their first turns."""
+    same = Counter(pair.member for pair in pairs if pair.how == "same")
+    turns: dict[str, tuple[list[TurnSide], list[TurnSide]]] = {}
+    for pair in pairs:
+        for number, side in enumerate((pair.a, pair.b)):
+            if side is not None:
+                turns.setdefault(side.member, ([], []))[number].append(side)
+    for name, (in_a, in_b) in turns.items():
+        yield MemberPair(member=name, same=same[name], a=_member_side(in_a), b=_member_side(in_b))
 
 
-def _share(turns: Sequence[TurnSide]) -> MemberSide:
+def _member_side(turns: Sequence[TurnSide]) -> MemberSide:
     prices = [turn.usd for turn in turns if turn.usd is not None]
     return MemberSide(
         turns=len(turns),
@@ -273,13 +274,13 @@ def _share(turns: Sequence[TurnSide]) -> MemberSide:
     )
 
 
-def _declared(history: RunHistory) -> JsonValue:
+def _manifest(history: RunHistory) -> JsonValue:
     source = history.manifest
     return source.get("manifest") if isinstance(source, dict) else None
 
 
 def _changes(path: str, a: JsonValue, b: JsonValue) -> Iterator[Change]:
-    """Where two declarations differ; lists count as one value."""
+    """Yield the fields in which two manifests differ; a list counts as one value."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for key in dict.fromkeys((*a, *b)):
             yield from _changes(f"{path}.{key}" if path else key, a.get(key), b.get(key))

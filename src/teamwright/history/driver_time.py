@@ -1,4 +1,4 @@
-"""The time spans in which a driver was attached to a run, without waits for people. Read from events alone."""
+"""The time spans in which a driver was attached to a run, computed from events alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from teamwright.values.events.run import RunInterrupted, RunPaused, RunResumed, 
 
 Span = tuple[float, float]
 DRIVER_CHANGES = (RunStarted, RunResumed, RunPaused, RunInterrupted)
-"""Facts that attach or detach a driver; a driver that crashed was attached until its last event."""
+"""Facts that attach or detach a driver; a crashed driver counts as attached until its last event."""
 
 
 class DriverTime:
-    """The spans in which a run had a driver. What a fork inherited was driven too, in the run that it comes from.
+    """The spans in which a run had a driver. Inherited events of a fork count as driven, by the source run.
 
-    `last` is the latest time of an event of the present driver or, while `copying`, of the run that a fork comes from.
-    The last of the `spans` goes on up to there while there is a driver.
+    `last` is the time of the latest event: of the current driver or, while `copying`, of the source run of a fork.
+    While a driver is attached, the last of the `spans` extends to it.
     """
 
     __slots__ = ("_before", "_detached", "copying", "last", "spans")
@@ -51,11 +51,11 @@ class DriverTime:
                 self.last, self._detached = event.time, False
 
     def seconds(self, since: float = -inf) -> float:
-        """Seconds with a driver of the run's own since the given time, up to the newest event."""
+        """Seconds in which this run had a driver, from `since` to the latest event."""
         return sum(max(0.0, end - max(begin, since)) for begin, end in self._own())
 
-    def busy(self, begin: float, end: float, waits: Sequence[Span]) -> float:
-        """Seconds between two points with a driver, without those of the waits, which may overlap."""
+    def busy_seconds(self, begin: float, end: float, waits: Sequence[Span]) -> float:
+        """Seconds with a driver between two times, minus the waits, which may overlap."""
         waited = _merged(waits)
         before = (-inf, self.last if self.copying else self._before)
         total = 0.0
@@ -79,7 +79,7 @@ def _until(span: Span, time: float) -> Span:
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """The same time in spans that do not overlap."""
+    """Merge overlapping spans."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:

@@ -20,12 +20,12 @@ STOPPED: dict[str, tuple[Status, StopReason]] = {
     "cancelled": ("cancelled", "cancelled"),
     "max_turns": ("failed", "max_turns"),
 }
-"""Failures that stop a run in a way of their own; any other is an error."""
+"""The status and stop reason of failures that are no ordinary error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What the last event of a run says."""
+    """The content of a run's last event."""
 
     status: Status
     stop_reason: StopReason
@@ -36,15 +36,15 @@ class Ending:
     warnings: tuple[str, ...] = ()
     failure: Failure | None = None
 
-    def warned(self, *warnings: str) -> Ending:
-        """The same with further warnings: with any, a run that came to its end is degraded."""
+    def with_warnings(self, *warnings: str) -> Ending:
+        """Add warnings; a completed run with warnings is degraded."""
         if not warnings:
             return self
         status = "degraded" if (self.status, self.stop_reason) == ("completed", "done") else self.status
         return replace(self, status=status, warnings=(*self.warnings, *warnings))
 
     def result(self, run_id: str, started_at: float, seconds: float) -> RunResult:
-        """The ending as the caller gets it."""
+        """The ending as a `RunResult`."""
         return RunResult(
             run_id=run_id,
             status=self.status,
@@ -60,13 +60,13 @@ class Ending:
         )
 
 
-def aborted_over(aborted: RunAborted, messages: Iterable[Message] = ()) -> Failure:
-    """The failure with which a person ended the run."""
+def abort_failure(aborted: RunAborted, messages: Iterable[Message] = ()) -> Failure:
+    """The failure over which a person aborted the run."""
     return Failure(member=aborted.member, error=aborted.error, message=aborted.message, messages=tuple(messages))
 
 
 def ending_of(reply: Reply | Failure, usage: Usage) -> Ending:
-    """Return the ending of a run whose team came to this reply or failure; its messages are kept either way."""
+    """Return the ending of a run from the reply or failure of its team; both keep their messages."""
     if isinstance(reply, Reply):
         reason = cast("StopReason", reply.stop_reason or "done")
         short = reason == "budget" or (reply.warnings and reason == "done")

@@ -1,4 +1,7 @@
-"""A run as its readers see it: how it ended, what was said, where it failed. Reads the record and changes nothing."""
+"""A recorded run for readers: its result, messages, open questions and failures, and the events of a fork.
+
+It reads the record and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from teamwright.agents.prices import is_own
 from teamwright.errors import UsageError, nearest
 from teamwright.history.checkpoints import (
     Checkpoint,
-    calls_beyond,
+    calls_returned_after,
     checkpoint_name,
     checkpoints_in,
     find_checkpoint,
@@ -55,23 +58,23 @@ from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure
 
 ENDINGS = ("agent.replied", "agent.failed")
-ABOUT_THE_DRIVER = (
+DRIVER_FACTS = (
     RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded, RunIntervened, RunAborted, RunNotified, ScopeWaited,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """All events of one run, and the bodies they refer to."""
+    """All events of one run, and the bodies that they refer to."""
 
     events: Sequence[Event]
     record: RunRecord
 
     @classmethod
     async def load(cls, journal: Journal, events: Sequence[Event]) -> Self:
-        """Read the bodies that the events refer to."""
+        """Check the events and read the bodies that they refer to."""
         check_record(events)
-        record = RunRecord.of(events)
+        record = RunRecord.from_events(events)
         needed = record.needed_bodies()
         for event in events:
             match event.fact:
@@ -101,27 +104,27 @@ class RunHistory:
 
     @property
     def started(self) -> RunStarted:
-        """How the run began."""
-        return self.record.beginning
+        """The first fact of the run."""
+        return self.record.start
 
     @property
     def task(self) -> str:
-        """What the team was asked."""
+        """The task of the run."""
         return str(self.record.bodies.value(self.started.task))
 
     @property
     def manifest(self) -> JsonValue:
-        """The recorded declaration of the run's team, as data."""
+        """The recorded manifest of the run's team, as JSON data."""
         return self.record.bodies.value(self.started.manifest)
 
     @property
-    def asks_for_no_money(self) -> bool:
-        """Whether every model that was called runs on the user's own machine."""
+    def is_free_of_charge(self) -> bool:
+        """Whether every model that the run called is on the user's own machine."""
         calls = (event.fact for event in self.events if isinstance(event.fact, AgentCalled))
         return all(is_own(call.name) for call in calls if call.effect == "model")
 
     def result(self, status: Status) -> RunResult:
-        """How the run ended; for one that has not, how it stands."""
+        """The result of the run; for an open run, the result so far with the given status."""
         ended, paused = self.record.ended, self.record.paused
         ending = self.ending()
         return RunResult(
@@ -130,56 +133,56 @@ class RunHistory:
             stop_reason=ended.stop_reason if ended else paused.stop_reason if paused else None,
             output=str(self.record.bodies.value(ended.output)) if ended and ended.output else None,
             data=self.record.bodies.value(ended.data) if ended and ended.data else None,
-            messages=self.record.bodies.messages(ending.messages) if ending else self.said(),
+            messages=self.record.bodies.messages(ending.messages) if ending else self.messages_so_far(),
             usage=ended.usage if ended else self.usage(),
             warnings=ended.warnings if ended else (),
             started_at=iso(self.record.started_at),
-            seconds=ended.seconds if ended else self.record.used_by("", 0.0),
+            seconds=ended.seconds if ended else self.record.scope_seconds("", 0.0),
             failure=self._failure(ended),
         )
 
     def ending(self) -> AgentReplied | AgentFailed | None:
-        """What the whole team came to."""
+        """The reply or failure of the whole team; None while the run is open."""
         for event in reversed(self.events):
             if event.scope == "" and isinstance(event.fact, AgentReplied | AgentFailed):
                 return event.fact
         return None
 
-    def said(self) -> tuple[Message, ...]:
-        """What the team's own members have said so far."""
+    def messages_so_far(self) -> tuple[Message, ...]:
+        """The messages of the team's direct members so far."""
         found: list[Message] = []
         for event in self.events:
             fact = event.fact
-            if isinstance(fact, AgentReplied | AgentFailed) and self._is_heard_by_the_team(event):
+            if isinstance(fact, AgentReplied | AgentFailed) and self._is_direct_reply(event):
                 found.extend(self.record.bodies.messages(fact.messages))
         return tuple(found)
 
-    def _is_heard_by_the_team(self, event: Event) -> bool:
+    def _is_direct_reply(self, event: Event) -> bool:
         turn = self.record.turn_of(event.scope)
         if turn == "" or key_depth(turn) or self.record.is_superseded(event.key):
             return False
         return self.record.asks[event.key].asked.purpose == "work"
 
     def usage(self) -> Usage:
-        """What all calls have cost so far."""
+        """The usage of all calls so far."""
         return sum((usage for _, usage in self.calls()), NOTHING)
 
     def calls(self) -> Iterator[tuple[str, Usage]]:
-        """The scopes of all calls that count and what they used; one that a fork made anew takes the other's place."""
+        """The scope and usage of every call, without superseded ones."""
         found = {
             event.key: (event.scope, event.fact.usage) for event in self.events if isinstance(event.fact, AgentReturned)
         }
         return (call for call in found.values() if not self.record.is_superseded(call[0]))
 
     def conversation(self) -> tuple[Message, ...]:
-        """What a follow-up is told: the history, the task and the replies."""
+        """The history for a follow-up run: the messages before the run, its task and its replies."""
         task = Message(name="user", content=self.task, role="user")
         ending = self.ending()
-        said = self.record.bodies.messages(ending.messages) if ending else self.said()
+        said = self.record.bodies.messages(ending.messages) if ending else self.messages_so_far()
         return (*self.record.bodies.messages(self.started.history), task, *said)
 
     def questions(self) -> dict[str, Question]:
-        """Questions that nobody has answered and somebody still waits for, with the drafts that they are about."""
+        """The open questions by key, with their drafts."""
         open_: dict[str, PersonAsked] = {}
         for event in self.events:
             match event.fact:
@@ -204,7 +207,7 @@ class RunHistory:
         )
 
     def require_question(self, key: str) -> Question:
-        """The open question with this key."""
+        """Return the open question with this key, or raise a `UsageError` that names the nearest key."""
         asked = self.questions()
         if key not in asked:
             otherwise = "" if asked else "no question is open"
@@ -212,25 +215,25 @@ class RunHistory:
         return asked[key]
 
     def before_failure(self) -> tuple[int, frozenset[str]]:
-        """Where to go back to for another try: the last event that counts, and the calls up to there that do not.
+        """Return where a retry starts: the number of the last event to keep, and the calls before it to make again.
 
-        Whoever answered beside the member whose failure came last keeps their answer, and so does the member itself
-        for the calls that went well. Where the team failed over something else, its last answer is asked for again.
+        Other members keep their replies, and the member that failed last keeps its successful calls. Where the team
+        failed for another reason, the last reply is asked for again.
         """
-        last = self._failed_over()
+        last = self._ending_to_retry()
         if last is None:
             raise UsageError(f"Run {self.events[0].run_id!r} has no failed member to retry; fork it with --at NUMBER.")
-        if (said_no := self._rejection(last)) is not None:
-            return said_no - 1, frozenset()
+        if (rejection := self._rejection(last)) is not None:
+            return rejection - 1, frozenset()
         calls = [e for e in self.events if e.kind in EFFECTS and self.record.turn_of(e.scope) == last.key]
         lost = {e.key for e in calls if isinstance(e.fact, AgentCallFailed | BudgetRefused)}
         return last.number - 1, frozenset(lost or {e.key for e in calls})
 
-    def _failed_over(self) -> Event | None:
-        """The ending of a turn that is to be tried again: the last failure, or an answer that the team failed over."""
+    def _ending_to_retry(self) -> Event | None:
+        """The ending of the turn to retry: the last failure, or the reply over which the team failed."""
         ending = self.ending()
         counts = [e for e in self.events if e.kind in ENDINGS and not self.record.is_superseded(e.key)]
-        failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_a_failed_leaf(e)]
+        failed = [e for e in counts if isinstance(e.fact, AgentFailed) and self._is_own_failure(e)]
         last = failed[-1] if failed else None
         if not isinstance(ending, AgentFailed) or ending.error in STOPPED:
             return last
@@ -240,21 +243,21 @@ class RunHistory:
         return next((e for e in answers if not self.record.asks[e.key].is_team), last)
 
     def _rejection(self, ended: Event) -> int | None:
-        """The number of the answer by which a person rejected a member's task or reply, if that is why it failed."""
+        """The number of the answer in which a person rejected the member's task or reply, if it failed for that."""
         asked = join_key(ended.key, "approve-")
         answers = [e.number for e in self.record.answers.values() if e.key.startswith(asked)]
         rejected = isinstance(ended.fact, AgentFailed) and ended.fact.error == REJECTED
         return max(answers, default=None) if rejected else None
 
-    def _is_a_failed_leaf(self, event: Event) -> bool:
-        """Whether a member failed by itself, or a whole team because a person rejected what it said."""
+    def _is_own_failure(self, event: Event) -> bool:
+        """Whether a member that is no team failed, or a team whose reply a person rejected."""
         ask = self.record.asks[event.key]
         if ask.is_team:
             return isinstance(event.fact, AgentFailed) and self._rejection(event) is not None
-        return not ask.stopped
+        return not ask.is_cancelled
 
     def before_stop(self) -> int | None:
-        """The number of the last event before a run was stopped from outside, if that is how it ended."""
+        """The number of the last event before a budget, a deadline or a cancel stopped the run; None otherwise."""
         reason = self.record.ended.stop_reason if self.record.ended else None
         stops = [event for event in self.events if _stops(event.fact, reason)]
         if not stops:
@@ -266,11 +269,11 @@ class RunHistory:
         return last.number - 1
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The points at which a fork can begin, in order."""
+        """The points at which a fork can start, in order."""
         return checkpoints_in(self.events, self.record)
 
     def point(self, at: int | str | Checkpoint) -> int:
-        """The number of the event that is meant by a checkpoint, its name, a place or a number."""
+        """Return the event number of a checkpoint, given as such, by name, by place or by number."""
         return find_checkpoint(at, self.events[0].run_id, self.number, self.checkpoints())
 
     def fork(
@@ -283,9 +286,9 @@ class RunHistory:
         without: Collection[str] = (),
         limits: Limits | None = None,
     ) -> Batch:
-        """The first events of a new run that shares this one's past up to the event `at`, without some calls.
+        """Return the first events of a fork: this run's events up to number `at`, except the calls in `without`.
 
-        It keeps the limits of this run, but for those that are given.
+        The fork keeps this run's limits; `limits` overrides single ones.
         """
         last = at if at is not None else self.number
         bodies: dict[str, str] = {}
@@ -306,9 +309,9 @@ class RunHistory:
             "limits": self._limits_with(limits),
         }
         begun = self.started.changed(**update)
-        cancel, under_way = self._cancelled_at(), calls_beyond(self.events, last)
+        cancel, under_way = self._cancelled_at(), calls_returned_after(self.events, last)
         taken = (e for e in self.events if e.number <= last and e.number not in under_way and e.key not in without)
-        shared = [e for e in taken if not self._open_on_a_fork(e, cancel)]
+        shared = [e for e in taken if not self._is_left_out_of_fork(e, cancel)]
         facts = [Event(run_id, 1, now, "", "", begun)]
         for number, event in enumerate(shared, start=2):
             fact = TeamReopened() if self._ends_a_team(event) else event.fact
@@ -322,7 +325,7 @@ class RunHistory:
         return known.changed(**given.bounds.given)
 
     def _cancelled_at(self) -> float:
-        """The number of the event by which a person ended the whole run; what that stopped is open on a fork."""
+        """The number of the event that cancelled or aborted the run; asks that it stopped are open on a fork."""
         ends = (
             event.number
             for event in self.events
@@ -331,12 +334,12 @@ class RunHistory:
         )
         return next(ends, inf)
 
-    def _open_on_a_fork(self, event: Event, cancelled_at: float) -> bool:
-        """Whether a fork leaves this out: who drove the run, how it ended, what a cancel stopped, and the limits."""
+    def _is_left_out_of_fork(self, event: Event, cancelled_at: float) -> bool:
+        """Whether a fork leaves this event out: drivers, the end of the run, asks that a cancel stopped, limits."""
         if isinstance(event.fact, AgentReplied | AgentFailed):
             ask = self.record.asks[event.key]
-            return not event.scope or (ask.stopped and (ask.is_team or event.number > cancelled_at))
-        return isinstance(event.fact, (*ABOUT_THE_DRIVER, TeamEnded, BudgetOpened))
+            return not event.scope or (ask.is_cancelled and (ask.is_team or event.number > cancelled_at))
+        return isinstance(event.fact, (*DRIVER_FACTS, TeamEnded, BudgetOpened))
 
     def _ends_a_team(self, event: Event) -> bool:
         return isinstance(event.fact, AgentReplied | AgentFailed) and self.record.asks[event.key].is_team

@@ -1,4 +1,4 @@
-"""KPI gates: bounds on the figures of a run. A gate checks the rounded figure, as everybody sees it."""
+"""KPI gates: bounds on the KPIs of a run. A gate checks the rounded figure, as it is shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KpiGate(Record, frozen=True):
         return f"{self.figure}{self.bound}{self.limit:.10g}"
 
     def holds(self, value: float | None) -> bool:
-        """Whether a figure keeps to it; one that is not there does not."""
+        """Whether a value is within the bound; an unknown value is not."""
         if value is None:
             return False
         return value <= self.limit if self.bound == "<=" else value >= self.limit
@@ -43,26 +43,26 @@ DEFAULTS = (
 
 
 class GateResult(Record, frozen=True):
-    """A gate and what came to it."""
+    """A gate, the value it was checked against, and whether that passed."""
 
     gate: KpiGate
     value: float | None
     passed: bool
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data, with the gate as it is written."""
+        """JSON data, with the gate as its expression."""
         return {"gate": str(self.gate), "figure": self.gate.figure, "value": self.value, "passed": self.passed}
 
     @property
     def words(self) -> str:
-        """What stands against what."""
-        shown = "unknown, since nothing makes it up yet" if self.value is None else f"{self.value:.10g}"
-        asked = "may be at most" if self.gate.bound == "<=" else "has to be at least"
-        return f"{self.gate}: {self.gate.figure} is {shown}, and {asked} {self.gate.limit:.10g}"
+        """The gate, the value and the bound as a sentence."""
+        shown = "unknown, since the run has no data for it" if self.value is None else f"{self.value:.10g}"
+        bound = "may be at most" if self.gate.bound == "<=" else "has to be at least"
+        return f"{self.gate}: {self.gate.figure} is {shown}, and {bound} {self.gate.limit:.10g}"
 
 
 def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
-    """The gates that texts like `pass_rate>=0.8` ask for; `default` stands for the usual two."""
+    """Parse gates such as `pass_rate>=0.8`; `default` stands for the two default gates."""
     found: list[KpiGate] = []
     for text in texts:
         found.extend(DEFAULTS if text.strip() == DEFAULT else [_read(text)])
@@ -70,7 +70,7 @@ def read_gates(texts: Iterable[str]) -> tuple[KpiGate, ...]:
 
 
 def check_gates(gates: Sequence[KpiGate], kpis: Kpis) -> tuple[GateResult, ...]:
-    """Hold the figures of a run against gates."""
+    """Check the KPIs of a run against gates."""
     values = ((gate, kpis.figure(gate.figure)) for gate in gates)
     return tuple(GateResult(gate=gate, value=value, passed=gate.holds(value)) for gate, value in values)
 

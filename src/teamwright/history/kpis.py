@@ -1,6 +1,6 @@
-"""The figures of a run, read from its events alone, for any strategy. Pure: it asks nobody and changes nothing.
+"""The KPIs of a run of any strategy, computed from its events alone. Pure: no I/O, no clock.
 
-What counts as a step, as coordination and as time is explained once, in docs/kpis.md.
+docs/kpis.md defines what counts as a step, as coordination and as time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from teamwright.values.turns.turn import Purpose
 SECONDS_PER_DAY = 86_400
 PERCENTILE = 0.95
 
-Came = Literal["passed", "failed", "stopped", "open"]
+StepStatus = Literal["passed", "failed", "stopped", "open"]
 
 
 class Kpis(Record, frozen=True):
-    """What a run came to in figures: ratios to four decimals, times and throughput to two.
+    """The KPIs of a run: ratios to four decimals, times and throughput to two.
 
-    `steps` are all that were begun, and those skipped since they stood on a failed one. `messages` are those that
-    members of a topology told each other. A figure is None where there is nothing to make it of.
+    `steps` counts steps that began, and steps skipped because a step they need failed. `messages` counts messages
+    between the members of a topology. A figure is None where a run has no data for it.
     """
 
     run_id: str
@@ -65,7 +65,7 @@ class Kpis(Record, frozen=True):
 
     @property
     def assumed(self) -> int:
-        """How many of the passed steps nobody judged: all, since nothing judges yet."""
+        """Passed steps without a verdict of a judge: all of them, since no step is judged yet."""
         return self.passed
 
     def figure(self, name: str) -> float | None:
@@ -73,7 +73,7 @@ class Kpis(Record, frozen=True):
         return getattr(self, name)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All of it as data."""
+        """All figures as JSON data."""
         return super().to_json() | {"assumed": self.assumed}
 
 
@@ -82,18 +82,18 @@ FIGURES = (
     "coordination_ratio", "p95_latency_s", "seconds", "usd", "steps", "passed", "failed", "stopped", "open", "skipped",
     "asks", "messages",
 )  # fmt: skip
-"""What has a number: in the order in which it is shown, and what a gate may look at."""
+"""The names of the figures, in display order; a KPI gate may bound any of them."""
 
 
 class TurnFigures(Record, frozen=True):
-    """One turn of a leaf member: where, to what end, when, and what came of it. An open one has no end."""
+    """One turn of a leaf member: its place, purpose, times, status and usage. An open turn has no end."""
 
     key: str
     member: str
     purpose: Purpose
     began: float
     ended: float | None
-    came: Came
+    status: StepStatus
     usage: Usage = NOTHING
     marks: tuple[str, ...] = ()
 
@@ -106,12 +106,12 @@ class KpiRow(Record, frozen=True):
 
 
 def side_by_side(runs: Sequence[Kpis]) -> tuple[KpiRow, ...]:
-    """The figures of several runs as rows: for a table, a plot or a comparison of topologies."""
+    """Return the figures of several runs as rows, for a table, a plot or a comparison of topologies."""
     return tuple(KpiRow(figure=name, values=tuple(one.figure(name) for one in runs)) for name in FIGURES)
 
 
 async def read_kpis(journal: Journal, run_id: str) -> Kpis:
-    """The figures of a run in a journal, as it stands now."""
+    """Return the KPIs of a run in a journal as of now."""
     events = await journal.read(run_id)
     if not events:
         raise RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
@@ -119,13 +119,13 @@ async def read_kpis(journal: Journal, run_id: str) -> Kpis:
 
 
 def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
-    """The figures of a run from its events, the first one first; `driven` tells a running from an interrupted one."""
+    """Compute the KPIs of a run from its events in order; `driven` says whether a driver is attached to it now."""
     reading = fold(events, _KpiFold())
     summary = fold(events, RunStatus()).summary(events[0].run_id, driven=driven)
     counts, used = reading.steps(), reading.used()
     steps = sum(counts.values())
     total = sum(one.total_tokens for one in used.values())
-    talk = min(reading.handed_over(), used["work"].total_tokens)
+    talk = min(reading.handoff_tokens(), used["work"].total_tokens)
     coordination = used["coordinate"].total_tokens + talk
     done = reading.passed_here()
     pass_rate = round(counts["passed"] / steps, 4) if steps else None
@@ -150,20 +150,20 @@ def kpis_of(events: Sequence[Event], *, driven: bool = False) -> Kpis:
         coordination_tokens=coordination,
         judge_tokens=used["judge"].total_tokens,
         coordination_ratio=round(coordination / total, 4) if total else 0.0,
-        p95_latency_s=reading.p95(),
+        p95_latency_s=reading.p95_latency(),
         usd=sum(used.values(), NOTHING).usd,
         messages=reading.messages(),
     )
 
 
 def turns_of(events: Sequence[Event]) -> tuple[TurnFigures, ...]:
-    """The turns that the figures of a run are made of, in the order in which they began."""
+    """Return the turns that the KPIs of a run count, in the order in which they began."""
     return tuple(ask.figures() for ask in fold(events, _KpiFold()).turns())
 
 
 @dataclass(slots=True)
 class _Ask:
-    """One ask: by whom, to what end, how long it took and what came of it."""
+    """One ask: the ask around it, its purpose, its times and its ending."""
 
     key: str
     asked: AgentAsked
@@ -179,14 +179,14 @@ class _Ask:
 
     @property
     def is_turn(self) -> bool:
-        """Whether a team asked one of its members, and that is no team; what agents ask each other is their affair."""
+        """Whether a team asked a member that is no team; asks between agents are no turns."""
         around = self.around
         while around is not None and around.is_team:
             around = around.around
         return not self.is_team and self.around is not None and around is None
 
     @property
-    def came(self) -> Came:
+    def status(self) -> StepStatus:
         match self.ended.fact if self.ended else None:
             case None:
                 return "open"
@@ -196,7 +196,7 @@ class _Ask:
                 return "passed"
 
     def figures(self) -> TurnFigures:
-        """The same for readers outside."""
+        """The ask as a public value."""
         fact = self.ended.fact if self.ended else None
         ending = fact if isinstance(fact, AgentReplied | AgentFailed) else None
         return TurnFigures(
@@ -205,27 +205,27 @@ class _Ask:
             purpose=self.purpose,
             began=self.begun.time,
             ended=self.ended.time if self.ended else None,
-            came=self.came,
+            status=self.status,
             usage=ending.usage if ending else NOTHING,
             marks=ending.tally.marks if ending and ending.tally else (),
         )
 
 
 class _KpiFold:
-    """What the figures of a run are computed from."""
+    """Collects the asks, usage and messages that the KPIs of a run are computed from."""
 
     def __init__(self) -> None:
         self._asks: dict[str, _Ask] = {}
         self._used: dict[str, tuple[_Ask | None, Usage]] = {}
         self._skipped: dict[tuple[str, str], _Ask | None] = {}
         self._questions: dict[str, float] = {}
-        self._told: list[tuple[_Ask | None, int]] = []
+        self._sent: list[tuple[_Ask | None, int]] = []
         self._planned = False
         self._record = RunRecord()
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
-        if event.kind in EFFECTS:  # of these only the time matters here, and they are most of a record
+        if event.kind in EFFECTS:  # most of a record, and only their times matter here
             self._record.driver_time.apply(event)
         else:
             self._record.apply(event)
@@ -233,24 +233,24 @@ class _KpiFold:
             handle(self, event, event.fact)
 
     def turns(self) -> list[_Ask]:
-        """The turns of leaf members that count."""
+        """The turns of leaf members, without superseded ones."""
         return [ask for ask in self._asks.values() if ask.is_turn and self._counts(ask)]
 
     def steps(self) -> dict[str, int]:
-        """How many steps came to what; of several attempts at a place the last one says it."""
+        """Count steps by status; the last attempt at a place decides."""
         counts = {"passed": 0, "failed": 0, "stopped": 0, "open": 0, "skipped": 0}
         for ask in self._steps():
-            counts[ask.came] += 1
+            counts[ask.status] += 1
         counts["skipped"] = sum(1 for around in self._skipped.values() if self._counts(around))
         return counts
 
     def passed_here(self) -> int:
-        """How many steps passed in the run's own time, and not in that of the run it was forked from."""
-        endings = (ask.ended for ask in self._steps() if ask.came == "passed")
+        """Count the steps that passed in this run, without those that a fork inherited."""
+        endings = (ask.ended for ask in self._steps() if ask.status == "passed")
         return sum(1 for ended in endings if ended is not None and ended.number > self._record.inherited)
 
     def used(self) -> dict[Purpose, Usage]:
-        """What all effects have used, by what they were for."""
+        """The usage of all effects by purpose."""
         found: dict[Purpose, Usage] = {"work": NOTHING, "coordinate": NOTHING, "judge": NOTHING}
         for ask, usage in self._used.values():
             if self._counts(ask):
@@ -258,21 +258,21 @@ class _KpiFold:
                 found[purpose] = found[purpose] + usage
         return found
 
-    def handed_over(self) -> int:
-        """What of the work went into envelopes, those that members were told and those that they wrote."""
+    def handoff_tokens(self) -> int:
+        """The tokens of work that went into envelopes, those that members read and those that they wrote."""
         replies = (ask.ended.fact for ask in self.turns() if ask.purpose == "work" and ask.ended is not None)
         return sum(one.handoff.tokens for one in replies if isinstance(one, AgentReplied) and one.handoff is not None)
 
     def messages(self) -> int | None:
-        """How many messages members told each other, where their team works through a plan in a shape of its own."""
-        return sum(count for ask, count in self._told if self._counts(ask)) if self._planned else None
+        """Count the messages between members of a topology; None without a topology."""
+        return sum(count for ask, count in self._sent if self._counts(ask)) if self._planned else None
 
-    def p95(self) -> float | None:
-        """The time within which 95 of 100 turns ended, by nearest rank; those that others cut short say nothing."""
+    def p95_latency(self) -> float | None:
+        """The 95th percentile of turn times, by nearest rank; turns that were stopped do not count."""
         times = sorted(
-            self._record.driver_time.busy(ask.begun.time, ask.ended.time, ask.waits)
+            self._record.driver_time.busy_seconds(ask.begun.time, ask.ended.time, ask.waits)
             for ask in self.turns()
-            if ask.ended is not None and ask.came != "stopped"
+            if ask.ended is not None and ask.status != "stopped"
         )
         return round(times[ceil(PERCENTILE * len(times)) - 1], 2) if times else None
 
@@ -281,12 +281,12 @@ class _KpiFold:
         yield from places.values()
 
     def _counts(self, ask: _Ask | None) -> bool:
-        """Whether neither this nor what it belongs to was asked anew by a fork."""
+        """Whether no fork has superseded this ask or one around it."""
         return ask is None or not self._record.is_superseded(ask.key)
 
     def _asked(self, event: Event, fact: AgentAsked) -> None:
         around = self._around(event.scope)
-        # What is done for somebody who coordinates or judges serves the same end.
+        # An ask within a coordinating or judging one has the same purpose.
         purpose = around.purpose if around and around.purpose != "work" else fact.purpose
         self._asks[event.key] = _Ask(event.key, fact, around, purpose, event)
 
@@ -296,15 +296,15 @@ class _KpiFold:
     def _returned(self, event: Event, fact: AgentReturned) -> None:
         self._used[event.key] = (self._around(event.scope), fact.usage)
 
-    def _skip(self, event: Event, fact: StepSkipped) -> None:
+    def _step_skipped(self, event: Event, fact: StepSkipped) -> None:
         if fact.reason == "failure":
             self._skipped[event.scope, fact.step] = self._around(event.scope)
 
-    def _plan(self, event: Event, fact: TeamPlanned) -> None:
+    def _team_planned(self, event: Event, fact: TeamPlanned) -> None:
         self._planned = True
 
-    def _tell(self, event: Event, fact: TeamTold) -> None:
-        self._told.append((self._around(event.scope), len(fact.to) * fact.count))
+    def _team_told(self, event: Event, fact: TeamTold) -> None:
+        self._sent.append((self._around(event.scope), len(fact.to) * fact.count))
 
     def _person_asked(self, event: Event, fact: PersonAsked) -> None:
         self._questions[event.key] = event.time
@@ -315,7 +315,7 @@ class _KpiFold:
             ask.waits.append((since, event.time))
 
     def _around(self, scope: str) -> _Ask | None:
-        """The ask that a scope belongs to."""
+        """The innermost ask around a scope."""
         return self._asks.get(self._record.turn_of(scope))
 
     _handlers: ClassVar[dict[type[object], Callable[[_KpiFold, Event, Any], None]]] = {
@@ -323,10 +323,10 @@ class _KpiFold:
         AgentReplied: _ended,
         AgentFailed: _ended,
         AgentReturned: _returned,
-        StepSkipped: _skip,
-        TeamPlanned: _plan,
-        TeamTold: _tell,
+        StepSkipped: _step_skipped,
+        TeamPlanned: _team_planned,
+        TeamTold: _team_told,
         PersonAsked: _person_asked,
         PersonAnswered: _person_answered,
     }
-    """How each kind of fact is read; no other changes a figure."""
+    """The handler of each type of fact; other facts change no figure."""

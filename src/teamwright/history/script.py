@@ -1,4 +1,4 @@
-"""Writes a real run as a script that replays it: for each agent, what its model said, in order and once each."""
+"""Converts a recorded run to a script that replays it: the responses of each agent's model, in order, once each."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from teamwright.values.specs.manifest import TERMINATE
 
 FAILURES = frozenset(("rate_limit", "context_length", "timeout", "server", "refused"))
 OUTPUT_TOOL = "final_result"
-"""What pydantic-ai calls the tool through which a model hands over structured output."""
+"""The name that pydantic-ai gives to the tool for structured output."""
 
 
 async def to_script(journal: Journal, history: RunHistory) -> Script:
-    """Return the rules in the order in which the turns ended; a turn of a function or a team makes none."""
+    """Return a script with rules in the order in which turns ended; turns of functions and teams have none."""
     bodies = await journal.bodies({e.fact.body for e in history.events if isinstance(e.fact, AgentReturned)})
     return Script(rules=tuple(fold(history.events, _ScriptFold(history.record, bodies)).rules))
 
 
 class _ScriptFold:
-    """The rules of the turns that have ended, and what models said in those that have not."""
+    """Collects the rules of ended turns, and the model responses of open ones."""
 
     def __init__(self, record: RunRecord, bodies: Mapping[Body, str]) -> None:
         self.rules: list[Rule] = []
@@ -42,35 +42,36 @@ class _ScriptFold:
         self._bodies = bodies
         self._responses: defaultdict[str, list[JsonValue]] = defaultdict(list)
         self._model_calls: set[str] = set()
+        self._turns_with_calls: set[str] = set()
 
     def apply(self, event: Event) -> None:
         """Apply one event."""
         match event.fact:
             case AgentCalled(effect="model"):
                 self._model_calls.add(event.key)
+                self._turns_with_calls.add(parent_key(event.key))
             case AgentReturned(body=body) if event.key in self._model_calls:
                 self._responses[self._record.turn_of(event.scope)].append(decode_body(self._bodies[body]))
-            case AgentReplied() | AgentFailed() as ending if self._responses[event.key] or self._called(event.key):
+            case AgentReplied() | AgentFailed() as ending if (
+                event.key in self._responses or event.key in self._turns_with_calls
+            ):
                 member = self._record.asks[event.key].asked.member
                 self.rules.extend(_turn_rules(self._record, member, self._responses.pop(event.key, []), ending))
             case _:
                 pass
 
-    def _called(self, turn: str) -> bool:
-        return any(parent_key(call) == turn for call in self._model_calls)
-
 
 def _turn_rules(
     record: RunRecord, member: str, responses: list[JsonValue], ending: AgentReplied | AgentFailed
 ) -> Iterator[Rule]:
-    """The tools that were called on the way, then what the turn came to."""
+    """Yield a rule for each tool call of a turn, then one for its reply or failure."""
     for response in responses:
         for tool in _tool_calls(response):
             if tool.name != TERMINATE:
                 yield Rule(agent=member, tool=tool, times=1)
     if isinstance(ending, AgentFailed):
         if ending.error in FAILURES:
-            # Without a bound, since whoever replays it may try again as often as the real run did.
+            # No bound on `times`: a replay may retry as often as the recorded run did.
             yield Rule.model_validate({"agent": member, "error": ending.error})
         return
     messages = record.bodies.messages(ending.messages)
@@ -91,7 +92,7 @@ def _turn_rules(
 
 
 def _tool_calls(response: JsonValue) -> Iterator[ToolRule]:
-    """The tool calls in a recorded response, of a script or of pydantic-ai."""
+    """Yield the tool calls in a recorded response, of a script or of pydantic-ai."""
     match response:
         case {"tool": {"name": str(name), "args": dict(args)}}:
             yield ToolRule(name=name, args=args)
@@ -107,7 +108,7 @@ def _tool_calls(response: JsonValue) -> Iterator[ToolRule]:
 
 
 def _arguments(args: JsonValue) -> dict[str, JsonValue]:
-    """Providers send arguments as an object or as JSON text; text that is none becomes no arguments."""
+    """Parse arguments, which providers send as an object or as JSON text; invalid JSON becomes no arguments."""
     if isinstance(args, str):
         try:
             args = json.loads(args)

@@ -311,7 +311,7 @@ class Engine:
 
     def _clock(self, past: RunRecord | None = None) -> Callable[[], float]:
         """A clock for one driver of a run, which begins no earlier than what is recorded of it."""
-        return self._new_clock(past.latest if past is not None else 0.0)
+        return self._new_clock(past.latest_time if past is not None else 0.0)
 
     async def _record(self, run_id: str) -> RunRecord:
         """Read what is recorded of a run."""

@@ -13,7 +13,7 @@ import anyio
 from pydantic_core import to_json
 
 from teamwright.errors import JournalError, NotResumable
-from teamwright.history.ending import Ending, aborted_over, ending_of
+from teamwright.history.ending import Ending, abort_failure, ending_of
 from teamwright.history.record.run_record import RunRecord
 from teamwright.journal.protocol import InboxItem, Journal
 from teamwright.runtime.admission.rate_limiter import RateLimiters
@@ -204,7 +204,7 @@ class Run:
             return await self._interrupted()
         said = tuple(scope.said)
         if state.aborted is not None:
-            return await self._end(ending_of(aborted_over(state.aborted, said), scope.usage))
+            return await self._end(ending_of(abort_failure(state.aborted, said), scope.usage))
         assert self._cancel_sent is not None
         why = self._cancel_sent.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
@@ -298,7 +298,7 @@ class Run:
             self._state.disagree(ask, f"that {ask!r} was asked", "ended without asking it")
 
     async def _end(self, ending: Ending) -> RunResult:
-        ending = self._scripts_used_up(ending).warned(*(fact.warning for fact in self._state.unpriced.values()))
+        ending = self._scripts_used_up(ending).with_warnings(*(fact.warning for fact in self._state.unpriced.values()))
         self._check_that_nothing_was_left_out(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
@@ -451,4 +451,4 @@ class Run:
     def _seconds(self) -> float:
         """Time with a driver, over all its drivers, and not waiting for people."""
         now = self._wall() - self._driving_since - self._waited
-        return max(0.0, self._past.used_by("", 0.0) + now)
+        return max(0.0, self._past.scope_seconds("", 0.0) + now)

@@ -25,7 +25,7 @@ async def read_record(journal: Journal, run_id: str) -> RunRecord:
     async with deleted_is_not_found(journal, run_id):
         events = await read_events(journal, run_id, without=EFFECTS)
         check_record(events, whole=False)
-        record = RunRecord.of(events)
+        record = RunRecord.from_events(events)
         for event in await journal.read(run_id, record.first_open_turn()):
             if event.kind in EFFECTS:
                 record.apply_effect(event)

@@ -237,8 +237,8 @@ class RunState:
 
     def record_limits(self, scope: str, limits: Limits) -> None:
         """Record, once, that these limits hold in a scope."""
-        if scope not in self.past.opened and limits.bounds.given:
-            self.past.opened.add(scope)
+        if scope not in self.past.opened_budgets and limits.bounds.given:
+            self.past.opened_budgets.add(scope)
             before = self.past.charges.by_scope.get(scope)
             spent = None
             if before is not None and before.cost != NO_COST:

@@ -114,7 +114,7 @@ class Runs:
                 continue
             with suppress(RunIsLive):
                 async with driver_lock(self._journal, run_id):
-                    now = self._new_clock(history.record.latest)()
+                    now = self._new_clock(history.record.latest_time)()
                     event = Event(run_id, history.number + 1, now, "", "", RunCheckpoint(name=name, by=by))
                     await commit(self._journal, Batch([event], {}))
                     return (await self.checkpoints(run_id))[-1]
@@ -182,7 +182,7 @@ class Runs:
             history = await self.history(run_id)
             if history.record.ended is not None:  # it ended, or somebody else cancelled it, before the lock was taken
                 return await self.result(run_id)
-            now = self._new_clock(history.record.latest)()
+            now = self._new_clock(history.record.latest_time)()
             await commit(self._journal, cancel_batch(history, ending, inbox[-1].id if inbox else 0, now))
         return await self.result(run_id)
 

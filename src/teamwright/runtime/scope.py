@@ -20,7 +20,7 @@ from teamwright.runtime.ordering.path_locks import Holding
 from teamwright.runtime.run_state import Horizon, RunState
 from teamwright.values.events.agent import Tally
 from teamwright.values.key import escape_place, join_key
-from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
 from teamwright.values.limits.usage import NOTHING, Usage
@@ -47,7 +47,7 @@ class DegradationLadder(Protocol):
     """What is cut back in a team while its budget is under pressure."""
 
     @property
-    def posture(self) -> Posture:
+    def cutback(self) -> Cutback:
         """What is cut back now."""
         ...
 

@@ -19,7 +19,7 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.limits.degradation import AT_EASE
+from teamwright.values.limits.degradation import NO_CUTBACK
 from teamwright.values.people.interventions import Mark
 from teamwright.values.results import RunResult
 from teamwright.values.turns.artifacts import Artifact
@@ -129,7 +129,7 @@ def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | No
     ],
 )
 def test_a_rung_is_told_in_words(rung: str, before: float | None, after: float | None, words: str) -> None:  # Z-11
-    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=AT_EASE, undone=after is None)
+    fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=NO_CUTBACK, undone=after is None)
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
 

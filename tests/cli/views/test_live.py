@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from teamwright.cli.views.live import LiveView, choose, picture
-from teamwright.history.board import Board, Row
+from teamwright.history.board import Board, MemberRow
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetOpened
@@ -69,18 +69,18 @@ def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
 
 
 def test_who_is_at_work_and_the_last_few_are_shown_when_there_is_no_room() -> None:
-    rows = [Row(f"m{number}", 1, state="done", touched=number + 1) for number in range(40)]
-    rows += [Row("busy", 1, state="streaming", touched=99)]
-    rows += [Row(f"later{number}", 1) for number in range(20)]
+    rows = [MemberRow(f"m{number}", 1, state="done", last_change=number + 1) for number in range(40)]
+    rows += [MemberRow("busy", 1, state="streaming", last_change=99)]
+    rows += [MemberRow(f"later{number}", 1) for number in range(20)]
     shown, left_out = choose(rows, 10)
     assert [row.member for row in shown] == ["m37", "m38", "m39", "busy", "later0", "later1", "later2"]
     assert len(shown) + len(left_out) == len(rows)
 
 
 def test_a_member_is_shown_under_its_team() -> None:
-    rows = [Row("team", 1, is_team=True, state="thinking", touched=1)]
-    rows += [Row(f"m{number}", 2, state="done", touched=2) for number in range(30)]
-    rows += [Row("busy", 2, state="thinking", touched=99)]
+    rows = [MemberRow("team", 1, is_team=True, state="thinking", last_change=1)]
+    rows += [MemberRow(f"m{number}", 2, state="done", last_change=2) for number in range(30)]
+    rows += [MemberRow("busy", 2, state="thinking", last_change=99)]
     shown, _ = choose(rows, 6)
     assert shown[0].member == "team"
     assert "busy" in [row.member for row in shown]

@@ -44,7 +44,7 @@ def past(*facts: tuple[str, str, Fact] | Fact) -> RunRecord:
     for number, one in enumerate(facts, start=1):
         scope, place, fact = one if isinstance(one, tuple) else ("", "", one)
         events.append(Event("r", number, 100.0 + number, scope, place, fact))
-    return RunRecord.of(events)
+    return RunRecord.from_events(events)
 
 
 OPEN: list[tuple[str, str, Fact] | Fact] = [STARTED, ("", "t", TEAM), ("t", "s", ASKED)]
@@ -80,7 +80,7 @@ def test_what_reached_the_strategy_is_due_in_journal_order() -> None:
 def test_an_ask_that_was_stopped_by_others_is_not_due() -> None:
     found = past(*OPEN, ("t", "s", AgentFailed(member="a", error="cancelled", message="")))
     assert found.deliveries.due == []
-    assert found.asks["t/s"].stopped
+    assert found.asks["t/s"].is_cancelled
 
 
 def test_a_call_without_a_return_is_in_doubt_and_charged_in_full() -> None:
@@ -130,7 +130,7 @@ def test_time_counts_only_while_somebody_drives() -> None:
         Event("r", 3, 500.0, "", "", RunResumed()),
         Event("r", 4, 505.0, "", "", Custom(domain="d", name="n")),
     ]
-    found = RunRecord.of(events)
+    found = RunRecord.from_events(events)
     assert found.driver_time.seconds() == 15.0
     assert found.driver_time.seconds(105.0) == 10.0
     assert found.driver_time.seconds(502.0) == 3.0
@@ -144,7 +144,7 @@ def test_interventions_that_were_taken_are_remembered() -> None:
 
 def test_what_is_only_worth_knowing_is_noted_by_its_place() -> None:
     found = past(STARTED, ("t", "event-1", Custom(domain="d", name="n")))
-    assert ("custom", "t", "event-1") in found.noted
+    assert ("custom", "t", "event-1") in found.emitted
 
 
 def test_only_bodies_that_a_replay_needs_are_asked_for() -> None:

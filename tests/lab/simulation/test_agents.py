@@ -141,7 +141,7 @@ def test_functions_are_not_called_and_cost_nothing() -> None:
 
     events = played(Team("t", members=[FunctionAgent("f", never)]))
     [turn] = turns_of(events)
-    assert (turn.came, turn.usage.total_tokens, turn.ended, turn.marks) == ("passed", 0, 0.05, (RIGHT,))
+    assert (turn.status, turn.usage.total_tokens, turn.ended, turn.marks) == ("passed", 0, 0.05, (RIGHT,))
     assert USUAL_FUNCTION.skill == 1.0
 
 

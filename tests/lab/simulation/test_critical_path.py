@@ -20,8 +20,8 @@ from teamwright.lab.simulation.critical_path import (
 
 
 def turn(step: str, began: float, ended: float | None, member: str = "m") -> TurnFigures:
-    came = "open" if ended is None else "passed"
-    return TurnFigures(key=f"team/{step}/work", member=member, purpose="work", began=began, ended=ended, came=came)
+    status = "open" if ended is None else "passed"
+    return TurnFigures(key=f"team/{step}/work", member=member, purpose="work", began=began, ended=ended, status=status)
 
 
 def names(path: tuple[PathStep, ...]) -> str:

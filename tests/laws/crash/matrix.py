@@ -129,7 +129,7 @@ class Before:
     @classmethod
     def of(cls, made: Stage) -> Before:
         events = made.events()
-        past = RunRecord.of(events)
+        past = RunRecord.from_events(events)
         names = _names(past)
         return cls(
             recorded=frozenset(names[key] for key, call in past.calls.items() if call.outcome is not None),

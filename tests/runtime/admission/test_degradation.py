@@ -17,7 +17,7 @@ from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.event import Event
-from teamwright.values.limits.degradation import Degradation, Posture
+from teamwright.values.limits.degradation import Cutback, Degradation
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import ServerModel
@@ -75,7 +75,7 @@ async def test_a_rung_is_undone_when_the_pressure_falls() -> None:  # Z-11
         ("compaction", None, 6, False),
         ("compaction", 6, None, True),
     ]
-    assert taken[-1].posture == Posture()
+    assert taken[-1].posture == Cutback()
 
 
 async def test_estimates_of_a_plan_are_corrected_by_what_steps_have_cost() -> None:  # Z-11

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from teamwright.runtime.admission.ladder import AUTO, LADDER, TeamTraits
-from teamwright.values.limits.degradation import AT_EASE, Posture
+from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 
 BUSY = TeamTraits("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
 PLAIN = TeamTraits("output", peers=False, thrifty=frozenset(), busiest=1)
@@ -18,15 +18,15 @@ def test_the_rungs_stand_in_the_order_that_was_promised() -> None:  # Z-11
 @pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
 def test_a_rung_changes_its_field_alone(rung: object) -> None:  # Z-11
     one = next(each for each in LADDER if each is rung)
-    lower = one.lower(AT_EASE, BUSY, AUTO)
-    changed = [name for name in Posture.__struct_fields__ if getattr(lower, name) != getattr(AT_EASE, name)]
+    lower = one.lower(NO_CUTBACK, BUSY, AUTO)
+    changed = [name for name in Cutback.__struct_fields__ if getattr(lower, name) != getattr(NO_CUTBACK, name)]
     assert changed == [one.field]
-    assert one.lower(AT_EASE, PLAIN, AUTO) == AT_EASE
+    assert one.lower(NO_CUTBACK, PLAIN, AUTO) == NO_CUTBACK
 
 
 def test_one_worker_is_always_left() -> None:
     workers = next(rung for rung in LADDER if rung.name == "workers")
     lower = workers.lower(
-        AT_EASE, TeamTraits("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
+        NO_CUTBACK, TeamTraits("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
     )
     assert lower.workers == 1

@@ -47,7 +47,7 @@ def test_limits_come_back_from_a_record_as_they_were() -> None:
         Limits(usd=0.5, calls=2, seconds=9),
         Limits(message=MessageLimits(usd=1, tokens=8)),
     ):
-        assert Limits.of(limits.bounds) == limits
+        assert Limits.from_bounds(limits.bounds) == limits
 
 
 def test_limits_that_bound_nothing_but_time_are_not_counted() -> None:

@@ -266,7 +266,7 @@ async def is_free(engine: Engine, ended: RunResult, history: RunHistory | None =
     """Whether a run without a price has cost nothing: then nobody misses the price."""
     if ended.usage.usd is not None:
         return False
-    return not ended.usage.requests or (history or await engine.runs.history(ended.run_id)).asks_for_no_money
+    return not ended.usage.requests or (history or await engine.runs.history(ended.run_id)).is_free_of_charge
 
 
 def summary(ended: RunResult, *, free: bool) -> str:

@@ -15,7 +15,7 @@ MOST_LISTED = 20
 
 def budget_lines(levels: BudgetLevels) -> list[str]:
     """A section of an explanation, behind an empty line; nothing where nothing is bounded."""
-    listed = [f"  {_name(level)}: {level_text(level, levels.driven)}" for level in levels]
+    listed = [f"  {_name(level)}: {level_text(level, levels.driver_seconds)}" for level in levels]
     if not listed:
         return []
     lines = ["", "Budget", *listed[:MOST_LISTED]]
@@ -27,13 +27,13 @@ def budget_lines(levels: BudgetLevels) -> list[str]:
 def open_lines(levels: BudgetLevels, most: int) -> list[str]:
     """The levels that something is going on in, a line for each, the outermost first."""
     going = [level for level in levels if level.ended is None]
-    shown = [f"{_name(level)}: {level_text(level, levels.driven)}" for level in going[:most]]
+    shown = [f"{_name(level)}: {level_text(level, levels.driver_seconds)}" for level in going[:most]]
     return [*shown, f"and {len(going) - most} more budgets"] if len(going) > most else shown
 
 
 def level_text(level: Level, now: float) -> str:
     """What one level may spend and has spent, and what calls that are out may still cost."""
-    parts = list(_bounds(level.limits, level.used(now), level.set_aside()))
+    parts = list(_bounds(level.limits, level.used(now), level.reserved()))
     if message := level.limits.message:
         parts.append(f"each request at most {', '.join(_plain(message))}")
     return " · ".join(parts)

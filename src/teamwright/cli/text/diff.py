@@ -14,14 +14,14 @@ from teamwright.cli.text.table import columns
 from teamwright.values.text.display import NOTHING, count_text, number_text
 
 if TYPE_CHECKING:
-    from teamwright.history.diff import Change, Comparison, How, MemberSide, RunSide, TurnPair, TurnSide
+    from teamwright.history.diff import Change, DifferenceKind, MemberSide, RunDiff, RunSide, TurnPair, TurnSide
 
 WIDTH = 78
 MOST_CHANGES = 12
 MOST_PLACES = 12
 SHOWN = 300
 BEFORE = 40
-HOW: dict[How, str] = {
+HOW: dict[DifferenceKind, str] = {
     "same": "the same",
     "only_a": "only A has this turn",
     "only_b": "only B has this turn",
@@ -32,7 +32,7 @@ HOW: dict[How, str] = {
 }
 
 
-def compared(found: Comparison) -> str:
+def compared(found: RunDiff) -> str:
     """A comparison as text."""
     a, b = found.a, found.b
     rows = [("", "RUN", "STATUS", "TURNS", "TOKENS", "PRICE", "TIME"), _row("A", a), _row("B", b)]
@@ -50,7 +50,7 @@ def _row(name: str, side: RunSide) -> tuple[str, ...]:
     return (name, side.run_id, status, str(side.turns), tokens, price, seconds_text(side.seconds))
 
 
-def _relation(found: Comparison) -> list[str]:
+def _relation(found: RunDiff) -> list[str]:
     """How the runs belong together, and what was declared or asked otherwise."""
     lines = [_kinship(found.a, found.b), "The task is the same." if found.same_task else "The task is another one."]
     if found.changes:
@@ -83,7 +83,7 @@ def _short(value: JsonValue) -> str:
     return textwrap.shorten(text, 60, placeholder=" …")
 
 
-def _parting(found: Comparison) -> list[str]:
+def _parting(found: RunDiff) -> list[str]:
     first = found.first_difference
     most = max(found.a.turns, found.b.turns)
     if first is None:
@@ -128,7 +128,7 @@ def _excerpt(text: str, shared: int = 0) -> list[str]:
     return textwrap.wrap(piece or "(nothing)", WIDTH, initial_indent="     ", subsequent_indent="     ")
 
 
-def _members(found: Comparison) -> list[str]:
+def _members(found: RunDiff) -> list[str]:
     rows = [("MEMBER", "SAME", "A", "", "", "B", "", "")]
     for one in found.members:
         turns = max(one.a.turns, one.b.turns)

@@ -30,7 +30,7 @@ from teamwright.cli.text.events import (
     why_text,
 )
 from teamwright.cli.text.workspace import Holdings, holdings_of
-from teamwright.history.board import Board, Turn
+from teamwright.history.board import Board, OpenTurn
 from teamwright.history.budget_levels import BudgetLevels
 from teamwright.values.events.agent import AgentAsked, AgentCalled, AgentFailed, AgentReplied
 from teamwright.values.events.event import Event
@@ -110,7 +110,7 @@ class Explanation:
             "events": self.last.number,
             "story": [entry.to_json() for entry in self.entries],
             "questions": {key: self._question(key, question) for key, question in self.questions.items()},
-            "budget": [level.to_json(self.levels.driven) for level in self.levels],
+            "budget": [level.to_json(self.levels.driver_seconds) for level in self.levels],
             "next": list(self.next),
         }
         if self.bundle is not None:
@@ -137,10 +137,10 @@ def account_of(history: RunHistory, result: RunResult, answers: Mapping[str, Ans
         entries=tuple(fold(history.events, _Story(history)).entries),
         questions=questions,
         holdings=holdings_of(history),
-        levels=BudgetLevels.of(history.events),
+        levels=BudgetLevels.from_events(history.events),
         next=tuple(next_steps(result, unanswered, retries=can_retry(history))),
         bundle=_bundle_of(history),
-        free=history.asks_for_no_money,
+        free=history.is_free_of_charge,
         answers=given,
     )
 
@@ -169,7 +169,7 @@ def _bundle_of(history: RunHistory) -> JsonValue:
     return source.get("bundle") if isinstance(source, dict) else None
 
 
-def _entries(event: Event, turn: Turn | None, history: RunHistory) -> list[ExplainedEvent]:
+def _entries(event: Event, turn: OpenTurn | None, history: RunHistory) -> list[ExplainedEvent]:
     member, depth = (turn.row.member, turn.row.depth) if turn else ("", 0)
     found: list[ExplainedEvent] = []
     match event.fact:

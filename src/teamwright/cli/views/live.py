@@ -20,7 +20,7 @@ from teamwright.cli.terminal.output import clean, one_line
 from teamwright.cli.text.budgets import open_lines
 from teamwright.cli.text.events import mark_of, note_text, seconds_text
 from teamwright.cli.views.view import CUT, Repeats, message_texts
-from teamwright.history.board import Board, Row, State
+from teamwright.history.board import Board, MemberRow, State
 from teamwright.runtime.steady_clock import steady_clock
 from teamwright.values.events.agent import AgentFailed, AgentReplied
 from teamwright.values.events.event import Delta, Event
@@ -131,7 +131,7 @@ class LiveView:
         for line in self._repeats.rest():
             self._print(Text(line, style="dim"))
 
-    def _heading(self, row: Row, used: str) -> Text:
+    def _heading(self, row: MemberRow, used: str) -> Text:
         heading = Text("  " * (row.depth - 1))
         heading.append(row.member, style=f"bold {self._colour(row.member)}")
         heading.append(f"  {used}", style="dim")
@@ -153,7 +153,7 @@ def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[s
     """The members' lines, in at most half of the terminal, so that what was said stays in sight above them."""
     width, height = size
     room = max(3, height // 2)
-    rows = [row for row in board.in_order() if row.depth > 0]
+    rows = [row for row in board.rows() if row.depth > 0]
     budgets = open_lines(board.levels, BUDGET_LINES)
     shown, left_out = choose(rows, room - len(budgets))
     room -= len(shown) + len(budgets)
@@ -170,7 +170,7 @@ def picture(board: Board, now: float, size: tuple[int, int], colour: Callable[[s
     return Group(*lines)
 
 
-def choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
+def choose(rows: list[MemberRow], room: int) -> tuple[list[MemberRow], list[MemberRow]]:
     """Which rows are shown in so many lines, in their order, and which are not.
 
     Where not all fit, these come first: who is at work, the last few that finished, the next few that wait; each
@@ -180,12 +180,12 @@ def choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
         return rows, []
     around = _teams_around(rows)
     leaves = [index for index, row in enumerate(rows) if not row.is_team]
-    at_work = [index for index in leaves if rows[index].at_work]
+    at_work = [index for index in leaves if rows[index].is_active]
     over = sorted(
-        (index for index in leaves if rows[index].touched and index not in set(at_work)),
-        key=lambda one: -rows[one].touched,
+        (index for index in leaves if rows[index].last_change and index not in set(at_work)),
+        key=lambda one: -rows[one].last_change,
     )
-    waiting = [index for index in leaves if not rows[index].touched]
+    waiting = [index for index in leaves if not rows[index].last_change]
     wanted: set[int] = set()
     for index in (*at_work, *over[:A_FEW], *waiting[:A_FEW]):
         added = {index, *around[index]} - wanted
@@ -197,7 +197,7 @@ def choose(rows: list[Row], room: int) -> tuple[list[Row], list[Row]]:
     return shown, [row for index, row in enumerate(rows) if index not in wanted and not row.is_team]
 
 
-def _teams_around(rows: list[Row]) -> list[tuple[int, ...]]:
+def _teams_around(rows: list[MemberRow]) -> list[tuple[int, ...]]:
     """For each row, the places of the teams that it is in."""
     found: list[tuple[int, ...]] = []
     path: list[int] = []
@@ -209,11 +209,11 @@ def _teams_around(rows: list[Row]) -> list[tuple[int, ...]]:
     return found
 
 
-def _counted(rows: list[Row]) -> str:
+def _counted(rows: list[MemberRow]) -> str:
     """The rows that are not shown, by how they stand."""
     counts: dict[str, int] = {}
     for row in rows:
-        word = "at work" if row.at_work else row.state
+        word = "at work" if row.is_active else row.state
         counts[word] = counts.get(word, 0) + 1
     return "and " + ", ".join(f"{count} {word}" for word, count in counts.items())
 
@@ -223,7 +223,7 @@ def _title(board: Board, now: float, width: int) -> Text:
     return _sides(Text(board.team, style="bold"), used, width)
 
 
-def _line(row: Row, now: float, width: int, colour: Callable[[str], str]) -> Text:
+def _line(row: MemberRow, now: float, width: int, colour: Callable[[str], str]) -> Text:
     left = Text("  " * row.depth)
     glyph = SPINNER[int(now / EVERY) % len(SPINNER)] if row.state in {"thinking", "streaming"} else GLYPHS[row.state]
     left.append(f"{glyph} ", style=_style(row.state))
@@ -233,7 +233,7 @@ def _line(row: Row, now: float, width: int, colour: Callable[[str], str]) -> Tex
     return _sides(left, used, width)
 
 
-def _words(row: Row) -> str:
+def _words(row: MemberRow) -> str:
     match row.state:
         case "calling":
             return f"calling tool {clean(row.detail)}"
@@ -253,7 +253,7 @@ def _style(state: State) -> str:
     return {"failed": "red", "retrying": "yellow", "asking": "yellow", "done": "green"}.get(state, "dim")
 
 
-def _streamed(row: Row, width: int) -> list[Text]:
+def _streamed(row: MemberRow, width: int) -> list[Text]:
     indent = "  " * (row.depth + 2)
     wide = max(8, width - len(indent) - 1)
     words = clean(row.streamed).split()

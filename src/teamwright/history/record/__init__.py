@@ -1,1 +1,1 @@
-"""The record of a run, indexed by key, and what it says of each part: asks, spending, deliveries, replies."""
+"""The record of a run, indexed by key: asks, charges, deliveries, replies and the workspace."""

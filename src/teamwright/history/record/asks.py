@@ -1,4 +1,4 @@
-"""Asks and effects as a record has them: what was sent, how often, and what came of it."""
+"""Recorded asks and effects: requests, attempts and outcomes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RecordedAsk:
         return self.asked.member_kind == "team"
 
     @property
-    def stopped(self) -> bool:
-        """Whether it was cut short by a decision that is recorded elsewhere."""
+    def is_cancelled(self) -> bool:
+        """Whether it was cancelled; the decision to do so is another event."""
         return isinstance(self.ending, AgentFailed) and self.ending.error == "cancelled"
 
 

@@ -1,6 +1,6 @@
-"""What a replay has to deliver, in journal order: endings of asks, answers of people, timers and expired scopes.
+"""What a replay delivers, in journal order: endings of asks, answers of people, timers and expired scopes.
 
-An ask whose ending is recorded stands for everything inside it, so its ending removes what was inside.
+The recorded ending of an ask stands for everything inside the ask, so it removes the deliveries inside.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from teamwright.values.key import parent_key
 
 
 class RecordedDeliveries:
-    """The keys for which something is to be delivered, and the event that brought each."""
+    """The keys to which a replay delivers, each with the event to deliver."""
 
     __slots__ = ("_due", "_inside", "_linked", "arrivals")
 
@@ -31,7 +31,7 @@ class RecordedDeliveries:
         return key in self._due
 
     def add(self, event: Event, key: str) -> None:
-        """Deliver an event at a key, after all that was added before."""
+        """Append the delivery of an event to a key."""
         scope = event.scope
         self._due[key] = scope
         self.arrivals[key] = event
@@ -42,7 +42,7 @@ class RecordedDeliveries:
             self._inside[scope].append(inner)
 
     def remove_inside(self, scope: str) -> None:
-        """Deliver nothing that lies inside a scope."""
+        """Remove all deliveries inside a scope."""
         self._linked.discard(scope)
         for key in self._inside.pop(scope, ()):
             self._due.pop(key, None)

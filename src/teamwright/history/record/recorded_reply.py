@@ -25,7 +25,7 @@ Know = Callable[[str, Body], None]
 
 @dataclass(slots=True)
 class RecordedBodies:
-    """The bodies of a run that were read from its journal, by their hashes."""
+    """The bodies of a run, read from its journal, by hash."""
 
     texts: Mapping[Body, str] = field(default_factory=dict[Body, str])
 

@@ -1,6 +1,6 @@
-"""The record of a run, indexed by key: what was asked, called, answered and spent, and in which order.
+"""The record of a run, indexed by key: asks, calls, answers, timers and charges, and the order of deliveries.
 
-An ask whose ending is recorded stands for everything inside it, so a replay skips the inside.
+The recorded ending of an ask stands for everything inside the ask, so a replay skips the inside.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from teamwright.values.specs.manifest import Source
 
 EXPIRED = "!expired"
 EVERYTHING = sys.maxsize
-"""What a fork has inherited that nobody has driven yet."""
+"""The inherited events of a fork that no driver has resumed yet."""
 EFFECTS = ("agent.called", "agent.returned", "agent.call_failed", "budget.refused")
-"""Kinds of which a replay needs only those of unfinished turns."""
+"""Kinds of events that a replay needs of open turns only."""
 
 
 def check_record(events: Sequence[Event], *, whole: bool = True) -> None:
-    """Refuse a record that does not begin with the run's start, or in which events are missing.
+    """Raise `JournalCorrupt` for a record that does not begin with `RunStarted`, or in which events are missing.
 
-    Without `whole`, kinds were left out by the reader and numbers may be missing.
+    Without `whole`, the reader has left out kinds of events, so numbers may be missing.
     """
     first, last = events[0], events[-1]
     if first.number != 1 or not isinstance(first.fact, RunStarted):
@@ -79,7 +79,7 @@ def check_record(events: Sequence[Event], *, whole: bool = True) -> None:
 
 @dataclass(slots=True)
 class RunRecord:
-    """Everything recorded of a run, indexed by key."""
+    """Everything that is recorded of a run, indexed by key."""
 
     run_id: str = ""
     number: int = 0
@@ -92,18 +92,18 @@ class RunRecord:
     cancelled: Cancel | None = None
     aborted: RunAborted | None = None
     last_inbox_item: int = 0
-    """The id of the last inbox item that the run has taken."""
+    """The id of the last inbox item that the run has processed."""
     asks: dict[str, RecordedAsk] = field(default_factory=dict[str, RecordedAsk])
     calls: dict[str, RecordedCall] = field(default_factory=dict[str, RecordedCall])
     questions: dict[str, Event] = field(default_factory=dict[str, Event])
     answers: dict[str, Event] = field(default_factory=dict[str, Event])
     waited: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     timers: dict[str, float] = field(default_factory=dict[str, float])
-    fired: set[str] = field(default_factory=set[str])
-    expired: set[str] = field(default_factory=set[str])
-    reopened: set[str] = field(default_factory=set[str])
-    noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
-    opened: set[str] = field(default_factory=set[str])
+    fired_timers: set[str] = field(default_factory=set[str])
+    expired_scopes: set[str] = field(default_factory=set[str])
+    reopened_teams: set[str] = field(default_factory=set[str])
+    emitted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    opened_budgets: set[str] = field(default_factory=set[str])
     rungs: dict[str, BudgetDegraded] = field(default_factory=dict[str, BudgetDegraded])
     unpriced: dict[str, BudgetUnpriced] = field(default_factory=dict[str, BudgetUnpriced])
     charges: RecordedCharges = field(default_factory=RecordedCharges)
@@ -116,8 +116,8 @@ class RunRecord:
     _superseded: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> RunRecord:
-        """Read the events of one run."""
+    def from_events(cls, events: Iterable[Event]) -> RunRecord:
+        """Fold the events of one run."""
         with collection_paused():
             return fold(events, cls())
 
@@ -126,7 +126,7 @@ class RunRecord:
         self.number = event.number
         handle = self._handlers.get(type(event.fact))
         if handle is None:
-            self.noted.add((event.fact.kind, event.scope, event.place))
+            self.emitted.add((event.fact.kind, event.scope, event.place))
         else:
             handle(self, event, event.fact)
         driver = self.driver_time
@@ -134,28 +134,28 @@ class RunRecord:
             driver.last = event.time
 
     @property
-    def beginning(self) -> RunStarted:
-        """How the run began, which `check_record` has made sure of."""
+    def start(self) -> RunStarted:
+        """The first fact of the run, which `check_record` has ensured."""
         assert self.started is not None
         return self.started
 
     def source(self) -> Source:
-        """What the run's team can be made from again."""
+        """The manifest and settings from which the run's team can be rebuilt."""
         try:
-            return Source.model_validate(self.bodies.value(self.beginning.manifest))
+            return Source.model_validate(self.bodies.value(self.start.manifest))
         except ValidationError as error:
-            raise damaged(self.run_id, "what it says of its team is no declaration of one") from error
+            raise damaged(self.run_id, "its recorded manifest is invalid") from error
 
     def limits(self) -> Limits | None:
-        """The limits that the run was given."""
-        bounds = self.beginning.limits
+        """The limits of the run."""
+        bounds = self.start.limits
         try:
-            return Limits.of(bounds) if bounds else None
+            return Limits.from_bounds(bounds) if bounds else None
         except ValidationError as error:
-            raise damaged(self.run_id, "its limits are none that a run can have") from error
+            raise damaged(self.run_id, "its recorded limits are invalid") from error
 
     def apply_effect(self, event: Event) -> None:
-        """Apply an event of an effect late, unless its turn has ended, which then stands for it."""
+        """Apply an event of an effect after the rest of the record; skip it if its turn has ended."""
         self.number = max(self.number, event.number)
         scope = self.turn_of(event.scope)
         if scope in self.asks and self.asks[scope].ending is None:
@@ -226,7 +226,7 @@ class RunRecord:
         self.calls.setdefault(event.key, RecordedCall("")).outcome = fact
 
     def _opened(self, event: Event, fact: BudgetOpened) -> None:
-        self.opened.add(event.scope)
+        self.opened_budgets.add(event.scope)
 
     def _degraded(self, event: Event, fact: BudgetDegraded) -> None:
         self.rungs[event.key] = fact
@@ -250,11 +250,11 @@ class RunRecord:
         self.timers[event.key] = event.time + fact.seconds
 
     def _timer_fired(self, event: Event, fact: TimerFired) -> None:
-        self.fired.add(event.key)
+        self.fired_timers.add(event.key)
         self.deliveries.add(event, event.key)
 
     def _expired(self, event: Event, fact: ScopeExpired) -> None:
-        self.expired.add(event.key)
+        self.expired_scopes.add(event.key)
         self.deliveries.add(event, event.key + EXPIRED)
 
     def _ended(self, event: Event, fact: AgentReplied | AgentFailed) -> None:
@@ -266,16 +266,16 @@ class RunRecord:
         self._superseded = None
         self.deliveries.remove_inside(key)
         self.charges.end_turn(key, event.scope, ask)
-        if not ask.stopped:
+        if not ask.is_cancelled:
             self.deliveries.add(event, key)
 
     def _recovered(self, event: Event, fact: AgentRecovered) -> None:
         self.recovered.add((event.scope, fact.error, fact.to or fact.member))
-        self.noted.add((fact.kind, event.scope, event.place))
+        self.emitted.add((fact.kind, event.scope, event.place))
 
     def _reopened(self, event: Event, fact: TeamReopened) -> None:
-        """The team ends anew, but at the same place in the order."""
-        self.reopened.add(event.key)
+        """Deliver the team's next ending at the place of the former one."""
+        self.reopened_teams.add(event.key)
         self.deliveries.add(event, event.key)
 
     def _written(self, event: Event, fact: WorkspaceWritten | WorkspaceConflicted) -> None:
@@ -283,7 +283,7 @@ class RunRecord:
 
     def _kept(self, event: Event, fact: WorkspaceKept) -> None:
         self.artifacts.add(fact.artifact.hash)
-        self.noted.add((fact.kind, event.scope, event.place))
+        self.emitted.add((fact.kind, event.scope, event.place))
 
     _handlers: ClassVar[dict[type[object], Callable[[RunRecord, Event, Any], None]]] = {
         RunStarted: _started,
@@ -315,20 +315,20 @@ class RunRecord:
         WorkspaceConflicted: _written,
         WorkspaceKept: _kept,
     }
-    """How each kind of fact is read; one that is not here is only noted."""
+    """The handler of each type of fact; a fact of another type is only recorded as emitted."""
 
     def supersede(self, key: str) -> None:
-        """Take back what an ask and the turns inside it cost, because a fork makes the ask again."""
+        """Refund the charges of an ask and the turns inside it, because a fork makes the ask again."""
         for inner, ask in self.asks.items():
             if in_scope(inner, key):
                 self.charges.refund_turn(parent_key(inner), ask)
 
     def _charge(self, scope: str, cost: Cost, mark: str | None = None) -> None:
-        """Charge an effect to the turn that it belongs to, which is still open."""
+        """Charge an effect to its turn, which is still open."""
         self.charges.charge_effect(self.turn_of(scope), scope, cost, mark)
 
     def is_superseded(self, key: str) -> bool:
-        """Whether a fork has made this ask again, or one around it; what was said there counts no more."""
+        """Whether a fork has made this ask, or one around it, again; its reply no longer counts."""
         if not self.inherited:
             return False
         if self._superseded is None:
@@ -336,36 +336,36 @@ class RunRecord:
         return bool(nearest_key(key, self._superseded))
 
     def turn_of(self, scope: str) -> str:
-        """The ask that a scope belongs to, or nothing for the run's own."""
+        """The key of the innermost ask around a scope; empty for the scope of the run."""
         return nearest_key(scope, self.asks)
 
     def charge_open_turns(self) -> None:
-        """Charge the turns that were under way when the record ends; what was in doubt is charged in full."""
+        """Charge the turns that are open at the end of the record; calls in doubt are charged in full."""
         for key, call in self.calls.items():
             if call.in_doubt:
                 self._charge(parent_key(key), call.reserved)
         self.charges.charge_open_turns(self.asks)
 
     def first_open_turn(self) -> int:
-        """The number after which all effects of unfinished turns lie; the last one if there are none."""
+        """The number of the event with which the first open turn began; the last event where no turn is open."""
         return min(
             (ask.number for ask in self.asks.values() if ask.ending is None and not ask.is_team), default=self.number
         )
 
     @property
-    def latest(self) -> float:
-        """The time before which nothing more may be recorded."""
+    def latest_time(self) -> float:
+        """The time of the latest event; the clock of a resumed run never goes below it."""
         return max(self.driver_time.last, self.started_at)
 
-    def used_by(self, scope: str, since: float) -> float:
-        """Seconds of a scope that began then: with a driver, and not waiting for people."""
+    def scope_seconds(self, scope: str, since: float) -> float:
+        """Seconds that a scope has used since it began: with a driver, and not waiting for people."""
         return max(0.0, self.driver_time.seconds(since) - self.waited[scope])
 
     def needed_bodies(self) -> set[Body]:
-        """The bodies without which the run can't be replayed."""
+        """The hashes of the bodies that a replay needs."""
         found: set[Body] = set()
         for key, ask in self.asks.items():
-            if ask.ending is not None and (key in self.deliveries or ask.stopped):
+            if ask.ending is not None and (key in self.deliveries or ask.is_cancelled):
                 for ref in ask.ending.messages:
                     found.add(ref.body)
                 if ask.ending.data:
@@ -380,7 +380,7 @@ class RunRecord:
         return found
 
     def workspace(self) -> Store:
-        """Return the workspace as the last event left it."""
+        """Return the workspace as of the last event."""
         store = Store()
         for event in self.writes.values():
             if isinstance(fact := event.fact, WorkspaceWritten):

@@ -1,7 +1,6 @@
-"""Every version of every value that a run shares, in the order of its record.
+"""All versions of all shared values of a run, in journal order.
 
-A reader looks at a point of that order, never at "now": so a value that others have written since is seen at the same
-point of a run and of its replay.
+A reader reads as of an event number, never "now", so that a run and its replay see the same version at the same point.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pydantic import JsonValue
 from teamwright.values.turns.artifacts import Held
 
 LATEST = float("inf")
-"""After everything."""
+"""After every event."""
 
 
 class _Version(NamedTuple):
@@ -24,23 +23,23 @@ class _Version(NamedTuple):
 
 
 class Store:
-    """Values by name. Versions count from one; each was written by the event of a given number."""
+    """Values by name, multi-version. Versions count from one; each has the number of the event that wrote it."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[_Version]] = {}
 
     def write(self, name: str, value: JsonValue, *, by: str, number: int) -> int:
-        """Add a version and return its count; numbers only grow."""
+        """Add a version and return its count; event numbers only grow."""
         versions = self._values.setdefault(name, [])
         versions.append(_Version(number, Held(value=value, version=len(versions) + 1, by=by)))
         return len(versions)
 
     def get(self, name: str, at: float = LATEST) -> Held | None:
-        """The value as of the event with this number."""
+        """The value as of the event with this number; None where it did not exist."""
         versions = self._values.get(name, ())
         index = bisect_right(versions, at, key=attrgetter("number"))
         return versions[index - 1].held if index else None
 
     def names(self, at: float = LATEST) -> list[str]:
-        """What had been written by then, in order of the alphabet."""
+        """The names that existed as of this event, sorted."""
         return sorted(name for name, versions in self._values.items() if versions[0].number <= at)

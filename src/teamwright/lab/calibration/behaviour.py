@@ -68,7 +68,7 @@ def learn(runs: Iterable[Sequence[Event]]) -> Learnt:
             for seen in (members[turn.member], everybody):
                 seen.failures.update(calls.failures[turn.key])
                 seen.calls += calls.made[turn.key]
-                if turn.came == "passed" and turn.ended is not None:
+                if turn.status == "passed" and turn.ended is not None:
                     seen.add(turn, max(0.0, turn.ended - turn.began - calls.lost[turn.key]))
     known = {name: seen.simulation() for name, seen in sorted(members.items()) if any(seen.turns.values())}
     return Learnt(members=known, everybody=everybody.simulation() if known else None)

@@ -27,8 +27,8 @@ from teamwright.planning.topology.profiles import (
     WORKLOADS,
     BudgetLevel,
     BudgetProfile,
-    Cutback,
     Degradation,
+    DegradationProfile,
     ProtocolProfile,
     Topology,
     TopologyProfile,
@@ -37,7 +37,7 @@ from teamwright.planning.topology.profiles import (
 )
 
 Array = NDArray[Any]
-P = TypeVar("P", BudgetProfile, Cutback, ProtocolProfile, TopologyProfile, WorkloadProfile)
+P = TypeVar("P", BudgetProfile, DegradationProfile, ProtocolProfile, TopologyProfile, WorkloadProfile)
 """A profile, which holds numbers or, in `_stacked`, arrays of them."""
 
 

@@ -107,4 +107,4 @@ def messages_in(kpis: Kpis, turns: Iterable[TurnFigures]) -> int:
 def _right(turns: Iterable[TurnFigures]) -> int:
     """How many places of work ended well and right; of several attempts at a place the last one counts."""
     places = {without_attempts(turn.key): turn for turn in turns if turn.purpose == "work"}
-    return sum(turn.came == "passed" and RIGHT in turn.marks for turn in places.values())
+    return sum(turn.status == "passed" and RIGHT in turn.marks for turn in places.values())

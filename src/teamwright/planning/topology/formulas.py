@@ -12,7 +12,7 @@ from typing import Any
 
 from teamwright.planning.topology.profiles import (
     BudgetProfile,
-    Cutback,
+    DegradationProfile,
     ProtocolProfile,
     TopologyProfile,
     Weights,
@@ -96,7 +96,11 @@ class Kept:
 
 
 def figures(
-    topology: TopologyProfile, participants: Quantity, work: TopologyInput, cutback: Cutback, use: Arithmetic = PLAIN
+    topology: TopologyProfile,
+    participants: Quantity,
+    work: TopologyInput,
+    cutback: DegradationProfile,
+    use: Arithmetic = PLAIN,
 ) -> Figures:
     """The figures of a topology with so many participants, cut back so far."""
     budget, workload, protocol = work.budget, work.workload, work.protocol
@@ -167,7 +171,7 @@ def _base_messages(topology: TopologyProfile, workers: Quantity, rounds: Quantit
 
 
 def _coordination(
-    messages: Quantity, topology: TopologyProfile, work: TopologyInput, cutback: Cutback, use: Arithmetic
+    messages: Quantity, topology: TopologyProfile, work: TopologyInput, cutback: DegradationProfile, use: Arithmetic
 ) -> Quantity:
     """Tokens of all messages, after compaction and with pointers in place of content."""
     wished = use.greater(LEAST_SUMMARY, use.whole(work.average_tokens * SUMMARY_SHARE))

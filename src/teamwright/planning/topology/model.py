@@ -23,8 +23,8 @@ from teamwright.planning.topology.profiles import (
     WORKLOADS,
     BudgetLevel,
     BudgetProfile,
-    Cutback,
     Degradation,
+    DegradationProfile,
     ModelTier,
     Preference,
     Protocol,
@@ -179,12 +179,12 @@ def participants_of(profile: TopologyProfile, budget: BudgetProfile) -> int:
     return min(MOST_PARTICIPANTS, budget.max_workers) if profile.participants is None else profile.participants
 
 
-def fewer_participants(participants: int, cutback: Cutback) -> int:
+def fewer_participants(participants: int, cutback: DegradationProfile) -> int:
     """How many are left of a team that is degraded."""
     return max(LEAST_PARTICIPANTS, participants - cutback.participants)
 
 
-def actions_of(participants: int, fewer: int, cutback: Cutback) -> tuple[str, ...]:
+def actions_of(participants: int, fewer: int, cutback: DegradationProfile) -> tuple[str, ...]:
     """What was done to degrade a team."""
     return (
         f"reduce_participants:{participants}->{fewer}",
@@ -247,7 +247,11 @@ def work_of(settings: EvaluationSettings) -> TopologyInput:
 
 
 def _evaluated(
-    topology: Topology, profile: TopologyProfile, participants: int, settings: EvaluationSettings, cutback: Cutback
+    topology: Topology,
+    profile: TopologyProfile,
+    participants: int,
+    settings: EvaluationSettings,
+    cutback: DegradationProfile,
 ) -> Evaluation:
     found = figures(profile, participants, work_of(settings), cutback)
     keeps = kept(found, settings.gates.bounds)

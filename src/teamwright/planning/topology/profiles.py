@@ -87,8 +87,8 @@ class ProtocolProfile(NamedTuple):
     quality: float
 
 
-class Cutback(NamedTuple):
-    """How far a policy of degradation goes."""
+class DegradationProfile(NamedTuple):
+    """What a degradation setting cuts back in the model."""
 
     participants: int
     summary_scale: float
@@ -125,10 +125,10 @@ PROTOCOLS: Mapping[Protocol, ProtocolProfile] = {
     "a2a_lite": ProtocolProfile(1.00, 0.18, 0.0, 0.02, 0.01),
     "transcript": ProtocolProfile(2.20, 0.0, 0.012, -0.01, -0.02),
 }
-DEGRADATIONS: Mapping[Degradation, Cutback] = {
-    "none": Cutback(0, 1.0, 0.0, "primary"),
-    "auto": Cutback(1, 0.82, -0.01, "economy"),
-    "aggressive": Cutback(2, 0.65, -0.03, "economy"),
+DEGRADATIONS: Mapping[Degradation, DegradationProfile] = {
+    "none": DegradationProfile(0, 1.0, 0.0, "primary"),
+    "auto": DegradationProfile(1, 0.82, -0.01, "economy"),
+    "aggressive": DegradationProfile(2, 0.65, -0.03, "economy"),
 }
 PREFERENCES: Mapping[Preference, Weights] = {
     "balanced": Weights(0.45, 0.35, 0.20),

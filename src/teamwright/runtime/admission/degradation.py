@@ -23,7 +23,7 @@ from teamwright.teams.team import Team
 from teamwright.values.events.budget import BudgetDegraded
 from teamwright.values.events.person import PersonAsked
 from teamwright.values.key import join_key, relative_key
-from teamwright.values.limits.degradation import AT_EASE, Posture
+from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.people.questions import Question
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Tier, Turn
@@ -46,11 +46,11 @@ class Degradation:
         self._forecast = Forecast(outlook_of(team.strategy, team.settings, members))
         lead = lead_of(team.strategy, team.settings, members)
         self._traits = TeamTraits(team.settings.share, peers_of(team.strategy), frozenset(_thrifty(team, lead)))
-        self._taken: list[tuple[Rung, Posture]] = []
+        self._taken: list[tuple[Rung, Cutback]] = []
         self._weighed: int = -1
         self._at_work = 0
         self._declined = self._asking = False
-        self.posture = AT_EASE
+        self.cutback = NO_CUTBACK
 
     @classmethod
     def of(cls, team: AgentLike, scope: Scope) -> Degradation | None:
@@ -61,11 +61,11 @@ class Degradation:
 
     def tier(self, member: AgentLike) -> Tier:
         """Which of its models a member answers with now."""
-        return "economy" if self.posture.economy and member.name in self._traits.thrifty else "primary"
+        return "economy" if self.cutback.economy and member.name in self._traits.thrifty else "primary"
 
     def shorten(self, turn: Turn) -> Turn:
         """The turn with as much of its history as members get now."""
-        return turn if self.posture.recent is None else compacted(turn, self.posture.recent)
+        return turn if self.cutback.recent is None else compacted(turn, self.cutback.recent)
 
     def ask_ended(self, key: str) -> None:
         """Count an ask of the team as done."""
@@ -104,8 +104,8 @@ class Degradation:
     async def _cut_back(self, scope: Scope, place: str, pressure: Pressure, ask_person: AskPerson) -> None:
         """Take the next rung that changes anything here."""
         for rung in self._rungs_left():
-            lower = rung.lower(self.posture, self._traits, self._thresholds)
-            if lower == self.posture:
+            lower = rung.lower(self.cutback, self._traits, self._thresholds)
+            if lower == self.cutback:
                 continue
             text = f"The budget will not last: {_reason(pressure)}. Cut back ({rung.name})?"
             question = Question(text=text, choices=(CUT, GO_ON))
@@ -125,14 +125,14 @@ class Degradation:
         return LADDER[LADDER.index(self._taken[-1][0]) + 1 :] if self._taken else LADDER
 
     def _record(
-        self, scope: Scope, place: str, rung: Rung, posture: Posture, pressure: Pressure, *, undone: bool
+        self, scope: Scope, place: str, rung: Rung, cutback: Cutback, pressure: Pressure, *, undone: bool
     ) -> None:
         fact = BudgetDegraded(
             rung=rung.name,
-            before=getattr(self.posture, rung.field),
-            after=getattr(posture, rung.field),
+            before=getattr(self.cutback, rung.field),
+            after=getattr(cutback, rung.field),
             reason=_reason(pressure),
-            posture=posture,
+            posture=cutback,
             undone=undone,
         )
         scope.run.recorder.add(scope.path, place, fact)
@@ -146,8 +146,8 @@ class Degradation:
         elif fact.undone:
             self._taken.pop()
         else:
-            self._taken.append((rung, self.posture))
-        self.posture = fact.posture
+            self._taken.append((rung, self.cutback))
+        self.cutback = fact.posture
 
     async def _agreed(self, scope: Scope, place: str, question: Question | None, ask_person: AskPerson) -> bool:
         """Ask a person, as the record says if it does; meanwhile nobody else of the team is asked about it."""

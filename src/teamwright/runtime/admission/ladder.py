@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.degradation import Cutback
 from teamwright.values.specs.manifest import Share
 
 
@@ -37,7 +37,7 @@ class TeamTraits:
 
 
 class Rung(Protocol):
-    """One thing to cut back: a field of the posture."""
+    """One thing to cut back: a field of the `Cutback`."""
 
     @property
     def name(self) -> str: ...
@@ -45,8 +45,8 @@ class Rung(Protocol):
     @property
     def field(self) -> str: ...
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
-        """The posture with this cut back; the same where there is nothing to cut."""
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
+        """Cut this back further; the same value where nothing is left to cut."""
         ...
 
 
@@ -55,7 +55,7 @@ class PeerTalk:
 
     name, field = "peer_talk", "peers"
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """Only shapes with channels between workers have any."""
         return now.changed(peers=False) if traits.peers else now
 
@@ -65,7 +65,7 @@ class Summaries:
 
     name, field = "summaries", "summary"
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """Only with `share: a2a_lite` are there summaries."""
         return now.changed(summary=thresholds.summary) if traits.share == "a2a_lite" else now
 
@@ -75,7 +75,7 @@ class Workers:
 
     name, field = "workers", "workers"
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """One always works."""
         return now.changed(workers=max(1, traits.busiest - thresholds.workers)) if traits.busiest > 1 else now
 
@@ -85,7 +85,7 @@ class Economy:
 
     name, field = "economy", "economy"
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """Only those who have one."""
         return now.changed(economy=True) if traits.thrifty else now
 
@@ -95,7 +95,7 @@ class Compaction:
 
     name, field = "compaction", "recent"
 
-    def lower(self, now: Posture, traits: TeamTraits, thresholds: Thresholds) -> Posture:
+    def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
         """With `share: output` nothing earlier is told anyway."""
         return now.changed(recent=thresholds.recent) if traits.share != "output" else now
 

@@ -64,7 +64,7 @@ class Ask:
             raise DuplicateKey(full)
         run.asked.add(full)
         if recorded is not None and recorded.ending is not None:
-            if recorded.stopped:
+            if recorded.is_cancelled:
                 await self._until_stopped(recorded)
             if not run.delivery.passes(scope.lane, full):
                 await run.delivery.arrive(scope.lane, full, scope.agent_scope)
@@ -73,8 +73,8 @@ class Ask:
             return self._hear(full, reply, run.past.deliveries.arrivals[full])
         child, seconds = self._begin(place, full, recorded)
         ending, event = self._record(place, await self._take_turn(child, place, seconds, recorded), child)
-        if full in run.past.reopened:
-            run.past.reopened.discard(full)
+        if full in run.past.reopened_teams:
+            run.past.reopened_teams.discard(full)
         else:
             run.delivery.announce(full)
         if not run.delivery.passes(scope.lane, full):

@@ -220,7 +220,7 @@ class RunBranches:
     @property
     def _has_room(self) -> bool:
         ladder = self._scope.degradation
-        return len(self._running) < (self._limit if ladder is None else ladder.posture.width(self._limit))
+        return len(self._running) < (self._limit if ladder is None else ladder.cutback.width(self._limit))
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None

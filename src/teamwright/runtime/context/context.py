@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -31,7 +32,7 @@ from teamwright.runtime.scope import Scope
 from teamwright.values.events.event import Fact
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.key import join_key
-from teamwright.values.limits.degradation import AT_EASE, Posture
+from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
@@ -108,10 +109,16 @@ class RunContext:
         return await ask_person_at(self._scope, self._scope.claim(key), question)
 
     @property
-    def posture(self) -> Posture:
-        """How freely the team may work now."""
+    def cutback(self) -> Cutback:
+        """What the team cuts back now because its budget is tight."""
         ladder = self._scope.degradation
-        return AT_EASE if ladder is None else ladder.posture
+        return NO_CUTBACK if ladder is None else ladder.cutback
+
+    @property
+    def posture(self) -> Cutback:
+        """The former name of `cutback`."""
+        warnings.warn("Context.posture is now Context.cutback", DeprecationWarning, stacklevel=2)
+        return self.cutback
 
     @property
     def owned(self) -> Owned:
@@ -171,7 +178,7 @@ async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
     run = scope.run
 
     def held_up(fact: StepHeldUp) -> None:
-        if not run.closing and (fact.kind, scope.path, "") not in run.past.noted:
+        if not run.closing and (fact.kind, scope.path, "") not in run.past.emitted:
             run.recorder.add(scope.path, "", fact)
 
     owner = Owner(scope.path, scope.lane, scope.holding, scope.agent_scope, scope.in_agent)

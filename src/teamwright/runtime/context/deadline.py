@@ -75,10 +75,10 @@ class Deadline:
     def __enter__(self) -> Self:
         run = self._scope.run
         run.parts[self] = None
-        if self._scope.path in run.past.expired:
+        if self._scope.path in run.past.expired_scopes:
             run.delivery.expect(self._key, self._stop)
         else:
-            used = run.past.used_by(self._scope.path, self._since) if self._since is not None else 0.0
+            used = run.past.scope_seconds(self._scope.path, self._since) if self._since is not None else 0.0
             self._left = max(0.0, self._seconds - used)
             self._start()
             self._scope.lane.timers = (*self._scope.lane.timers, self)

@@ -21,7 +21,7 @@ def emit_fact(scope: Scope, fact: Fact) -> None:
     run = scope.run
     scope.emitted += 1
     place = f"event-{scope.emitted}"
-    if (fact.kind, scope.path, place) not in run.past.noted:
+    if (fact.kind, scope.path, place) not in run.past.emitted:
         if isinstance(fact, Custom):
             fact = fact.changed(data=_json(run.redactor.value(fact.data)))
         else:

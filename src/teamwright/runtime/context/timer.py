@@ -18,7 +18,7 @@ async def sleep_durably(scope: Scope, name: str, seconds: float) -> None:
     place = scope.claim(name)
     full = join_key(scope.path, place)
     past = run.past
-    if full in past.fired:
+    if full in past.fired_timers:
         await run.delivery.arrive(scope.lane, full, scope.agent_scope)
         run.advance_to(past.deliveries.arrivals[full])
         return

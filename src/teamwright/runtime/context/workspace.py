@@ -97,7 +97,7 @@ class RunWorkspace:
         kind = media_type or ("text/plain" if text else "application/octet-stream")
         artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
         run.past.artifacts.add(body)
-        if ("workspace.kept", scope.path, place) not in run.past.noted:
+        if ("workspace.kept", scope.path, place) not in run.past.emitted:
             run.recorder.add(scope.path, place, WorkspaceKept(artifact=artifact, by=scope.member))
         return artifact
 

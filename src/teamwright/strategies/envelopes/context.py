@@ -6,6 +6,7 @@ team; a strategy reaches them only as `reply.full`, for decisions.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,7 +26,7 @@ from teamwright.strategies.envelopes.escalation import RISKY, Escalation
 from teamwright.strategies.parallel.parts import WORK
 from teamwright.strategies.protocol import Members, Strategy, Task
 from teamwright.values.events.event import Fact
-from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.owned_paths import Owned
@@ -224,9 +225,15 @@ class EnvelopeContext:
         return self._inner.workspace
 
     @property
-    def posture(self) -> Posture:
-        """The current degradation of the team."""
-        return self._inner.posture
+    def cutback(self) -> Cutback:
+        """What the team cuts back now because its budget is tight."""
+        return self._inner.cutback
+
+    @property
+    def posture(self) -> Cutback:
+        """The former name of `cutback`."""
+        warnings.warn("Context.posture is now Context.cutback", DeprecationWarning, stacklevel=2)
+        return self.cutback
 
     @property
     def owned(self) -> Owned:

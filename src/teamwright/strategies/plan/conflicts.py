@@ -71,7 +71,7 @@ class ConflictResolver:
         conflict = self._conflict(step, author)
         if conflict is None:
             return
-        said = await self._discuss(conflict, ctx) if ctx.posture.peers and self._rounds else []
+        said = await self._discuss(conflict, ctx) if ctx.cutback.peers and self._rounds else []
         lead = self._hub.lead
         if lead.ended is not None:
             return
@@ -90,7 +90,7 @@ class ConflictResolver:
 
     def _limit_note(self, note: str, ctx: Context) -> str:
         """Truncate a forwarded note to the current summary limit."""
-        return limits_of(self._task.settings.handoff, ctx.posture.summary).cut(note)
+        return limits_of(self._task.settings.handoff, ctx.cutback.summary).cut(note)
 
     def _conflict(self, step: Step, author: Agent) -> Conflict | None:
         last = self._hub.runner.results.replies[step.id].messages[-1:]

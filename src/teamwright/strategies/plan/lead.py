@@ -191,7 +191,7 @@ class WorkerPool:
 
     def active(self, ctx: Context) -> Sequence[Agent]:
         """Return the workers that currently take steps without a named agent."""
-        return self._workers[: ctx.posture.width(self.size)]
+        return self._workers[: ctx.cutback.width(self.size)]
 
     def acquire(self, step: Step, ctx: Context) -> Agent:
         """Assign a worker to a step that starts now."""

@@ -113,7 +113,7 @@ class Mesh:
         done = list(self._results(one))
         said = _by_worker(done) if number == 1 else {name: [word] for name, word in self._peer_messages.items()}
         who = {worker.name: worker for worker in (*self._workers.active(ctx), *(worker for worker, _ in done))}
-        if not ctx.posture.peers or not said or len(who) < 2 or self._lead.ended is not None:
+        if not ctx.cutback.peers or not said or len(who) < 2 or self._lead.ended is not None:
             return
         for name in said:
             others = tuple(other for other in who if other != name)

@@ -198,7 +198,7 @@ class StepRunner:
         if self.results.is_over:
             branches.cancel()
             return
-        width = ctx.posture.width(limit)
+        width = ctx.cutback.width(limit)
         while len(self._running) < width and (claim := self._claims.next()) is not None:
             step = self._steps[claim.name]
             self._running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from teamwright.values.limits.degradation import Posture
+from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.usage import Amounts, Bounds
 from teamwright.values.models import Record
 
@@ -65,7 +65,7 @@ class BudgetDegraded(Record, frozen=True):
     before: bool | float | None
     after: bool | float | None
     reason: str
-    posture: Posture
+    posture: Cutback
     undone: bool = False
 
 

@@ -1,4 +1,4 @@
-"""How freely a team may work at a moment: what is cut back when a budget gets tight. It never says why."""
+"""Degradation: the setting of a team, and what it cuts back at a moment while its budget is tight."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Degradation = Literal["none", "auto", "aggressive", "ask"]
 """What a team does when its budget will not last: nothing, cut back, cut back early and hard, or ask a person first."""
 
 
-class Posture(Record, frozen=True):
-    """What is cut back: talk between workers, the length of summaries, how many work at once, the models of those who
-    can do with cheaper ones, and how many of the latest messages are told whole.
+class Cutback(Record, frozen=True):
+    """What a team cuts back: peer talk, the share of a summary's usual length, how many members work at once, whether
+    members with a cheaper model use it, and how many of the latest messages reach a member in full.
     """
 
     peers: bool = True
@@ -22,9 +22,9 @@ class Posture(Record, frozen=True):
     recent: int | None = None
 
     def width(self, most: int) -> int:
-        """How many may work at once now, of so many."""
+        """How many members of at most `most` may work at once now; always at least one."""
         return most if self.workers is None else max(1, min(most, self.workers))
 
 
-AT_EASE = Posture()
+NO_CUTBACK = Cutback()
 """Nothing is cut back."""

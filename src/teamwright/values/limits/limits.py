@@ -52,7 +52,7 @@ class Limits(Value):
         return Bounds(tokens=self.tokens, usd=self.usd, calls=self.calls, seconds=self.seconds, message=message)
 
     @classmethod
-    def of(cls, bounds: Bounds) -> Limits:
+    def from_bounds(cls, bounds: Bounds) -> Limits:
         """What a record says."""
         one = bounds.message
         message = {"tokens": one.tokens, "usd": one.usd, "seconds": one.seconds} if one else None
