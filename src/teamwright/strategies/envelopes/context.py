@@ -117,7 +117,7 @@ class EnvelopeWriter:
     @property
     def policy(self) -> EnvelopeLimits:
         """The current limits of envelopes."""
-        return limits_of(self._settings, self._ctx.posture.summary)
+        return limits_of(self._settings, self._ctx.cutback.summary)
 
     async def seal_history(self, history: History, ctx: Context) -> History:
         """Return the history of the caller, with envelopes in place of replies from other teams and runs."""

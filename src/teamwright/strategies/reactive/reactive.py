@@ -261,7 +261,7 @@ class ReactiveRun:
         if settings.share == "transcript":
             return ReactionInput(work.event, dict(self._state), self.talk.history, self._task.text, wants_form)
         if settings.share == "a2a_lite":
-            most = limits_of(settings.handoff, self._ctx.posture.summary).max_summary_chars
+            most = limits_of(settings.handoff, self._ctx.cutback.summary).max_summary_chars
             event = replace(work.event, data=shorten_texts(work.event.data, most))
             state = cast("dict[str, JsonValue]", shorten_texts(self._state, most))
             return ReactionInput(event, state, self.talk.history, self._task.text, wants_form)
