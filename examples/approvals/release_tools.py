@@ -1,4 +1,4 @@
-"""What the operator can do to the ticket machines. Here it only says so."""
+"""The tools of the operator. This example only reports what it would do."""
 
 
 def deploy(version: str, where: str, *, idempotency_key: str) -> str:

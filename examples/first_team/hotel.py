@@ -1,4 +1,4 @@
-"""The members of the hotel team that need no model: one splits the post into letters, one writes the list."""
+"""The members of the hotel team that need no model: one splits the mail into letters, one writes the list."""
 
 import json
 
@@ -6,7 +6,7 @@ from teamwright import Reply
 
 
 def split_letters(post: str) -> Reply:
-    """Split the post into letters at empty lines."""
+    """Split the mail into letters at empty lines."""
     letters = [letter.strip() for letter in post.split("\n\n") if letter.strip()]
     return Reply.of("postman", f"{len(letters)} letters", data=letters)
 

@@ -1,4 +1,4 @@
-"""A person approves a tool call before it is made, in another process and as late as they like.
+"""A person approves a tool call before it is made, at any later time and in another process.
 
 It prints:
 
@@ -32,7 +32,7 @@ cashier = ScriptedAgent(
 
 async def main() -> None:
     async with Engine("journal.db") as engine:
-        paused = await engine.run(cashier, "Ada's lamp came broken.", run_id="lamp")
+        paused = await engine.run(cashier, "Ada's lamp arrived broken.", run_id="lamp")
         print(paused.status, paused.stop_reason)
     async with Engine("journal.db") as engine:  # the next day
         for key, question in (await engine.runs.history("lamp")).questions().items():

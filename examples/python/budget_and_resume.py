@@ -1,4 +1,4 @@
-"""A budget that stops a run in time, and a run that goes on after it was interrupted.
+"""A budget that stops a run, and a run that is interrupted and resumed.
 
 It prints:
 
@@ -17,7 +17,7 @@ slow: set[str] = set()
 
 
 def translator(language: str) -> FunctionAgent:
-    """A member that translates, and notes that it is done."""
+    """Return a member that translates, and records when it has finished."""
 
     async def translate(task: str) -> str:
         await anyio.sleep(60 if language in slow else 0)
@@ -31,7 +31,7 @@ languages = Team("languages", members=[translator(name) for name in ("Danish", "
 
 
 async def stop_at_budget(engine: Engine) -> None:
-    """Two calls are allowed, and three are needed: the run ends and keeps what it has."""
+    """Run with a limit of two calls where three are needed: the run ends and keeps its replies."""
     result = await engine.run(languages, "Good morning", limits=Limits(calls=2))
     print(result.status, result.stop_reason, [message.name for message in result.messages])
 

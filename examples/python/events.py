@@ -1,4 +1,4 @@
-"""A stream of events and of text, as a run produces them.
+"""The events and text of a run, as a stream.
 
 It prints:
 
@@ -24,7 +24,7 @@ from teamwright.events import AgentReplied, Delta, RunEnded, TeamStarted
 
 
 def count(turn: Turn) -> str:
-    """Count the words of the message before."""
+    """Count the words of the previous message."""
     return f"{len(turn.history[-1].content.split())} words"
 
 
@@ -36,10 +36,10 @@ evening = Team("evening", members=[poet, FunctionAgent("counter", count)])
 async def main() -> None:
     async with Engine("memory") as engine:
         async for item in engine.stream(evening, "On tides."):
-            if isinstance(item, Delta):  # a piece of text, shown before the reply is complete
+            if isinstance(item, Delta):  # a piece of a reply that is still being written
                 print(f"  text {item.text!r}")
                 continue
-            match item.fact:  # an event, which is in the journal by now
+            match item.fact:  # an event that is already durable
                 case TeamStarted(strategy=strategy, members=members):
                     print(strategy, "of", *members)
                 case AgentReplied(usage=usage):

@@ -35,6 +35,6 @@ guide = ScriptedAgent(
 
 if __name__ == "__main__":
     result = run_sync(guide, "Do I need an umbrella in Bergen tomorrow?", journal="memory")
-    advice = Advice.model_validate(result.data)
+    advice = result.data_as(Advice)
     print("Take an umbrella" if advice.umbrella else "No umbrella", "to", advice.city)
     print(result.usage.requests, "model requests,", result.usage.tool_calls, "tool call")

@@ -1,4 +1,4 @@
-"""A strategy of your own: members answer in turn until one of them is sure.
+"""A custom strategy: members answer in turn until one of them is sure.
 
 It prints:
 
@@ -6,22 +6,22 @@ It prints:
     senior: It is a brambling: look at the white rump.
 """
 
-from teamwright import Context, Failure, Rule, ScriptedAgent, Team, run_sync
+from teamwright import Context, Failure, Rule, ScriptedAgent, Strategy, Team, run_sync
 from teamwright.strategies import Members, Outcome, Settings, Talk, Task
 
 
-class UntilSure:
-    """Ask the members in order, and stop at the first answer that is not a guess."""
+class UntilSure(Strategy):
+    """Asks the members in order and stops at the first answer that is not a guess."""
 
     name = "until_sure"
     version = 1
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
-        """Return what is wrong with the team, before anything runs."""
+        """Return the problems of a configuration, before anything runs."""
         return [] if len(members) > 1 else ["'until_sure' needs at least two members"]
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        """Ask one member after the other; each ask is recorded, so that a resumed run repeats none."""
+        """Ask one member after the other; a resumed run repeats no recorded ask."""
         talk = Talk(task)
         for number, member in enumerate(members, 1):
             reply = await ctx.ask(member, talk.turn(number), key=f"step-{number}")

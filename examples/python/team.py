@@ -1,4 +1,4 @@
-"""A team: two members look at a text side by side, and a third puts their notes together.
+"""A team: two members check a text concurrently, and a third combines their notes.
 
 It prints:
 
@@ -10,12 +10,12 @@ from teamwright import FunctionAgent, Rule, ScriptedAgent, Team, Turn, run_sync
 
 
 def count_words(text: str) -> str:
-    """A plain function is a member like any other."""
+    """Count the words; a plain function can be a member."""
     return f"{len(text.split())} words"
 
 
 def combine(turn: Turn) -> str:
-    """Join what the steps before have said."""
+    """Join the replies of the previous steps."""
     return "; ".join(f"{message.name}: {message.content}" for message in turn.history)
 
 
