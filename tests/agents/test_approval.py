@@ -24,7 +24,7 @@ from teamwright.values.people.approvals import Approve, approval
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.turns.messages import digest
-from tests.runtime.teams import cut, until_asked
+from tests.kit.records import cut, wait_for_question
 
 ALL = Approve(tools=True)
 
@@ -219,7 +219,7 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_set_down() 
         agent = ModelAgent("a", model=model, tools=tools, approve=Approve(tools=("deploy",)))
         async with Engine("memory") as engine:
             handle = await engine.start(agent, "Go.", run_id="r")
-            await until_asked(engine)
+            await wait_for_question(engine)
             await anyio.sleep(0.05)
             assert (await engine.runs.result("r")).status == "running"
             released.set()

@@ -34,7 +34,7 @@ from teamwright.manifests.code_references import code_in
 from teamwright.teams.builder import Builder
 from teamwright.testing import CallTools, ChatRequest, ModelServer, Say, ToolCall, ToolSourceConformance
 from teamwright.values.specs.manifest import CustomTool, Manifest
-from tests.runtime.teams import cut_and_resume
+from tests.kit.records import cut_and_resume
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 asked: list[str] = []

@@ -7,7 +7,8 @@ import pytest
 
 from teamwright import Engine, FunctionAgent, Team, Turn
 from teamwright.journal.memory import MemoryJournal
-from tests.runtime.teams import Counting, cut, cut_and_resume
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut, cut_and_resume
 
 
 async def hang(turn: Turn) -> str:
@@ -17,8 +18,8 @@ async def hang(turn: Turn) -> str:
 
 def splitting() -> Team:
     """A team whose splitter is a team, of which one member has spoken and the other never does."""
-    splitter = Team("splitter", members=[Counting().agent("a", "one, two"), FunctionAgent("b", hang)])
-    worker = Counting().agent("worker")
+    splitter = Team("splitter", members=[FakeMembers().member("a", "one, two"), FunctionAgent("b", hang)])
+    worker = FakeMembers().member("worker")
     return Team("t", members=[worker], helpers=[splitter], strategy="fan_out", options={"splitter": "splitter"})
 
 

@@ -20,7 +20,8 @@ from teamwright.values.events.run import RunCheckpoint
 from teamwright.values.limits.usage import Usage
 from teamwright.values.people.interventions import Cancel, Intervention, Mark, Pause
 from teamwright.values.people.questions import Question
-from tests.runtime.teams import Counting, Written, says
+from tests.kit.members import FakeMembers
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 async def costly(turn: Turn) -> Reply:
@@ -31,7 +32,7 @@ async def naming(task: Task, members: Members, ctx: Context) -> Outcome:
     for number, member in enumerate(members, start=1):
         await ctx.ask(member, Turn(task.text), key=f"part-{number}")
         await ctx.emit(RunCheckpoint(name="half"))
-    return says("end")
+    return outcome("end")
 
 
 async def points(engine: Engine, run_id: str = "r") -> list[tuple[str, str, str, int]]:
@@ -72,9 +73,11 @@ async def test_a_failure_is_a_checkpoint_and_a_turn_that_was_stopped_is_none() -
                 branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn("x"), key="k"))
             async for _ in branches.finished():
                 branches.cancel()
-        return says("end")
+        return outcome("end")
 
-    team = Team("t", members=[FunctionAgent("a", broken), FunctionAgent("b", slow)], strategy=Written(first_ends))
+    team = Team(
+        "t", members=[FunctionAgent("a", broken), FunctionAgent("b", slow)], strategy=FunctionStrategy(first_ends)
+    )
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         assert await points(engine) == [
@@ -83,13 +86,13 @@ async def test_a_failure_is_a_checkpoint_and_a_turn_that_was_stopped_is_none() -
 
 
 async def test_a_fork_restores_any_checkpoint_as_a_new_run_and_pays_only_for_what_comes_after() -> None:  # P-09
-    members = Counting()
-    team = Team("t", members=[members.agent(name) for name in "abc"], strategy=Written(naming))
+    members = FakeMembers()
+    team = Team("t", members=[members.member(name) for name in "abc"], strategy=FunctionStrategy(naming))
     async with Engine("memory") as engine:
         first = await engine.run(team, "go", run_id="r")
         known = await engine.runs.checkpoints("r")
         for point in known:
-            members.calls.clear()
+            members.received.clear()
             forked = await engine.fork("r", at=point, team=team, new_id=f"f{point.number}")
             had = len([one for one in known if one.how == "turn" and one.number <= point.number])
             assert (forked.messages, len(members.calls)) == (first.messages, 3 - had)
@@ -108,28 +111,28 @@ async def test_a_fork_restores_any_checkpoint_as_a_new_run_and_pays_only_for_wha
     ],
 )  # fmt: skip
 async def test_a_fork_begins_at_a_number_a_place_or_the_last_of_a_name(at: int | str, asked: str) -> None:  # P-09
-    members = Counting()
-    team = Team("t", members=[members.agent(name) for name in "abc"], strategy=Written(naming))
+    members = FakeMembers()
+    team = Team("t", members=[members.member(name) for name in "abc"], strategy=FunctionStrategy(naming))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        members.calls.clear()
+        members.received.clear()
         await engine.fork("r", at=at, team=team)
     assert "".join(members.calls) == asked
 
 
 async def test_a_place_that_holds_several_turns_means_the_last_of_them() -> None:  # P-09
-    members = Counting()
-    team = Team("t", members=[members.agent(name) for name in "ab"], strategy="round_robin", max_turns=3)
+    members = FakeMembers()
+    team = Team("t", members=[members.member(name) for name in "ab"], strategy="round_robin", max_turns=3)
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        members.calls.clear()
+        members.received.clear()
         await engine.fork("r", at="round-2", team=team)
     assert members.calls == ["a", "b"]
 
 
 @pytest.mark.parametrize("at", ["halv", "", "-1", "part-1/", "²"])
 async def test_a_checkpoint_that_is_not_there_is_told_with_the_nearest_names(at: str) -> None:
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(naming))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(naming))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UnknownName, match="There is no checkpoint"):
@@ -168,9 +171,9 @@ async def paused(engine: Engine, run_id: str = "r") -> Team:
     async def asking(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="first")
         answer = await ctx.ask_person(Question(text="?"), key="q")
-        return says(answer.text)
+        return outcome(answer.text)
 
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(asking))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(asking))
     await engine.run(team, "go", run_id=run_id)
     return team
 
@@ -207,7 +210,7 @@ async def test_a_person_names_the_point_of_a_run_under_way_and_it_stays_named_on
         await gate.wait()
         return "done"
 
-    team = Team("t", members=[Counting().agent("a"), FunctionAgent("b", waiting)])
+    team = Team("t", members=[FakeMembers().member("a"), FunctionAgent("b", waiting)])
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await anyio.sleep(0.01)
@@ -224,7 +227,7 @@ async def test_a_person_names_the_point_of_a_run_under_way_and_it_stays_named_on
 
 async def test_a_run_that_has_ended_takes_no_further_name() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.raises(NotResumable, match="runs checkpoints r"):
             await engine.runs.checkpoint("r", "late")
 
@@ -253,7 +256,7 @@ async def test_nothing_follows_the_end_of_a_run_however_late_somebody_sends_some
     journal = Late()
     async with Engine(journal) as engine:
         journal.come = lambda: [run.receive(InboxItem(1, run.run_id, sent)) for run in engine._live]
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         events = (await engine.runs.history("r")).events
         assert events[-1].kind == "run.ended"
         team = await paused(engine, "p")

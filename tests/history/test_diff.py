@@ -12,7 +12,7 @@ from teamwright.history.diff import RunDiff, compare
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.limits.usage import Usage
-from tests.runtime.teams import Written, says
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def agent(name: str, *answers: str, fails: bool = False) -> FunctionAgent:
@@ -114,17 +114,17 @@ async def test_somebody_else_at_the_same_place_and_a_turn_of_one_run_alone_are_t
     async def first_only(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="early")
         await ctx.ask(members[0], Turn(task.text), key="place")
-        return says("end")
+        return outcome("end")
 
     async def second_only(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[1], Turn(task.text), key="place")
         await ctx.ask(members[1], Turn(task.text), key="late")
-        return says("end")
+        return outcome("end")
 
     members = [agent("x", "one"), agent("y", "two")]
     async with Engine("memory") as engine:
-        await engine.run(Team("t", members=members, strategy=Written(first_only)), "go", run_id="a")
-        await engine.run(Team("t", members=members, strategy=Written(second_only)), "go", run_id="b")
+        await engine.run(Team("t", members=members, strategy=FunctionStrategy(first_only)), "go", run_id="a")
+        await engine.run(Team("t", members=members, strategy=FunctionStrategy(second_only)), "go", run_id="b")
         found = await compared(engine)
     assert hows(found) == [("t/early", "x", "only_a"), ("t/place", "x", "member"), ("t/late", "y", "only_b")]
 
@@ -135,7 +135,7 @@ def branching(order: str) -> Callable[[Task, Members, Context], Awaitable[Outcom
         async with ctx.branches(3) as branches:
             for name in order:
                 branches.start(name, lambda inner, name=name: inner.ask(by_name[name], Turn(task.text), key="k"))
-        return says("end")
+        return outcome("end")
 
     return side_by_side
 
@@ -144,7 +144,9 @@ async def test_branches_that_ran_in_another_order_are_no_difference() -> None:
     members = [agent(name, name) for name in "xyz"]
     async with Engine("memory") as engine:
         for run_id, order in (("a", "xyz"), ("b", "zxy")):
-            await engine.run(Team("t", members=members, strategy=Written(branching(order))), "go", run_id=run_id)
+            await engine.run(
+                Team("t", members=members, strategy=FunctionStrategy(branching(order))), "go", run_id=run_id
+            )
         found = await compared(engine)
     assert found.same
 

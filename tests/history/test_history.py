@@ -22,7 +22,9 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Question
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def comparable(result: RunResult) -> RunResult:
@@ -45,7 +47,7 @@ async def asking(task: Task, members: Members, ctx: Context) -> Outcome:
         for member in members:
             branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn(task.text), key="k"))
     await ctx.ask_person(Question(text="?"), key="q")
-    return says("end")
+    return outcome("end")
 
 
 @pytest.mark.parametrize("how", ["completed", "failed", "degraded", "timeout", "cancelled", "paused", "interrupted"])
@@ -60,7 +62,9 @@ async def test_what_the_journal_says_equals_what_the_driver_returned(how: str) -
     members = [FunctionAgent("a", costly), FunctionAgent("b", last)]
     limits = Limits(seconds=0.1 if how == "timeout" else None, calls=1 if how == "degraded" else None)
     inner = Team("inner", members=members)
-    team = Team("t", members=[inner], strategy=Written(asking) if how == "paused" else "sequential", limits=limits)
+    team = Team(
+        "t", members=[inner], strategy=FunctionStrategy(asking) if how == "paused" else "sequential", limits=limits
+    )
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         if how in {"cancelled", "interrupted"}:
@@ -77,7 +81,7 @@ async def test_what_the_journal_says_equals_what_the_driver_returned(how: str) -
 
 
 async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(asking))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(asking))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         history = await engine.runs.history("r")
@@ -95,10 +99,10 @@ async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
 async def test_a_follow_up_is_told_the_history_the_task_and_the_replies() -> None:
     async with Engine("memory") as engine:
         before = [Message(name="user", content="earlier", role="user")]
-        await engine.run(Counting().chain(1), "first", run_id="r", history=before)
+        await engine.run(FakeMembers().chain(1), "first", run_id="r", history=before)
         history = await engine.runs.history("r")
     assert [(m.name, m.content) for m in history.conversation()] == [
-        ("user", "earlier"), ("user", "first"), ("a1", "a1 heard 1 and 'first'")
+        ("user", "earlier"), ("user", "first"), ("a1", "a1 is done")
     ]  # fmt: skip
     assert history.task == "first"
 
@@ -106,13 +110,13 @@ async def test_a_follow_up_is_told_the_history_the_task_and_the_replies() -> Non
 @pytest.mark.parametrize("at", [0, 10_000, -1])
 async def test_an_event_that_does_not_exist_is_no_place_to_fork(at: int) -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.raises(UsageError, match="has events 1 to"):
-            await engine.fork("r", at=at, team=Counting().chain(1))
+            await engine.fork("r", at=at, team=FakeMembers().chain(1))
 
 
 async def test_a_fork_from_any_event_in_the_middle_of_branches_pays_only_for_what_is_missing() -> None:
-    members = Counting()
+    members = FakeMembers()
 
     async def slow(turn: Turn) -> str:
         await anyio.sleep(0.001 * (len(members.calls) % 3))
@@ -122,15 +126,15 @@ async def test_a_fork_from_any_event_in_the_middle_of_branches_pays_only_for_wha
         async with ctx.branches(3) as branches:
             for member in given:
                 branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn("x"), key="k"))
-        return says("end")
+        return outcome("end")
 
-    team = Team("t", members=[members.agent(name, slow) for name in "abc"], strategy=Written(everybody))
+    team = Team("t", members=[members.member(name, slow) for name in "abc"], strategy=FunctionStrategy(everybody))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
         events = await journal.read("r")
         for at in range(1, len(events) + 1):
-            members.calls.clear()
+            members.received.clear()
             with anyio.fail_after(5):
                 result = await engine.fork("r", at=at, team=team)
             known = len([e for e in events[:at] if e.kind == "agent.replied" and e.scope])
@@ -159,7 +163,7 @@ async def test_a_fork_says_where_it_came_from_and_has_a_time_of_its_own() -> Non
 
 
 async def test_a_retry_goes_back_to_the_member_that_failed_and_not_to_a_failure_that_was_borne() -> None:
-    members = Counting()
+    members = FakeMembers()
     broken = True
 
     async def sometimes(turn: Turn) -> str:
@@ -172,17 +176,17 @@ async def test_a_retry_goes_back_to_the_member_that_failed_and_not_to_a_failure_
         assert isinstance(first, Failure)
         await ctx.ask(given[1], Turn("x"), key="fine")
         last = await ctx.ask(given[2], Turn("x"), key="needed")
-        return Outcome(failure=last) if isinstance(last, Failure) else says(last.text)
+        return Outcome(failure=last) if isinstance(last, Failure) else outcome(last.text)
 
     async def always(turn: Turn) -> str:
         raise ValueError("as ever")
 
-    agents = [members.agent("a", always), members.agent("b"), members.agent("c", sometimes)]
-    team = Team("t", members=agents, strategy=Written(tolerant))
+    agents = [members.member("a", always), members.member("b"), members.member("c", sometimes)]
+    team = Team("t", members=agents, strategy=FunctionStrategy(tolerant))
     async with Engine("memory") as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "failed"
         broken = False
-        members.calls.clear()
+        members.received.clear()
         assert (await engine.fork("r", retry=True, team=team)).output == "mended"
     assert members.calls == ["c"]
 
@@ -197,9 +201,9 @@ async def test_a_reply_that_did_not_fit_its_schema_can_be_retried() -> None:
 
 async def test_a_run_that_did_not_fail_can_not_be_retried() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.raises(UsageError, match="fork it with --at"):
-            await engine.fork("r", retry=True, team=Counting().chain(1))
+            await engine.fork("r", retry=True, team=FakeMembers().chain(1))
 
 
 async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
@@ -210,7 +214,7 @@ async def stop_of(team: Team) -> tuple[RunHistory, int | None]:
 
 
 async def test_a_run_that_ran_out_of_budget_is_forked_from_before_the_refusal() -> None:
-    team = Counting().chain(3)
+    team = FakeMembers().chain(3)
     team.limits = Limits(calls=2)
     history, stop = await stop_of(team)
     assert stop is not None
@@ -224,25 +228,25 @@ async def test_the_deadline_that_ended_the_run_counts_and_not_one_that_was_borne
                 await part.ask(members[0], Turn("x"), key="k")
         except AgentTimeout:
             await ctx.ask(members[0], Turn("y"), key="again")
-        return says("never")
+        return outcome("never")
 
-    team = Team("t", members=[FunctionAgent("a", hang)], strategy=Written(patient), limits=Limits(seconds=0.1))
+    team = Team("t", members=[FunctionAgent("a", hang)], strategy=FunctionStrategy(patient), limits=Limits(seconds=0.1))
     history, stop = await stop_of(team)
     assert stop is not None
     assert history.events[stop].key == "t"
 
 
 async def test_a_run_that_ended_by_itself_has_no_stop() -> None:
-    assert (await stop_of(Counting().chain(1)))[1] is None
+    assert (await stop_of(FakeMembers().chain(1)))[1] is None
 
 
 async def test_a_forked_run_with_more_budget_goes_on_where_it_was_stopped() -> None:
-    members = Counting()
+    members = FakeMembers()
     team = members.chain(3)
     team.limits = Limits(calls=2)
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
-        members.calls.clear()
+        members.received.clear()
         richer = members.chain(3)
         richer.limits = Limits(calls=5)
         result = await engine.fork("r", team=richer)
@@ -281,16 +285,16 @@ async def test_a_fork_of_a_cancelled_run_goes_on_from_any_of_its_events() -> Non
 
 
 async def test_a_fork_of_nested_teams_pays_only_for_what_is_missing_from_any_event() -> None:
-    members = Counting()
+    members = FakeMembers()
 
     def made() -> Team:
-        inner = Team("m", members=[members.agent("d")])
+        inner = Team("m", members=[members.member("d")])
         return Team(
             "t",
             members=[
-                Team("i", members=[members.agent("a")]),
-                Team("j", members=[members.agent("b")]),
-                Team("k", members=[members.agent("c"), inner]),
+                Team("i", members=[members.member("a")]),
+                Team("j", members=[members.member("b")]),
+                Team("k", members=[members.member("c"), inner]),
             ],
         )
 
@@ -298,13 +302,13 @@ async def test_a_fork_of_nested_teams_pays_only_for_what_is_missing_from_any_eve
         whole = await engine.run(made(), "go", run_id="r")
         events = await engine.journal.read("r")
         for at in range(1, len(events) + 1):
-            members.calls.clear()
+            members.received.clear()
             with anyio.fail_after(5):
                 forked = await engine.fork("r", at=at, team=made(), new_id=f"fork-{at}")
             known = {e.key for e in events[:at] if e.kind == "agent.replied" and e.key.count("/") >= 2}
             leaves = len(known - {"t/step-3/step-2"})
             assert (forked.messages, len(members.calls)) == (whole.messages, 4 - leaves)
-        members.calls.clear()
+        members.received.clear()
         with anyio.fail_after(5):
             again = await engine.fork("fork-20", team=made())
         assert (again.messages, members.calls) == (whole.messages, [])
@@ -345,7 +349,7 @@ async def test_another_try_asks_again_for_the_answer_that_a_team_failed_over() -
         said.append("second")
         return Reply.of("b", "here", data={"marks": 9} if said.count("second") > 1 else {})
 
-    members = [FunctionAgent("a", first, optional=True), FunctionAgent("b", second), Counting().agent("c", "read")]
+    members = [FunctionAgent("a", first, optional=True), FunctionAgent("b", second), FakeMembers().member("c", "read")]
     edges: list[JsonValue] = [{"from": "a", "to": "b"}, {"from": "b", "to": "c", "when": "data.marks > 8"}]
     team = Team("t", members=members, strategy="graph", options={"edges": edges})
     async with Engine("memory") as engine:
@@ -358,7 +362,7 @@ async def test_another_try_asks_again_for_the_answer_that_a_team_failed_over() -
 
 
 async def test_there_is_no_other_try_where_the_turns_were_used_up() -> None:
-    members = [Counting().agent("a"), Counting().agent("b")]
+    members = [FakeMembers().member("a"), FakeMembers().member("b")]
     team = Team("t", members=members, strategy="round_robin", max_turns=1, on_max_turns="fail")
     async with Engine("memory") as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "failed"
@@ -374,9 +378,9 @@ async def test_what_a_fork_asked_anew_counts_no_more_while_it_is_not_done(how: s
     async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="k")
         await ctx.ask_person(Question(text=f"{task.text}?"), key="q")
-        return says("end")
+        return outcome("end")
 
-    team, journal = Team("t", members=[FunctionAgent("a", heard)], strategy=Written(ask)), MemoryJournal()
+    team, journal = Team("t", members=[FunctionAgent("a", heard)], strategy=FunctionStrategy(ask)), MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "one", run_id="r")
         await engine.fork("r", task="two", team=team, new_id="f")

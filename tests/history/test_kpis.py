@@ -28,7 +28,9 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.envelope import HandoffNote
 from teamwright.values.turns.turn import Purpose
-from tests.runtime.teams import Counting, FirstWins, Written, cut, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut
+from tests.kit.strategies import FirstWins, FunctionStrategy, outcome
 
 
 class Record:
@@ -232,7 +234,7 @@ def test_a_call_that_a_fork_makes_anew_takes_the_place_of_the_one_it_took_over()
 
 def spender(name: str, tokens: int = 10, *texts: str, error: AgentError | None = None) -> FunctionAgent:
     """A member that pays for each answer, of which the last is given again and again."""
-    said = list(texts) or [f"{name} says so"]
+    said = list(texts) or [f"{name} outcome so"]
 
     async def respond(turn: Turn) -> Reply:
         if error is not None:
@@ -374,7 +376,7 @@ async def test_a_fork_that_tries_again_counts_the_failed_attempt_and_one_step() 
 
 async def test_a_run_that_is_not_there_is_told_with_the_nearest() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="here")
+        await engine.run(FakeMembers().chain(1), "go", run_id="here")
         with pytest.raises(RunNotFound, match="here"):
             await read_kpis(engine.journal, "hera")
 
@@ -434,9 +436,9 @@ async def test_an_agent_of_many_requests_is_one_step() -> None:
         async with ctx.scope("part") as inner:
             await inner.ask(members[0], Turn(task.text), key="a")
             await inner.ask(members[0], Turn(task.text, purpose="judge"), key="b")
-        return says("end")
+        return outcome("end")
 
-    found = await measured(Team("t", members=[FunctionAgent("a", respond)], strategy=Written(ask)))
+    found = await measured(Team("t", members=[FunctionAgent("a", respond)], strategy=FunctionStrategy(ask)))
     assert (found.steps, found.asks, found.total_tokens, found.judge_tokens) == (1, 2, 30, 15)
 
 

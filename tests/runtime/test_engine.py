@@ -16,27 +16,31 @@ from teamwright.journal.protocol import InboxItem
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.values.events.event import Delta
 from teamwright.values.people.interventions import Cancel, Pause
-from tests.runtime.teams import Counting, FirstWins, InOrderOfArrival, cut_and_resume
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import ArrivalOrder, FirstWins
 
 
 async def test_a_run_returns_what_was_said_and_why_it_ended() -> None:
+    members = FakeMembers()
     async with Engine("memory") as engine:
-        result = await engine.run(Counting().chain(3), "Say hello")
+        result = await engine.run(members.chain(3), "Say hello")
     assert result.status == "completed"
     assert result.stop_reason == "done"
     assert [message.name for message in result.messages] == ["a1", "a2", "a3"]
-    assert result.output == "a3 heard 2 and 'Say hello'"
+    assert result.output == "a3 is done"
+    assert (len(members.last_turn("a3").history), members.last_turn("a3").task) == (2, "Say hello")
 
 
 async def test_a_chain_resumes_from_every_event_without_a_repeated_call() -> None:
-    members = Counting()
+    members = FakeMembers()
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         whole = await engine.run(members.chain(4), "go", run_id="r")
         events = await journal.read("r")
     for at in range(1, len(events)):
         recorded = [e for e in events[:at] if e.kind == "agent.replied" and e.scope]
-        again = Counting()
+        again = FakeMembers()
         result, _ = await cut_and_resume(again.chain(4), at, journal)
         assert result.messages == whole.messages
         assert result.status == whole.status
@@ -47,16 +51,16 @@ async def test_a_chain_resumes_from_every_event_without_a_repeated_call() -> Non
 async def test_the_order_around_a_lock_is_the_same_on_resume(seed: int) -> None:
     chance = random.Random(seed)
 
-    def team(slow: bool) -> tuple[Team, Counting]:
-        members = Counting()
+    def team(slow: bool) -> tuple[Team, FakeMembers]:
+        members = FakeMembers()
 
         async def answer(turn: Turn) -> str:
             if slow:
                 await anyio.sleep(chance.random() / 200)
             return f"ok {turn.task}"
 
-        agents = [members.agent(name, answer) for name in "abcd"]
-        return Team("race", members=agents, strategy=InOrderOfArrival()), members
+        agents = [members.member(name, answer) for name in "abcd"]
+        return Team("race", members=agents, strategy=ArrivalOrder()), members
 
     journal = MemoryJournal()
     async with Engine(journal) as engine:
@@ -72,13 +76,13 @@ async def test_the_order_around_a_lock_is_the_same_on_resume(seed: int) -> None:
 
 
 async def test_the_first_to_finish_wins_and_the_others_are_stopped() -> None:
-    members = Counting()
+    members = FakeMembers()
 
     async def slow(turn: Turn) -> str:
         await anyio.sleep(60)
         return "too late"
 
-    team = Team("race", members=[members.agent("slow", slow), members.agent("fast", "first")], strategy=FirstWins())
+    team = Team("race", members=[members.member("slow", slow), members.member("fast", "first")], strategy=FirstWins())
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         whole = await engine.run(team, "go", run_id="r")
@@ -92,7 +96,7 @@ async def test_the_first_to_finish_wins_and_the_others_are_stopped() -> None:
 
 
 async def test_starting_the_same_id_twice_starts_nothing() -> None:
-    members = Counting()
+    members = FakeMembers()
     async with Engine("memory") as engine:
         first = await engine.run(members.chain(2), "go", run_id="mine")
         second = await engine.run(members.chain(2), "something else", run_id="mine")
@@ -102,7 +106,7 @@ async def test_starting_the_same_id_twice_starts_nothing() -> None:
 
 async def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
     async with Engine(tmp_path / "j.db") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.raises(NotResumable, match="fork"):
             await engine.resume("r")
         with pytest.raises(RunNotFound):
@@ -112,27 +116,27 @@ async def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
 async def test_a_changed_program_is_reported_with_both_sides() -> None:
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        await engine.run(Counting().chain(3), "go", run_id="r")
-    other = Team("chain", members=[Counting().agent("b1"), Counting().agent("a2"), Counting().agent("a3")])
+        await engine.run(FakeMembers().chain(3), "go", run_id="r")
+    other = Team("chain", members=[FakeMembers().member("b1"), FakeMembers().member("a2"), FakeMembers().member("a3")])
     with pytest.raises(NonDeterminism, match=r"'a1'.*'b1'"):
         await cut_and_resume(other, 8, journal)
 
 
 async def test_a_fork_pays_only_for_what_changed() -> None:
-    members = Counting()
+    members = FakeMembers()
     async with Engine("memory") as engine:
         await engine.run(members.chain(3), "go", run_id="r")
-        members.calls.clear()
+        members.received.clear()
         same = await (await engine.start_fork("r", team=members.chain(3), new_id="same")).result()
         assert members.calls == []
-        assert same.output == "a3 heard 2 and 'go'"
-        changed = Team("chain", members=[members.agent("a1"), members.agent("b2"), members.agent("a3")])
+        assert same.output == "a3 is done"
+        changed = Team("chain", members=[members.member("a1"), members.member("b2"), members.member("a3")])
         await (await engine.start_fork("r", team=changed, new_id="changed")).result()
         assert members.calls == ["b2", "a3"]
 
 
 async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
-    members = Counting()
+    members = FakeMembers()
     broken = True
 
     async def sometimes(turn: Turn) -> str:
@@ -140,7 +144,7 @@ async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
             raise ValueError("broken")
         return "mended"
 
-    team = Team("chain", members=[members.agent("a1"), members.agent("a2", sometimes), members.agent("a3")])
+    team = Team("chain", members=[members.member("a1"), members.member("a2", sometimes), members.member("a3")])
     async with Engine("memory") as engine:
         failed = await engine.run(team, "go", run_id="r")
         assert (failed.status, failed.stop_reason) == ("failed", "error")
@@ -153,10 +157,11 @@ async def test_a_fork_with_retry_goes_back_before_the_failure() -> None:
 
 
 async def test_a_follow_up_sees_the_conversation_before_it() -> None:
+    members = FakeMembers()
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(2), "first", run_id="one")
-        result = await engine.run(Counting().chain(1), "second", continues="one")
-    assert result.output == "a1 heard 3 and 'second'"
+        await engine.run(FakeMembers().chain(2), "first", run_id="one")
+        result = await engine.run(members.chain(1), "second", continues="one")
+    assert (len(members.last_turn("a1").history), members.last_turn("a1").task) == (3, "second")
     assert len(result.messages) == 1
 
 
@@ -168,8 +173,8 @@ async def test_cancelling_a_live_run_keeps_what_was_said() -> None:
         await anyio.sleep(60)
         return "never"
 
-    members = Counting()
-    team = Team("chain", members=[members.agent("a1"), members.agent("a2", hang), members.agent("a3")])
+    members = FakeMembers()
+    team = Team("chain", members=[members.member("a1"), members.member("a2", hang), members.member("a3")])
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
@@ -185,7 +190,7 @@ async def test_cancelling_a_live_run_keeps_what_was_said() -> None:
 
 
 async def test_a_run_cancelled_before_its_start_calls_nobody() -> None:
-    members = Counting()
+    members = FakeMembers()
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         from teamwright.values.people.interventions import Cancel
@@ -204,8 +209,8 @@ async def test_an_interrupted_run_has_no_ending_and_resumes(tmp_path: Path) -> N
             await anyio.sleep(60)
         return "done"
 
-    members = Counting()
-    team = Team("chain", members=[members.agent("a1"), members.agent("a2", hang)])
+    members = FakeMembers()
+    team = Team("chain", members=[members.member("a1"), members.member("a2", hang)])
     async with Engine(tmp_path / "j.db") as engine:
         with anyio.move_on_after(0.2):
             await engine.run(team, "go", run_id="r")
@@ -225,8 +230,8 @@ async def test_a_deadline_returns_what_there_is() -> None:
         await anyio.sleep(60)
         return "never"
 
-    members = Counting()
-    agents = [members.agent("a1"), members.agent("a2", hang)]
+    members = FakeMembers()
+    agents = [members.member("a1"), members.member("a2", hang)]
     team = Team("chain", members=agents, limits=Limits(seconds=0.05))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
@@ -241,7 +246,7 @@ async def test_a_deadline_returns_what_there_is() -> None:
 
 
 async def test_a_limit_on_calls_stops_cleanly_with_a_partial_result() -> None:
-    team = Counting().chain(5)
+    team = FakeMembers().chain(5)
     team.limits = Limits(calls=3)
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
@@ -263,17 +268,17 @@ async def test_following_shows_deltas_and_every_event_once() -> None:
 async def test_a_task_that_is_too_large_is_refused() -> None:
     async with Engine("memory") as engine:
         with pytest.raises(UsageError, match="1024 KiB"):
-            await engine.run(Counting().chain(1), "x" * 2_000_000)
+            await engine.run(FakeMembers().chain(1), "x" * 2_000_000)
 
 
 async def test_a_nested_team_speaks_under_its_own_name() -> None:
-    members = Counting()
-    inner = Team("inner", members=[members.agent("i1"), members.agent("i2")])
-    outer = Team("outer", members=[inner, members.agent("last")])
+    members = FakeMembers()
+    inner = Team("inner", members=[members.member("i1"), members.member("i2")])
+    outer = Team("outer", members=[inner, members.member("last")])
     async with Engine("memory") as engine:
         result = await engine.run(outer, "go")
     assert [message.name for message in result.messages] == ["inner", "inner", "last"]
-    assert result.messages[0] == Message(name="inner", content="i1 heard 0 and 'go'")
+    assert result.messages[0] == Message(name="inner", content="i1 is done")
 
 
 async def test_a_function_may_take_only_the_text() -> None:
@@ -342,11 +347,11 @@ async def test_a_run_can_be_found_once_start_has_returned(tmp_path: Path, journa
 
 
 async def test_a_start_that_is_given_up_leaves_no_run_that_is_driven(tmp_path: Path) -> None:  # M-04
-    members = Counting()
+    members = FakeMembers()
     async with Engine(tmp_path / "journal.db") as engine:
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await engine.start(Team("t", members=[members.agent("a")]), "go", run_id="r")
+            await engine.start(Team("t", members=[members.member("a")]), "go", run_id="r")
         with anyio.fail_after(5):
             while "r" in engine._live:  # noqa: ASYNC110 - nobody tells when the run is let go
                 await anyio.sleep(0.01)
@@ -382,17 +387,17 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
 
 
 async def test_a_pause_and_a_cancel_that_wait_together_cancel_the_run() -> None:  # D-07
-    journal, members = MemoryJournal(), Counting()
+    journal, members = MemoryJournal(), FakeMembers()
     async with Engine(journal) as engine:
         await journal.send("r", Pause())
         await journal.send("r", Cancel(reason="enough"))
-        result = await engine.run(Team("t", members=[members.agent("a")]), "go", run_id="r")
+        result = await engine.run(Team("t", members=[members.member("a")]), "go", run_id="r")
         assert (result.status, members.calls) == ("cancelled", [])
         assert [event.kind for event in await journal.read("r")][-1] == "run.ended"
 
 
 def test_a_run_is_run_and_resumed_without_async(tmp_path: Path) -> None:
-    members = Counting()
+    members = FakeMembers()
 
     async def paused() -> None:
         async with Engine(tmp_path / "j.db") as engine:
@@ -408,7 +413,7 @@ def test_a_run_is_run_and_resumed_without_async(tmp_path: Path) -> None:
 
 async def test_runs_are_found_and_deleted() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         found = await engine.runs.find("r")
         assert found is not None
         assert found.run_id == found.id == "r"

@@ -8,7 +8,7 @@ import pytest
 
 from teamwright import Engine
 from teamwright.runtime.runs import Runs
-from tests.runtime.teams import Counting
+from tests.kit.members import FakeMembers
 
 MOVED = ("answer", "answers", "cancel", "checkpoint", "checkpoints", "follow", "history", "pause", "result")
 
@@ -27,7 +27,7 @@ async def test_the_former_method_warns_and_is_the_new_one(name: str) -> None:
 
 async def test_the_former_methods_still_read_a_run() -> None:
     async with Engine("memory") as engine:
-        result = await engine.run(Counting().chain(1), "go", run_id="r")
+        result = await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.warns(DeprecationWarning, match=r"engine\.result\(\) has moved"):
             assert await engine.result("r") == result
         with pytest.warns(DeprecationWarning, match=r"engine\.runs\(\) is now engine\.runs\.list\(\)") as seen:

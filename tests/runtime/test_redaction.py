@@ -23,7 +23,7 @@ from teamwright.values.events.event import Delta
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.secrets.classification import is_maskable, known_forms
 from tests.growth import assert_linear, assert_linear_calls
-from tests.runtime.teams import Written, says
+from tests.kit.strategies import FunctionStrategy, outcome
 
 SECRET = "hush-7f3a-very-secret"
 
@@ -244,12 +244,12 @@ async def ask_around(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(member, Turn(task.text, number=1), key=member.name)
     answer = await ctx.ask_person(Question(text=f"is {SECRET} right?"), key="q")
     assert SECRET not in answer.text
-    return says(f"{SECRET} it is")
+    return outcome(f"{SECRET} it is")
 
 
 async def test_a_secret_is_nowhere_in_the_journal_nor_on_the_bus(secret: str, tmp_path: Path) -> None:
     members = [FunctionAgent("a", whisper), FunctionAgent("b", tell_everything), FunctionAgent("c", blurt)]
-    team = Team("t", members=members, strategy=Written(ask_around))
+    team = Team("t", members=members, strategy=FunctionStrategy(ask_around))
     heard: list[str] = []
     async with Engine(tmp_path / "j.db") as engine:
         with engine.bus.listening(lambda item: heard.append(str(item))):

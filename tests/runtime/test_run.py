@@ -20,11 +20,13 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RUN_FORMAT, RunStarted
 from teamwright.values.people.interventions import Answered
 from teamwright.values.people.questions import Answer, Question
-from tests.runtime.teams import Counting, Written, begun_as, cut, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut, cut_and_resume, cut_in_format
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
-def asks(*keys: str) -> Written:
-    """Asks a member, then a person for each key, side by side, and says the answers in the order of the keys."""
+def asks(*keys: str) -> FunctionStrategy:
+    """Asks a member, then a person for each key, side by side, and outcome the answers in the order of the keys."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="first")
@@ -33,13 +35,13 @@ def asks(*keys: str) -> Written:
                 branches.start(key, lambda inner, key=key: inner.ask_person(Question(text=f"{key}?"), key="q"))
                 for key in keys
             ]
-        return says(" ".join(branch.result().text for branch in found))
+        return outcome(" ".join(branch.result().text for branch in found))
 
-    return Written(run)
+    return FunctionStrategy(run)
 
 
-def team_that(strategy: Written) -> Team:
-    return Team("t", members=[Counting().agent("a", "said")], strategy=strategy)
+def team_that(strategy: FunctionStrategy) -> Team:
+    return Team("t", members=[FakeMembers().member("a", "said")], strategy=strategy)
 
 
 async def test_a_question_pauses_the_run_and_its_answer_resumes_it() -> None:
@@ -99,7 +101,7 @@ async def test_an_early_answer_survives_a_pause() -> None:
         await release.wait()
         return "said"
 
-    team = Team("t", members=[Counting().agent("a", slow)], strategy=asks("one"))
+    team = Team("t", members=[FakeMembers().member("a", slow)], strategy=asks("one"))
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
@@ -125,9 +127,9 @@ async def test_an_agent_may_ask_a_person_too() -> None:
 
 async def test_a_choice_bounds_the_answer() -> None:
     async def choose(task: Task, members: Members, ctx: Context) -> Outcome:
-        return says((await ctx.ask_person(Question(text="?", choices=("yes", "no")), key="q")).text)
+        return outcome((await ctx.ask_person(Question(text="?", choices=("yes", "no")), key="q")).text)
 
-    team = team_that(Written(choose))
+    team = team_that(FunctionStrategy(choose))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UsageError, match="choose one of yes, no"):
@@ -151,9 +153,9 @@ async def test_other_branches_go_on_while_a_person_is_asked() -> None:
         async with ctx.branches(2) as branches:
             branches.start("person", lambda inner: inner.ask_person(Question(text="?"), key="q"))
             branches.start("member", lambda inner: inner.ask(members[0], Turn("x"), key="k"))
-        return says("end")
+        return outcome("end")
 
-    team = team_that(Written(both))
+    team = team_that(FunctionStrategy(both))
     async with Engine("memory") as engine:
         paused = await engine.run(team, "go", run_id="r")
     assert paused.status == "paused"
@@ -174,9 +176,9 @@ async def test_an_emitted_event_is_recorded_once_whatever_happens() -> None:
         for number in range(2):
             await ctx.emit(Custom(domain="shop", name="sold", data=number))
             await ctx.ask(members[0], Turn("x"), key=f"k{number}")
-        return says("end")
+        return outcome("end")
 
-    team = Team("t", members=[FunctionAgent("a", telling)], strategy=Written(talkative))
+    team = Team("t", members=[FunctionAgent("a", telling)], strategy=FunctionStrategy(talkative))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
@@ -201,15 +203,15 @@ async def test_a_cancel_survives_a_crash(after: str) -> None:
         await anyio.sleep(60)
         return "never"
 
-    members = Counting()
-    team = Team("t", members=[members.agent("a", "said"), members.agent("b", hang)])
+    members = FakeMembers()
+    team = Team("t", members=[members.member("a", "said"), members.member("b", hang)])
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         handle = await engine.start(team, "go", run_id="r")
         await reached.wait()
         await engine.runs.cancel("r")
         whole = await handle.result()
-    members.calls.clear()
+    members.received.clear()
     at = next(event.number for event in await journal.read("r") if event.kind == after)
     result, kinds = await cut_and_resume(team, at, journal)
     assert (result.status, result.messages) == (whole.status, whole.messages)
@@ -222,9 +224,9 @@ async def test_a_run_that_nobody_drives_can_be_cancelled_without_its_team() -> N
         await anyio.sleep(60)
         return "never"
 
-    members = Counting()
+    members = FakeMembers()
     async with Engine("memory") as engine:
-        team = Team("t", members=[members.agent("a", "said"), members.agent("b", hang)])
+        team = Team("t", members=[members.member("a", "said"), members.member("b", hang)])
         with anyio.move_on_after(0.1):
             await engine.run(team, "go", run_id="r")
         result = await engine.runs.cancel("r", "no longer needed")
@@ -242,7 +244,7 @@ async def test_two_engines_share_one_file_and_a_run_has_one_driver(tmp_path: Pat
             await release.wait()
             return "x"
 
-        return Team("t", members=[Counting().agent("a", slow), Counting().agent("b")])
+        return Team("t", members=[FakeMembers().member("a", slow), FakeMembers().member("b")])
 
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as other:
         mine = await one.start(made(0), "go", run_id="mine")
@@ -268,7 +270,7 @@ async def test_one_engine_is_told_of_what_another_sends(tmp_path: Path) -> None:
         return "never"
 
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as other:
-        handle = await one.start(Team("t", members=[Counting().agent("a", hang)]), "go", run_id="r")
+        handle = await one.start(Team("t", members=[FakeMembers().member("a", hang)]), "go", run_id="r")
         await reached.wait()
         with anyio.fail_after(10):
             assert (await other.runs.cancel("r")).status == "cancelled"
@@ -311,7 +313,7 @@ async def test_a_strategy_of_another_version_is_refused_in_words() -> None:
 async def test_a_key_that_is_written_in_a_manifest_is_not_recorded(tmp_path: Path) -> None:
     file = tmp_path / "team.yaml"
     file.write_text(
-        "agents: {a: {function: 'tests.runtime.teams:answers'}, b: {model: m}, c: {model: n}}\n"
+        "agents: {a: {function: 'tests.agents.sample_functions:shout'}, b: {model: m}, c: {model: n}}\n"
         "teams: {t: {members: [a], notify: {webhook: 'http://localhost:1/very-private-hook'}}}\n"
         "models:\n"
         "  m: {url: 'http://localhost:1/v1', name: x, api_key: very-private-key}\n"
@@ -344,15 +346,15 @@ async def test_nothing_is_recorded_after_the_end_whatever_a_strategy_left_behind
             return await ctx.ask(members[0], Turn(task.text), key="late")
 
         left.extend([asyncio.create_task(later()), asyncio.create_task(ctx.ask(members[1], Turn("x"), key="now"))])
-        return says("done")
+        return outcome("done")
 
     async def slow(turn: Turn) -> str:
         await anyio.sleep(0.05)
         return "too late"
 
-    members = [Counting().agent("a"), Counting().agent("b", slow)]
+    members = [FakeMembers().member("a"), FakeMembers().member("b", slow)]
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=members, strategy=Written(careless)), "go", run_id="r")
+        result = await engine.run(Team("t", members=members, strategy=FunctionStrategy(careless)), "go", run_id="r")
         await anyio.sleep(0.15)
         events = await engine.journal.read("r")
     for task in left:
@@ -363,10 +365,10 @@ async def test_nothing_is_recorded_after_the_end_whatever_a_strategy_left_behind
 
 
 async def test_a_new_run_records_its_format_and_its_fork_keeps_that_of_the_run() -> None:
-    team, journal = Team("t", members=[Counting().agent("a", "said")]), MemoryJournal()
+    team, journal = Team("t", members=[FakeMembers().member("a", "said")]), MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
-    older = await begun_as(journal, 1)
+    older = await cut_in_format(journal, 1)
     async with Engine(older) as engine:
         forked = await engine.fork("r", team=team)
     started = (await journal.read("r"))[0].fact
@@ -378,9 +380,9 @@ async def test_a_new_run_records_its_format_and_its_fork_keeps_that_of_the_run()
 
 
 async def test_a_run_that_a_newer_version_began_is_refused_in_words() -> None:
-    team, journal = Team("t", members=[Counting().agent("a", "said")]), MemoryJournal()
+    team, journal = Team("t", members=[FakeMembers().member("a", "said")]), MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
-    async with Engine(await begun_as(journal, RUN_FORMAT + 1, at=3)) as engine:
+    async with Engine(await cut_in_format(journal, RUN_FORMAT + 1, at=3)) as engine:
         with pytest.raises(NotResumable, match="newer version of Teamwright"):
             await engine.resume("r", team=team)

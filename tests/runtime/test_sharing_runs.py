@@ -12,7 +12,8 @@ from teamwright import Context, Engine, FunctionAgent, Limits, Team, Turn
 from teamwright.errors import NonDeterminism, NotResumable, RunIsLive, UsageError
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from tests.runtime.teams import Counting, Written, says
+from tests.kit.members import FakeMembers
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Gated:
@@ -92,7 +93,7 @@ async def test_the_second_of_two_who_resume_a_run_is_told_before_anything_happen
 
 async def test_a_resume_that_is_refused_leaves_the_run_to_others() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(1), "go", run_id="r")
+        await engine.run(FakeMembers().chain(1), "go", run_id="r")
         for _ in range(2):
             with pytest.raises(NotResumable):
                 await engine.resume("r")
@@ -142,10 +143,10 @@ async def test_a_driver_that_leaves_in_the_middle_of_a_replay_is_no_non_determin
         async with ctx.branches(limit=30) as branches:
             for member in members:
                 branches.start(member.name, lambda part, member=member: part.ask(member, Turn(task.text), key="answer"))
-        return says("all")
+        return outcome("all")
 
-    quick = [Counting().agent(f"m{number}") for number in range(20)]
-    team = Team("all", members=[*quick, gated.team()], strategy=Written(side_by_side))
+    quick = [FakeMembers().member(f"m{number}") for number in range(20)]
+    team = Team("all", members=[*quick, gated.team()], strategy=FunctionStrategy(side_by_side))
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
         await gated.reached.wait()
@@ -164,17 +165,17 @@ async def test_a_driver_that_leaves_in_the_middle_of_a_replay_is_no_non_determin
 
 
 async def test_a_program_that_leaves_out_what_was_under_way_is_told() -> None:
-    gated, members = Gated(), Counting()
+    gated, members = Gated(), FakeMembers()
     async with Engine("memory") as engine:
         last = gated.team().members[0]
-        handle = await engine.start(Team("t", members=[members.agent("first"), last]), "go", run_id="r")
+        handle = await engine.start(Team("t", members=[members.member("first"), last]), "go", run_id="r")
         await gated.reached.wait()
         handle.interrupt()
         await handle.result()
         with pytest.raises(NonDeterminism, match="'t/step-2' was asked"):
-            await engine.resume("r", team=Team("t", members=[members.agent("first")]))
+            await engine.resume("r", team=Team("t", members=[members.member("first")]))
         gated.go.set()
-        again = await engine.resume("r", team=Team("t", members=[members.agent("first"), last]))
+        again = await engine.resume("r", team=Team("t", members=[members.member("first"), last]))
     assert (again.status, members.calls) == ("completed", ["first"])
 
 
@@ -182,4 +183,4 @@ async def test_an_engine_that_is_closed_says_so() -> None:
     async with Engine("memory") as engine:
         pass
     with pytest.raises(UsageError, match="not open"):
-        await engine.run(Counting().chain(1), "go")
+        await engine.run(FakeMembers().chain(1), "go")

@@ -26,7 +26,7 @@ from teamwright.values.events.fold import fold
 from teamwright.values.events.run import RunPaused, RunResumed, RunStarted, ScopeWaited
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.questions import Question
-from tests.runtime.teams import Written, says
+from tests.kit.strategies import FunctionStrategy, outcome
 
 NOON = 1_760_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
@@ -52,7 +52,7 @@ def waiting_team(kind: Kind, seconds: float, reached: Callable[[], None]) -> Tea
     async def sleep(task: Task, members: Members, ctx: Context) -> Outcome:
         reached()
         await ctx.clock.sleep(seconds)
-        return says("awake")
+        return outcome("awake")
 
     async def limited(attempt: Attempt) -> Returned:
         if attempt.number == 1:
@@ -65,7 +65,7 @@ def waiting_team(kind: Kind, seconds: float, reached: Callable[[], None]) -> Tea
         return str((await ctx.effect("call", Effect("function", "limited", "", limited, retry=policy))).value)
 
     if kind == "timer":
-        return Team("t", members=[FunctionAgent("a", repeat)], strategy=Written(sleep))
+        return Team("t", members=[FunctionAgent("a", repeat)], strategy=FunctionStrategy(sleep))
     return Team("t", members=[FunctionAgent("a", call)])
 
 
@@ -196,9 +196,9 @@ async def test_waiting_for_a_person_costs_no_time_whatever_the_clock_says(jump: 
 
     async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
         answer = await ctx.ask_person(Question(text="?"), key="q")
-        return says(answer.text)
+        return outcome(answer.text)
 
-    team = Team("t", members=[FunctionAgent("a", repeat)], strategy=Written(ask), limits=Limits(seconds=20))
+    team = Team("t", members=[FunctionAgent("a", repeat)], strategy=FunctionStrategy(ask), limits=Limits(seconds=20))
     journal = MemoryJournal()
     async with Engine(journal, wall=wall) as engine:
         handle = await engine.start(team, "go", run_id="r")
@@ -221,10 +221,10 @@ async def test_what_is_recorded_without_a_driver_is_no_earlier_than_what_was_rec
     wall = Wall()
 
     async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
-        return says((await ctx.ask_person(Question(text="?"), key="q")).text)
+        return outcome((await ctx.ask_person(Question(text="?"), key="q")).text)
 
     def team() -> Team:
-        return Team("t", members=[FunctionAgent("a", repeat)], strategy=Written(ask))
+        return Team("t", members=[FunctionAgent("a", repeat)], strategy=FunctionStrategy(ask))
 
     journal = MemoryJournal()
     async with Engine(journal, wall=wall) as engine:

@@ -22,7 +22,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.limits.limits import Limits, Pace
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
-from tests.runtime.teams import Written, says
+from tests.kit.strategies import FunctionStrategy, outcome
 
 T = TypeVar("T")
 SPENT = Usage(requests=1, input_tokens=10, output_tokens=10)
@@ -56,7 +56,7 @@ def now() -> float:
 class Provider:
     """Answers calls, and keeps count of who was out when.
 
-    `answer(number)` says what becomes of the call of that number, counted from 1.
+    `answer(number)` outcome what becomes of the call of that number, counted from 1.
     """
 
     answer: Answering = lambda number: 1.0
@@ -69,7 +69,7 @@ class Provider:
     who: list[str] = field(default_factory=list[str])
 
     async def call(self, attempt: Attempt, own: Answering | None = None) -> Returned:
-        """Answer as `own` says for this attempt, if it is given."""
+        """Answer as `own` outcome for this attempt, if it is given."""
         self.out += 1
         self.peak = max(self.peak, self.out)
         self.began.append(now())
@@ -89,7 +89,7 @@ class Provider:
 
 @dataclass
 class Caller:
-    """A member of one model request, and more of them where `times` says so."""
+    """A member of one model request, and more of them where `times` outcome so."""
 
     name: str
     provider: Provider
@@ -130,16 +130,16 @@ def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = Non
 
 
 def side_by_side(name: str, members: Sequence[AgentLike], width: int = 1000) -> Team:
-    """Everybody at once; who failed says so."""
+    """Everybody at once; who failed outcome so."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(width) as branches:
             for member in members:
                 branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn(task.text), key="ask"))
             endings = [branch.result() async for branch in branches.finished()]
-        return says(" ".join(type(ending).__name__ for ending in endings))
+        return outcome(" ".join(type(ending).__name__ for ending in endings))
 
-    return Team(name, members=members, strategy=Written(run))
+    return Team(name, members=members, strategy=FunctionStrategy(run))
 
 
 async def run(team: Team, journal: MemoryJournal | None = None, run_id: str = "r") -> tuple[RunResult, list[Event]]:

@@ -18,8 +18,9 @@ from teamwright.values.events.team import TeamPlanned
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import TeamSpec
 from teamwright.values.specs.plan import Plan, Step
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, run
 from tests.paths import EXAMPLES
-from tests.strategies.cast import TASK, Cast, run
 
 LARGE = Plan(steps=tuple(Step(id=f"s{number}", execution_tokens=1400) for number in range(24)))
 NAMES = ("lead", "a", "b", "c", "d")
@@ -78,12 +79,12 @@ ALL_BY_B = Plan(steps=(Step(id="x", agent="b"), Step(id="y", agent="b"), Step(id
 async def test_where_steps_name_one_member_it_is_that_member_who_works(
     topology: Topology, who: dict[str, str], asked: set[str]
 ) -> None:  # Z-09
-    cast = Cast()
-    team = auto_team(ALL_BY_B, cast.members("lead a b"), EvaluationSettings(topologies=(topology,)))
+    fakes = FakeMembers()
+    team = auto_team(ALL_BY_B, fakes.members("lead a b"), EvaluationSettings(topologies=(topology,)))
     assert {name: value for name, value in team.settings.options.items() if name in ("member", "lead", "worker")} == who
     result, _ = await run(team)
-    assert (result.status, set(cast.asked)) == ("completed", asked)
-    assert {name for name, turn in cast.told if turn.purpose == "work"} == {"b"}
+    assert (result.status, set(fakes.calls)) == ("completed", asked)
+    assert {name for name, turn in fakes.received if turn.purpose == "work"} == {"b"}
 
 
 def test_whom_steps_name_does_not_work_for_itself() -> None:  # Z-09
@@ -96,14 +97,14 @@ def test_whom_steps_name_does_not_work_for_itself() -> None:  # Z-09
 
 
 async def test_a_chosen_team_runs_and_its_record_holds_the_choice() -> None:  # Z-09
-    cast = Cast()
-    team = auto_team(LARGE, cast.members(" ".join(NAMES)))
+    fakes = FakeMembers()
+    team = auto_team(LARGE, fakes.members(" ".join(NAMES)))
     result, events = await run(team)
     assert result.status == "completed"
     planned = next(event.fact for event in events if isinstance(event.fact, TeamPlanned))
     assert (planned.topology, planned.width, planned.rounds) == ("star_team", 4, 6)
     assert planned.reason.startswith("the best balanced score")
-    assert cast.most_at_work <= 4
+    assert fakes.most_in_flight <= 4
     assert team.source.bundle is not None
     assert team.source.bundle["planner_settings"] == {
         "max_parallel": 4, "run_budget": 34080, "coordination_floor": 10,

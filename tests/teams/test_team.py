@@ -20,13 +20,15 @@ from teamwright.values.events.team import TeamEnded, TeamStarted
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def test_a_team_is_an_agent() -> None:
-    team = Counting().chain(2)
+    team = FakeMembers().chain(2)
     assert isinstance(team, Agent)
     assert team.kind == "team"
 
@@ -35,38 +37,39 @@ def test_a_team_needs_members_a_name_and_a_strategy() -> None:
     with pytest.raises(ManifestError, match="the team 'empty' has no members"):
         Team("empty", members=[])
     with pytest.raises(InvalidName):
-        Team("two words", members=[Counting().agent("a")])
+        Team("two words", members=[FakeMembers().member("a")])
     with pytest.raises(UnknownName, match="no strategy 'sequental'; did you mean 'sequential'"):
-        Team("t", members=[Counting().agent("a")], strategy="sequental")
+        Team("t", members=[FakeMembers().member("a")], strategy="sequental")
 
 
 def test_every_problem_of_a_team_is_told_at_once() -> None:
-    members = Counting()
+    members = FakeMembers()
     with pytest.raises(ManifestError) as raised:
-        Team("t", members=[members.agent("a"), members.agent("a")], strategy="round_robin")
+        Team("t", members=[members.member("a"), members.member("a")], strategy="round_robin")
     assert len(raised.value.problems) == 3
 
 
 def test_two_different_agents_can_not_share_a_name_but_one_may_appear_twice() -> None:
-    members = Counting()
-    inner = Team("inner", members=[members.agent("a")])
+    members = FakeMembers()
+    inner = Team("inner", members=[members.member("a")])
     with pytest.raises(ManifestError, match="two different agents are called 'a'"):
-        Team("outer", members=[inner, members.agent("a")])
-    same = members.agent("same")
+        Team("outer", members=[inner, members.member("a")])
+    same = members.member("same")
     assert Team("twice", members=[same, same]).members == (same, same)
 
 
 async def test_the_same_member_may_take_several_turns() -> None:
-    members = Counting()
-    same = members.agent("same")
+    members = FakeMembers()
+    same = members.member("same")
     async with Engine("memory") as engine:
         result = await engine.run(Team("twice", members=[same, same]), "go")
-    assert result.output == "same heard 1 and 'go'"
+    assert result.output == "same is done"
+    assert [(len(turn.history), turn.task) for turn in members.turns] == [(0, "go"), (1, "go")]
 
 
 async def test_a_teams_start_and_end_are_recorded_in_its_scope() -> None:
     async with Engine("memory") as engine:
-        await engine.run(Counting().chain(2), "go", run_id="r")
+        await engine.run(FakeMembers().chain(2), "go", run_id="r")
         facts = [e.fact for e in await engine.journal.read("r") if e.scope == "chain"]
     assert facts[0] == TeamStarted(strategy="sequential", strategy_version=1, members=("a1", "a2"))
     assert facts[-1] == TeamEnded(stop_reason="done", turns=2)
@@ -76,8 +79,8 @@ async def test_a_failing_member_fails_the_team_by_name_and_what_was_said_is_kept
     async def broken(turn: Turn) -> str:
         raise ValueError("no idea")
 
-    members = Counting()
-    team = Team("t", members=[members.agent("a"), members.agent("b", broken), members.agent("c")], share="output")
+    members = FakeMembers()
+    team = Team("t", members=[members.member("a"), members.member("b", broken), members.member("c")], share="output")
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
     assert (result.status, result.stop_reason) == ("failed", "error")
@@ -91,8 +94,8 @@ async def test_output_is_passed_along_a_pipeline() -> None:  # P-03
     async def louder(turn: Turn) -> str:
         return turn.prompt + "!"
 
-    members = Counting()
-    agents = [members.agent(name, louder) for name in "abc"]
+    members = FakeMembers()
+    agents = [members.member(name, louder) for name in "abc"]
     async with Engine("memory") as engine:
         result = await engine.run(Team("t", members=agents, share="output"), "go")
     assert result.output == "go!!!"
@@ -100,9 +103,11 @@ async def test_output_is_passed_along_a_pipeline() -> None:  # P-03
 
 async def test_the_callers_history_is_not_touched_and_only_new_messages_return() -> None:
     history = [Message(name="user", content="before", role="user")]
+    members = FakeMembers()
     async with Engine("memory") as engine:
-        result = await engine.run(Counting().chain(2), "go", history=history)
-    assert [message.content for message in result.messages] == ["a1 heard 1 and 'go'", "a2 heard 2 and 'go'"]
+        result = await engine.run(members.chain(2), "go", history=history)
+    assert [message.content for message in result.messages] == ["a1 is done", "a2 is done"]
+    assert [(len(turn.history), turn.task) for turn in members.turns] == [(1, "go"), (2, "go")]
     assert history == [Message(name="user", content="before", role="user")]
 
 
@@ -120,19 +125,19 @@ async def test_terminating_inside_a_nested_team_ends_only_that_team() -> None:  
     async def stop(turn: Turn) -> Reply:
         return Reply.of("stopper", "enough", signal="terminate")
 
-    members = Counting()
-    inner = Team("inner", members=[members.agent("stopper", stop), members.agent("unheard")])
+    members = FakeMembers()
+    inner = Team("inner", members=[members.member("stopper", stop), members.member("unheard")])
     async with Engine("memory") as engine:
-        result = await engine.run(Team("outer", members=[inner, members.agent("after")]), "go")
+        result = await engine.run(Team("outer", members=[inner, members.member("after")]), "go")
     assert (result.status, result.stop_reason) == ("completed", "done")
     assert members.calls == ["stopper", "after"]
 
 
 async def test_the_answer_of_a_team_must_fit_its_schema() -> None:
     async with Engine("memory") as engine:
-        good = Team("t", members=[Counting().agent("a", '{"n": 1}')], output_schema=NUMBER)
+        good = Team("t", members=[FakeMembers().member("a", '{"n": 1}')], output_schema=NUMBER)
         assert (await engine.run(good, "go")).data == {"n": 1}
-        bad = Team("t", members=[Counting().agent("a", "one")], output_schema=NUMBER)
+        bad = Team("t", members=[FakeMembers().member("a", "one")], output_schema=NUMBER)
         result = await engine.run(bad, "go")
     assert result.failure is not None
     assert result.failure.error == "invalid_output"
@@ -141,27 +146,27 @@ async def test_the_answer_of_a_team_must_fit_its_schema() -> None:
 
 async def test_a_teams_warnings_are_told_with_its_name() -> None:
     async def careful(task: Task, members: Members, ctx: Context) -> Outcome:
-        return Outcome(messages=says("x").messages, warnings=("look twice",))
+        return Outcome(messages=outcome("x").messages, warnings=("look twice",))
 
     async with Engine("memory") as engine:
-        team = Team("t", members=[Counting().agent("a")], strategy=Written(careful))
+        team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(careful))
         result = await engine.run(team, "go")
     assert (result.status, result.exit_code) == ("degraded", 3)
     assert result.warnings == ("t: look twice",)
 
 
 def test_everyone_is_found_and_all_strategies_are_known() -> None:
-    members = Counting()
-    inner = Team("inner", members=[members.agent("i")], strategy="round_robin", max_turns=1)
-    outer = Team("outer", members=[inner, members.agent("o")])
+    members = FakeMembers()
+    inner = Team("inner", members=[members.member("i")], strategy="round_robin", max_turns=1)
+    outer = Team("outer", members=[inner, members.member("o")])
     assert [agent.name for agent in outer.everyone()] == ["outer", "inner", "i", "o"]
     assert outer.strategies() == {"sequential": 1, "round_robin": 1}
 
 
 def test_a_team_declares_itself_and_all_its_members() -> None:
-    members = Counting()
-    inner = Team("inner", members=[members.agent("i")], strategy="round_robin", max_turns=2, on_max_turns="fail")
-    outer = Team("outer", members=[inner, members.agent("o")], share="output", limits=Limits(calls=5))
+    members = FakeMembers()
+    inner = Team("inner", members=[members.member("i")], strategy="round_robin", max_turns=2, on_max_turns="fail")
+    outer = Team("outer", members=[inner, members.member("o")], share="output", limits=Limits(calls=5))
     source = outer.source
     assert source.team == "outer"
     assert set(source.manifest.agents) == {"i", "o"}
@@ -171,7 +176,7 @@ def test_a_team_declares_itself_and_all_its_members() -> None:
 
 
 def test_a_lone_agent_runs_as_a_team_of_one() -> None:
-    agent = Counting().agent("solo")
+    agent = FakeMembers().member("solo")
     team = require_team(agent)
     assert (team.name, team.members) == ("solo", (agent,))
     assert team.source.manifest.teams == {}
@@ -185,15 +190,15 @@ def test_what_is_no_agent_is_refused(thing: Any) -> None:
 
 
 async def test_data_that_the_asker_would_like_is_read_from_a_teams_answer() -> None:
-    inner = Team("inner", members=[Counting().agent("a", '{"n": 1}')])
+    inner = Team("inner", members=[FakeMembers().member("a", '{"n": 1}')])
     asked: list[Reply | Failure] = []
 
     async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
         asked.append(await ctx.ask(members[0], Turn("go", output_schema=NUMBER), key="ask"))
-        return says("done")
+        return outcome("done")
 
     async with Engine("memory") as engine:
-        await engine.run(Team("outer", members=[inner], strategy=Written(ask)), "go")
+        await engine.run(Team("outer", members=[inner], strategy=FunctionStrategy(ask)), "go")
     assert isinstance(asked[0], Reply)
     assert asked[0].data == {"n": 1}
 
@@ -211,7 +216,7 @@ async def run_in_memory(team: Team) -> RunResult:
 
 
 async def test_a_nested_team_at_its_limit_keeps_all_warnings_but_that_of_the_limit() -> None:  # M-01
-    members = [troubled("w", optional=True), Counting().agent("a", "said")]
+    members = [troubled("w", optional=True), FakeMembers().member("a", "said")]
     inner = Team("inner", members=members, strategy="round_robin", max_turns=1)
     deeper = Team("deeper", members=[inner], strategy="round_robin", max_turns=1)
     result = await run_in_memory(Team("outer", members=[deeper]))
@@ -231,8 +236,8 @@ HELPED: dict[str, tuple[str, dict[str, JsonValue]]] = {
 @pytest.mark.parametrize("strategy", HELPED)
 async def test_the_warnings_of_a_team_that_helps_are_kept(strategy: str) -> None:  # M-01
     answer, options = HELPED[strategy]
-    desk = Team("desk", members=[troubled("w", optional=True), Counting().agent("clerk", answer)])
-    members = [Counting().agent("a", "said"), Counting().agent("b", "said")]
+    desk = Team("desk", members=[troubled("w", optional=True), FakeMembers().member("clerk", answer)])
+    members = [FakeMembers().member("a", "said"), FakeMembers().member("b", "said")]
     turns = 2 if strategy == "selector" else None
     result = await run_in_memory(
         Team("outer", members=members, helpers=[desk], strategy=strategy, options=options, max_turns=turns)
@@ -260,7 +265,7 @@ async def test_a_nested_team_at_its_limit_keeps_the_warning_of_a_refused_write()
 @pytest.mark.parametrize("how", ["fails", "reaches its limit", "is out of budget"])
 @pytest.mark.parametrize("strategy", ["sequential", "dag", "reactive"])
 async def test_a_team_that_does_not_end_well_keeps_its_warnings(how: str, strategy: str) -> None:  # M-01
-    members = [troubled("w", optional=True), troubled("x") if how == "fails" else Counting().agent("x")]
+    members = [troubled("w", optional=True), troubled("x") if how == "fails" else FakeMembers().member("x")]
     bound: dict[str, Any] = {"strategy": "round_robin", "max_turns": 1, "on_max_turns": "fail"}
     limits = Limits(calls=1) if how == "is out of budget" else None
     inner = Team("inner", members=members, limits=limits, optional=True, **(bound if how.startswith("reaches") else {}))
@@ -268,7 +273,9 @@ async def test_a_team_that_does_not_end_well_keeps_its_warnings(how: str, strate
         "dag": {"steps": [{"id": "inner"}, {"id": "last"}]},
         "reactive": {"subscriptions": [{"member": name, "on": "workflow.started"} for name in ("inner", "last")]},
     }
-    outer = Team("outer", members=[inner, Counting().agent("last")], strategy=strategy, options=options.get(strategy))
+    outer = Team(
+        "outer", members=[inner, FakeMembers().member("last")], strategy=strategy, options=options.get(strategy)
+    )
     result = await run_in_memory(outer)
     assert result.status == "degraded"
     told = [text for text in result.warnings if "'w' failed and was skipped (refused: no)" in text]
@@ -293,7 +300,7 @@ async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strate
     ]
     options: dict[str, JsonValue] = {"subscriptions": rows, "max_events": 3} if strategy == "reactive" else {}
     turns = 1 if strategy == "round_robin" else None
-    member = Counting().agent("a", "said")
+    member = FakeMembers().member("a", "said")
     inner = Team("inner", members=[member], strategy=strategy, max_turns=turns, options=options)
     alone = await run_in_memory(inner)
     assert (alone.stop_reason, len(alone.warnings)) == ("max_turns", 1)
@@ -302,7 +309,7 @@ async def test_only_its_limit_is_no_reason_to_call_a_nested_team_degraded(strate
 
 
 async def test_a_failure_names_who_failed_with_the_path() -> None:  # M-01
-    inner = Team("inner", members=[Counting().agent("a", "said"), troubled("writer")])
+    inner = Team("inner", members=[FakeMembers().member("a", "said"), troubled("writer")])
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(Team("outer", members=[inner]), "go", run_id="r")
@@ -326,7 +333,7 @@ async def test_a_strategy_hears_who_failed_inside_a_member_also_on_a_replay() ->
         seen.append(reply)
         return Outcome(messages=(Message(name="t", content=reply.member),))
 
-    team = Team("t", members=[Team("inner", members=[troubled("writer")])], strategy=Written(listen))
+    team = Team("t", members=[Team("inner", members=[troubled("writer")])], strategy=FunctionStrategy(listen))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")

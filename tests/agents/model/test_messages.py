@@ -24,7 +24,7 @@ from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import digest
 from tests.agents.raw_server import DONE, STREAM, RawServer, says
-from tests.runtime.teams import cut
+from tests.kit.records import cut
 
 IDS = st.one_of(
     st.text(max_size=8),

@@ -23,7 +23,7 @@ from teamwright.values.results import RunResult
 from teamwright.values.specs.manifest import JsonSchema
 from teamwright.values.turns.turn import Turn
 from tests.agents.recording import Recording
-from tests.runtime.teams import cut_and_resume
+from tests.kit.records import cut_and_resume
 
 NUMBER: JsonSchema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)

@@ -22,17 +22,18 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceWritten
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import digest
-from tests.runtime.teams import Written, cut_and_resume, says
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def clerk(name: str, *calls: tuple[str, dict[str, JsonValue]]) -> ScriptedAgent:
-    """A script that makes these calls and then says all that it was told."""
+    """A script that makes these calls and then outcome all that it was told."""
     rules = [Rule(tool=ToolRule(name=tool, args=args), times=1) for tool, args in calls]
     return ScriptedAgent(name, [*rules, Rule(reply="done")], tools=["workspace"])
 
 
 async def run(
-    *members: Agent, strategy: Written | None = None, journal: MemoryJournal | None = None
+    *members: Agent, strategy: FunctionStrategy | None = None, journal: MemoryJournal | None = None
 ) -> tuple[RunResult, list[Event], MemoryJournal]:
     kept = journal or MemoryJournal()
     async with Engine(kept) as engine:
@@ -108,9 +109,9 @@ async def test_a_write_that_others_overtook_is_not_lost_silently() -> None:  # P
             for one in members:
                 branches.start(one.name, lambda inner, one=one: inner.ask(one, Turn("x"), key="k"))
         held = ctx.workspace.get("n")
-        return says(str(held.value if held else None))
+        return outcome(str(held.value if held else None))
 
-    result, events, journal = await run(slow, FunctionAgent("other", meanwhile), strategy=Written(together))
+    result, events, journal = await run(slow, FunctionAgent("other", meanwhile), strategy=FunctionStrategy(together))
     assert result.output == "theirs"
     assert returned(events, journal, "write_value") == [
         {"written": False, "name": "n", "version": 1, "by": "other", "value": "theirs"}

@@ -27,7 +27,7 @@ from teamwright.values.people.approvals import approval
 from teamwright.values.people.questions import Answer, Question
 from tests.cli.conftest import write_team
 from tests.cli.test_processes import PROGRAM, finish
-from tests.runtime.teams import until_asked
+from tests.kit.records import wait_for_question
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
@@ -238,7 +238,7 @@ async def test_a_question_that_is_put_off_sets_the_run_down_when_nothing_else_is
 
 async def test_a_question_that_somebody_else_answers_is_taken_off_the_screen() -> None:
     async def elsewhere(engine: Engine) -> None:
-        key = await until_asked(engine)
+        key = await wait_for_question(engine)
         await anyio.sleep(0.2)
         await engine.runs.answer("r", key, "better")
         async for item in engine.runs.follow("r"):
@@ -350,7 +350,7 @@ async def test_a_live_run_takes_an_answer_within_a_tenth_of_a_second(tmp_path: P
     async with Engine(tmp_path / "j.db") as engine, Engine(tmp_path / "j.db") as other:
         handle = await engine.start(team, "go", run_id="r")
         handle.set_interactive(True)
-        await other.runs.answer("r", await until_asked(engine), "well")
+        await other.runs.answer("r", await wait_for_question(engine), "well")
         begun = time.time()
         await handle.result()
         answered = next(e for e in await other.journal.read("r") if e.kind == "person.answered")

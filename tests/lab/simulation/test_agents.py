@@ -39,9 +39,9 @@ from teamwright.values.events.event import Event
 from teamwright.values.specs.manifest import AgentSpec, JsonSchema
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.turn import Tier
+from tests.kit.strategies import FunctionStrategy
 from tests.lab.troupes import constant, team_of
 from tests.paths import EXAMPLES
-from tests.runtime.teams import Written
 
 Work = Callable[[Task, Members, Context], Awaitable[Outcome]]
 
@@ -94,7 +94,7 @@ def test_a_tight_budget_makes_simulated_members_fall_to_their_cheaper_model() ->
 
         async def main(run: Work = run) -> None:
             async with Engine("memory", wall=virtual_now) as engine:
-                await engine.run(Team("t", members=[stand_in], strategy=Written(run)), "go")
+                await engine.run(Team("t", members=[stand_in], strategy=FunctionStrategy(run)), "go")
 
         run_virtually(main)
     assert costs == [0.1, 0.001]

@@ -22,7 +22,7 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.messages import History, Message
-from tests.runtime.teams import cut
+from tests.kit.records import cut
 
 
 def spender(name: str, tokens: int | Callable[[Turn], int], told: list[str] | None = None) -> FunctionAgent:

@@ -21,7 +21,7 @@ from teamwright.values.limits.limits import MessageLimits
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.usage import Amounts, Usage
 from teamwright.values.results import RunResult
-from tests.runtime.teams import cut
+from tests.kit.records import cut
 
 CENT = Rate(picodollars(0.0001), picodollars(0.0001))
 

@@ -20,7 +20,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.questions import Question
-from tests.runtime.teams import cut
+from tests.kit.records import cut
 from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, most_in_a_minute, now, run, side_by_side
 
 AT_ONCE = RetryPolicy(attempts=9, backoff=0.0)

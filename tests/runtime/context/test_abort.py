@@ -14,7 +14,7 @@ from teamwright.agents.protocol import Agent
 from teamwright.errors import Refused
 from teamwright.journal.memory import MemoryJournal
 from teamwright.values.limits.retry import Recovery
-from tests.runtime.teams import begun_as, cut, until_asked
+from tests.kit.records import cut, cut_in_format, wait_for_question
 
 
 def says(name: str, **more: Any) -> FunctionAgent:
@@ -129,7 +129,7 @@ async def aborted(team: Team, journal: MemoryJournal) -> RunResult:
     async with Engine(journal) as engine:
         with anyio.fail_after(20):
             handle = await engine.start(team, "go", run_id="r")
-            key = await until_asked(engine)
+            key = await wait_for_question(engine)
             await engine.runs.answer("r", key, "abort")
             result = await handle.result()
             return result if result.status != "paused" else await engine.resume("r", team=team)
@@ -201,7 +201,7 @@ async def test_a_run_of_an_earlier_version_keeps_what_an_abort_meant_there() -> 
     team, journal = _fan_out("collect"), MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
-    older = await begun_as(journal, 1)
+    older = await cut_in_format(journal, 1)
     async with Engine(older) as engine:
         (key,) = (await engine.runs.history("r")).questions()
         await engine.runs.answer("r", key, "abort")

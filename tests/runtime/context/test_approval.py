@@ -23,7 +23,9 @@ from teamwright.values.people.approvals import Approve
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import Outcome
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut
+from tests.kit.strategies import FunctionStrategy, outcome
 
 BEFORE, AFTER = Approve(before=True), Approve(after=True)
 YES = Answer.approve()
@@ -109,9 +111,9 @@ async def test_a_rejection_is_a_failure_whose_reason_reaches_nobody(points: Appr
         assert isinstance(first, Failure)
         second = await ctx.ask(members[1], Turn(f"after {type(first).__name__}"), key="two")
         assert isinstance(second, Reply)
-        return says(f"{first.error}; {second.text}")
+        return outcome(f"{first.error}; {second.text}")
 
-    team = Team("t", members=[heard.member("a", points), heard.member("b")], strategy=Written(ask_all))
+    team = Team("t", members=[heard.member("a", points), heard.member("b")], strategy=FunctionStrategy(ask_all))
     result, events = await through(team, {ending: Answer.reject("SECRET REASON", by="Ada")})
     assert result.output == "rejected; b: after Failure"
     (failed,) = [event.fact for event in events if isinstance(event.fact, AgentFailed)]
@@ -239,7 +241,7 @@ async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() ->
     heard, journal = Heard(), MemoryJournal()
 
     def team(first: str) -> Team:
-        return Team("t", members=[Counting().agent("a", first), heard.member("b", BEFORE)])
+        return Team("t", members=[FakeMembers().member("a", first), heard.member("b", BEFORE)])
 
     _, events = await through(team("one"), {"approve-before": YES}, journal)
     begun = next(event.number for event in events if event.key == "t/step-1") - 1
@@ -338,9 +340,9 @@ async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monke
 
     async def tell(task: Task, members: Members, ctx: Context) -> Outcome:
         reply = await ctx.ask(members[0], Turn(f"use {key} or {look_alike}"), key="k")
-        return says("failed" if isinstance(reply, Failure) else "done")
+        return outcome("failed" if isinstance(reply, Failure) else "done")
 
-    team = Team("t", members=[heard.member("a", BEFORE)], strategy=Written(tell))
+    team = Team("t", members=[heard.member("a", BEFORE)], strategy=FunctionStrategy(tell))
     journal = MemoryJournal()
     await through(team, {"approve-before": YES}, journal)
     assert heard.calls == [("a", f"use [redacted] or {look_alike}")]
@@ -350,16 +352,16 @@ async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monke
 
 
 async def test_waiting_for_an_approval_holds_no_reservation() -> None:
-    counting = Counting()
+    counting = FakeMembers()
     guarded = FunctionAgent("a", lambda turn: "done", approve=BEFORE, limits=Limits(calls=1))
 
     async def both(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(2) as branches:
             for member in members:
                 branches.start(member.name, lambda inner, member=member: inner.ask(member, Turn("x"), key="k"))
-        return says("done")
+        return outcome("done")
 
-    team = Team("t", members=[guarded, counting.agent("b")], strategy=Written(both), limits=Limits(calls=2))
+    team = Team("t", members=[guarded, counting.member("b")], strategy=FunctionStrategy(both), limits=Limits(calls=2))
     result, _ = await through(team, {"approve-before": YES})
     assert result.status == "completed"
     assert counting.calls == ["b"]

@@ -15,7 +15,8 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.custom import Custom
 from teamwright.values.events.run import RunEnded
 from teamwright.values.text.display import LONGEST_ERROR
-from tests.runtime.teams import Counting, Written, says
+from tests.kit.members import FakeMembers
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Panic(BaseException):
@@ -38,7 +39,7 @@ async def test_whatever_a_member_raises_fails_its_turn_and_nobody_elses(where: s
 
     bad = FunctionAgent("bad", call if where == "call" else agent, optional=True)
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=[bad, Counting().agent("good", "fine")]), "go")
+        result = await engine.run(Team("t", members=[bad, FakeMembers().member("good", "fine")]), "go")
     assert (result.status, result.output) == ("degraded", "fine")
     assert "Panic: no more" in str(result.warnings)
 
@@ -47,9 +48,9 @@ async def test_a_journal_that_a_member_uses_by_itself_is_its_own_affair(tmp_path
     async def bad(turn: Turn) -> str:
         (tmp_path / "file").write_text("no folder")
         async with Engine(tmp_path / "file" / "j.db") as engine:
-            return (await engine.run(Counting().chain(1), "go")).output or ""
+            return (await engine.run(FakeMembers().chain(1), "go")).output or ""
 
-    members = [FunctionAgent("bad", bad, optional=True), Counting().agent("good", "fine")]
+    members = [FunctionAgent("bad", bad, optional=True), FakeMembers().member("good", "fine")]
     async with Engine(tmp_path / "j.db") as engine:
         result = await engine.run(Team("t", members=members), "go")
     assert (result.status, result.output) == ("degraded", "fine")
@@ -68,7 +69,7 @@ async def test_an_error_without_a_text_or_with_a_huge_one_is_still_an_ending() -
 
     members = [FunctionAgent("mute", mute, optional=True), FunctionAgent("loud", loud, optional=True)]
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=[*members, Counting().agent("good", "fine")]), "go", run_id="r")
+        result = await engine.run(Team("t", members=[*members, FakeMembers().member("good", "fine")]), "go", run_id="r")
         events = await engine.journal.read("r")
     assert result.output == "fine"
     assert sum(len(to_text(event.fact)) for event in events) < 50_000  # law 10
@@ -101,11 +102,11 @@ async def test_a_key_is_taken_however_it_is_written() -> None:
         async with ctx.scope("a") as part:
             await part.ask(members[0], Turn(task.text), key="b")
         await ctx.ask(members[0], Turn(task.text), key="a/b")
-        return says("never")
+        return outcome("never")
 
     async with Engine("memory") as engine:
         with pytest.raises(DuplicateKey, match="t/a/b"):
-            await engine.run(Team("t", members=[Counting().agent("m")], strategy=Written(twice)), "go")
+            await engine.run(Team("t", members=[FakeMembers().member("m")], strategy=FunctionStrategy(twice)), "go")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ async def test_what_can_not_be_emitted_fails_the_turn(fact: RunEnded | Custom, w
         await ctx.emit(fact)
         return "never"
 
-    members = [FunctionAgent("bad", emits, optional=True), Counting().agent("good", "fine")]
+    members = [FunctionAgent("bad", emits, optional=True), FakeMembers().member("good", "fine")]
     async with Engine("memory") as engine:
         result = await engine.run(Team("t", members=members), "go", run_id="r")
         kinds = [event.kind for event in await engine.journal.read("r")]

@@ -16,7 +16,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def text_of(reply: object) -> str:
@@ -28,9 +30,9 @@ def asking(member: Agent) -> Callable[[Context], Awaitable[Reply | Failure]]:
     return lambda ctx: ctx.ask(member, Turn("x"), key="k")
 
 
-async def run(strategy: Written) -> tuple[RunResult, MemoryJournal, Team]:
-    members = Counting()
-    team = Team("t", members=[members.agent(f"m{n}", f"said {n}") for n in range(3)], strategy=strategy)
+async def run(strategy: FunctionStrategy) -> tuple[RunResult, MemoryJournal, Team]:
+    members = FakeMembers()
+    team = Team("t", members=[members.member(f"m{n}", f"said {n}") for n in range(3)], strategy=strategy)
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         return await engine.run(team, "go", run_id="r"), journal, team
@@ -45,9 +47,9 @@ async def test_leaving_the_block_waits_for_all_and_keeps_their_results() -> None
     async def everybody(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(2) as branches:
             all_ = [branches.start(member.name, asking(member)) for member in members]
-        return says(" ".join(text_of(branch.result()) for branch in all_))
+        return outcome(" ".join(text_of(branch.result()) for branch in all_))
 
-    result, _, _ = await run(Written(everybody))
+    result, _, _ = await run(FunctionStrategy(everybody))
     assert result.output == "said 0 said 1 said 2"
 
 
@@ -66,18 +68,18 @@ async def test_no_more_run_at_once_than_allowed(limit: int) -> None:
         async with ctx.branches(limit) as branches:
             for number in range(6):
                 branches.start(f"b{number}", work)
-        return says(str(most))
+        return outcome(str(most))
 
-    result, _, _ = await run(Written(many))
+    result, _, _ = await run(FunctionStrategy(many))
     assert result.output == str(limit)
 
 
 async def test_a_limit_below_one_is_a_mistake() -> None:
     async def none(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(0):
-            return says("never")
+            return outcome("never")
 
-    result, _, _ = await run(Written(none))
+    result, _, _ = await run(FunctionStrategy(none))
     assert result.status == "failed"
     assert "never run anything" in message_of(result)
 
@@ -87,10 +89,10 @@ async def test_two_branches_of_one_name_are_a_mistake() -> None:
         async with ctx.branches(2) as branches:
             branches.start("same", asking(members[0]))
             branches.start("same", asking(members[1]))
-        return says("never")
+        return outcome("never")
 
     with pytest.raises(DuplicateKey, match="'t/same' is used twice"):
-        await run(Written(twice))
+        await run(FunctionStrategy(twice))
 
 
 async def test_what_a_branch_raises_comes_out_where_its_result_is_looked_at() -> None:
@@ -104,10 +106,10 @@ async def test_what_a_branch_raises_comes_out_where_its_result_is_looked_at() ->
                 async for one in branches.finished():
                     one.result()
             except ValueError as error:
-                return says(f"caught {error} {branch.name}")
-        return says("never")
+                return outcome(f"caught {error} {branch.name}")
+        return outcome("never")
 
-    result, _, _ = await run(Written(seen))
+    result, _, _ = await run(FunctionStrategy(seen))
     assert result.output == "caught bad branch bad"
 
 
@@ -119,9 +121,9 @@ async def test_what_nobody_looked_at_fails_the_team() -> None:
         async with ctx.branches(2) as branches:
             branches.start("bad", broken)
             branches.start("good", asking(members[0]))
-        return says("never")
+        return outcome("never")
 
-    result, _, _ = await run(Written(unseen))
+    result, _, _ = await run(FunctionStrategy(unseen))
     assert result.status == "failed"
     assert "bad branch" in message_of(result)
 
@@ -139,9 +141,9 @@ async def test_a_branch_that_was_stopped_has_no_result() -> None:
                 told.append(text_of(branch.result()))
             except LookupError as error:
                 told.append(f"{branch.cancelled}: {error}")
-        return says("; ".join(told))
+        return outcome("; ".join(told))
 
-    result, journal, team = await run(Written(first))
+    result, journal, team = await run(FunctionStrategy(first))
     assert str(result.output).startswith("said 0; True: the branch 'm1' has no result")
     for at in range(2, len(await journal.read("r"))):
         again, _ = await cut_and_resume(team, at, journal)
@@ -166,10 +168,10 @@ async def test_the_order_of_finishing_is_the_same_after_a_crash_anywhere(seed: i
                 async for branch in branches.finished():
                     names.append(branch.name)
                     await ctx.ask(members[0], Turn(" ".join(names)), key=f"after-{len(names)}")
-            return says(" ".join(names))
+            return outcome(" ".join(names))
 
-        members = Counting()
-        return Team("t", members=[members.agent(n, answer) for n in "abcde"], strategy=Written(order))
+        members = FakeMembers()
+        return Team("t", members=[members.member(n, answer) for n in "abcde"], strategy=FunctionStrategy(order))
 
     journal = MemoryJournal()
     async with Engine(journal) as engine:
@@ -192,11 +194,11 @@ async def test_what_branches_said_is_kept_when_time_runs_out() -> None:
         async with ctx.branches(3) as branches:
             for member in members:
                 branches.start(member.name, asking(member))
-        return says("never")
+        return outcome("never")
 
-    members = Counting()
-    agents = [members.agent("quick", "said"), members.agent("slow", hang)]
-    team = Team("t", members=agents, strategy=Written(everybody), limits=Limits(seconds=0.1))
+    members = FakeMembers()
+    agents = [members.member("quick", "said"), members.member("slow", hang)]
+    team = Team("t", members=agents, strategy=FunctionStrategy(everybody), limits=Limits(seconds=0.1))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(team, "go", run_id="r")
@@ -218,16 +220,16 @@ async def test_branches_are_stopped_in_the_order_of_their_start() -> None:
                 branches.start(member.name, asking(member))
             await ctx.ask(members[0], Turn("x"), key="first")
             branches.cancel()
-        return says("stopped")
+        return outcome("stopped")
 
     async def a_little_later(turn: Turn) -> str:
         await anyio.sleep(0.02)
         return "done"
 
-    counting = Counting()
-    agents = [counting.agent("first", a_little_later), *(counting.agent(f"m{n:02}", hang) for n in range(30))]
+    counting = FakeMembers()
+    agents = [counting.member("first", a_little_later), *(counting.member(f"m{n:02}", hang) for n in range(30))]
     async with Engine("memory") as engine:
-        await engine.run(Team("t", members=agents, strategy=Written(stop_all)), "go", run_id="r")
+        await engine.run(Team("t", members=agents, strategy=FunctionStrategy(stop_all)), "go", run_id="r")
         failed = [event.scope for event in await engine.journal.read("r") if event.kind == "agent.failed"]
     assert failed == [f"t/m{n:02}" for n in range(30)]
 
@@ -241,9 +243,9 @@ async def test_a_branch_that_is_cancelled_from_inside_is_an_error_and_hangs_nobo
     async def strategy(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(1) as branches:
             branches.start("b", await_what_was_cancelled)
-        return says("done")
+        return outcome("done")
 
     with anyio.fail_after(10):
-        result, _, _ = await run(Written(strategy))
+        result, _, _ = await run(FunctionStrategy(strategy))
     assert result.status == "failed"
     assert "'b' was cancelled from inside" in message_of(result)

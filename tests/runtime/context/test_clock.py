@@ -7,7 +7,9 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.context.clock import ScopeClock
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 async def nothing(name: str, seconds: float) -> None: ...
@@ -57,9 +59,9 @@ async def test_a_resumed_run_draws_and_tells_the_time_as_before() -> None:
         seen.append((ctx.clock.now(), ctx.clock.random(), ctx.clock.new_id()))
         await ctx.clock.sleep(0.001)
         seen.append((ctx.clock.now(), ctx.clock.random(), ctx.clock.new_id()))
-        return says(str(seen[-2:]))
+        return outcome(str(seen[-2:]))
 
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(draw))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(draw))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         whole = await engine.run(team, "go", run_id="r")
@@ -73,9 +75,9 @@ async def test_a_resumed_run_draws_and_tells_the_time_as_before() -> None:
 async def test_a_crash_does_not_start_a_sleep_again() -> None:
     async def wait(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.clock.sleep(0.15)
-        return says("awake")
+        return outcome("awake")
 
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(wait))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(wait))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")

@@ -13,7 +13,9 @@ from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
 from teamwright.values.people.questions import Question
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 async def hang(turn: Turn) -> str:
@@ -26,7 +28,7 @@ def hanging(name: str, seconds: float | None = None) -> FunctionAgent:
 
 
 async def test_a_member_that_uses_up_its_time_fails() -> None:
-    team = Team("t", members=[Counting().agent("a"), hanging("b", 0.05)])
+    team = Team("t", members=[FakeMembers().member("a"), hanging("b", 0.05)])
     async with Engine("memory") as engine:
         result = await engine.run(team, "go")
     assert (result.status, result.stop_reason) == ("failed", "error")
@@ -36,11 +38,11 @@ async def test_a_member_that_uses_up_its_time_fails() -> None:
 
 
 async def test_a_nested_team_that_uses_up_its_time_keeps_what_was_said() -> None:
-    inner = Team("inner", members=[Counting().agent("a"), hanging("b")], limits=Limits(seconds=0.05))
+    inner = Team("inner", members=[FakeMembers().member("a"), hanging("b")], limits=Limits(seconds=0.05))
     async with Engine("memory") as engine:
-        result = await engine.run(Team("outer", members=[inner, Counting().agent("c")]), "go")
+        result = await engine.run(Team("outer", members=[inner, FakeMembers().member("c")]), "go")
     assert (result.status, result.stop_reason) == ("timeout", "deadline")
-    assert [message.content for message in result.messages] == ["a heard 0 and 'go'"]
+    assert [message.content for message in result.messages] == ["a is done"]
 
 
 @pytest.mark.parametrize(("outer", "inner", "who"), [(0.05, 30.0, "outer"), (30.0, 0.05, "inner")])
@@ -52,12 +54,12 @@ async def test_the_tighter_of_two_deadlines_wins(outer: float, inner: float, who
                     async with around.scope("inner", Limits(seconds=inner)) as within:
                         await within.ask(members[0], Turn(task.text), key="k")
                 except AgentTimeout:
-                    return says("inner")
+                    return outcome("inner")
         except AgentTimeout:
-            return says("outer")
-        return says("neither")
+            return outcome("outer")
+        return outcome("neither")
 
-    team = Team("t", members=[hanging("a")], strategy=Written(nested))
+    team = Team("t", members=[hanging("a")], strategy=FunctionStrategy(nested))
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(team, "go", run_id="r")
@@ -74,9 +76,9 @@ async def test_a_scope_that_ends_in_time_leaves_no_timer_behind() -> None:
         async with ctx.scope("part", Limits(seconds=0.1)) as part:
             reply = await part.ask(members[0], Turn(task.text), key="k")
         await ctx.clock.sleep(0.15)
-        return says("failed" if isinstance(reply, Failure) else reply.text)
+        return outcome("failed" if isinstance(reply, Failure) else reply.text)
 
-    team = Team("t", members=[Counting().agent("a", "in time")], strategy=Written(quick))
+    team = Team("t", members=[FakeMembers().member("a", "in time")], strategy=FunctionStrategy(quick))
     async with Engine("memory") as engine:
         result = await engine.run(team, "go", run_id="r")
         kinds = [event.kind for event in await engine.journal.read("r")]
@@ -123,9 +125,11 @@ async def test_time_without_a_driver_does_not_count() -> None:
     async def ask(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask_person(Question(text="?"), key="q")
         reply = await ctx.ask(members[0], Turn(task.text), key="k")
-        return says("late" if isinstance(reply, Failure) else reply.text)
+        return outcome("late" if isinstance(reply, Failure) else reply.text)
 
-    team = Team("t", members=[Counting().agent("a", "in time")], strategy=Written(ask), limits=Limits(seconds=5))
+    team = Team(
+        "t", members=[FakeMembers().member("a", "in time")], strategy=FunctionStrategy(ask), limits=Limits(seconds=5)
+    )
     async with Engine("memory", wall=lambda: now) as engine:
         assert (await engine.run(team, "go", run_id="r")).status == "paused"
         now = 90_000.0
@@ -146,10 +150,10 @@ async def test_a_fork_with_another_task_leaves_a_deadline_that_ran_out_behind(wh
         async def in_a_scope(task: Task, members: Members, ctx: Context) -> Outcome:
             async with ctx.scope("part", limits.get("scope")) as part:
                 reply = await part.ask(members[0], Turn(task.text), key="k")
-            return says(reply.text if isinstance(reply, Reply) else "late")
+            return outcome(reply.text if isinstance(reply, Reply) else "late")
 
         inner = Team("inner", members=[FunctionAgent("a", answer)], limits=limits.get("nested"))
-        return Team("t", members=[inner], strategy=Written(in_a_scope), limits=limits.get("team"))
+        return Team("t", members=[inner], strategy=FunctionStrategy(in_a_scope), limits=limits.get("team"))
 
     async with Engine("memory") as engine:
         await engine.run(made(0.05), "go", run_id="r")

@@ -20,7 +20,8 @@ from teamwright.values.events.budget import BudgetExceeded, BudgetRefused
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
-from tests.runtime.teams import Written, cut, cut_and_resume
+from tests.kit.records import cut, cut_and_resume
+from tests.kit.strategies import FunctionStrategy
 
 Call = Callable[[Attempt], Awaitable[Returned]]
 AT_ONCE = RetryPolicy(attempts=2, backoff=0.0)
@@ -151,7 +152,7 @@ async def test_branches_never_hold_more_than_the_limit_and_all_get_their_turn() 
         return Outcome()
 
     members = [Model(f"m{number}", busy, cap=None) for number in range(20)]
-    team = Team("t", members=members, strategy=Written(everybody), limits=Limits(tokens=5000))
+    team = Team("t", members=members, strategy=FunctionStrategy(everybody), limits=Limits(tokens=5000))
     result, _, _ = await run(team)
     assert result.status == "completed"
     assert result.usage.requests == 20

@@ -19,7 +19,7 @@ from teamwright.values.limits.retry import Recovery, RetryPolicy
 from teamwright.values.turns.messages import Message
 from tests.histories.earlier.standing_in import standing_in
 from tests.histories.history import RUN_ID, History, comparable
-from tests.runtime.teams import cut_and_resume
+from tests.kit.records import cut_and_resume
 
 AT_ONCE = RetryPolicy(attempts=1, backoff=0)
 

@@ -17,7 +17,7 @@ from teamwright.journal.memory import MemoryJournal
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.limits.reply import MAX_BYTES, cut_text, text_size
 from teamwright.values.limits.usage import Usage
-from tests.runtime.teams import cut
+from tests.kit.records import cut
 
 CAP = 10_000
 CUT = f"was cut at {CAP} bytes; raise  max_bytes  to get more of it"

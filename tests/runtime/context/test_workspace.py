@@ -18,10 +18,14 @@ from teamwright.values.events.run import RunLogged, RunMeasured
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.turns.artifacts import Artifact
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
-async def run(*members: Agent, strategy: Written | None = None) -> tuple[RunResult, list[Event], MemoryJournal]:
+async def run(
+    *members: Agent, strategy: FunctionStrategy | None = None
+) -> tuple[RunResult, list[Event], MemoryJournal]:
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         result = await engine.run(Team("t", members=members, strategy=strategy or "sequential"), "the task", run_id="r")
@@ -103,7 +107,7 @@ async def test_an_update_that_others_overtook_is_a_visible_conflict() -> None:  
             warnings=tuple(text for reply in replies if isinstance(reply, Reply) for text in reply.warnings),
         )
 
-    result, events, _ = await run(updating("a"), updating("b"), strategy=Written(together))
+    result, events, _ = await run(updating("a"), updating("b"), strategy=FunctionStrategy(together))
     winner, loser = [e.fact for e in events if isinstance(e.fact, WorkspaceWritten | WorkspaceConflicted)]
     assert isinstance(winner, WorkspaceWritten)
     assert isinstance(loser, WorkspaceConflicted)
@@ -131,7 +135,7 @@ async def compete(task: Task, members: Members, ctx: Context) -> Outcome:
         for member in members:
             branches.start(member.name, lambda inner, member=member: add(inner, member))
     held = ctx.workspace.get("order")
-    return says(str(held.value if held else None))
+    return outcome(str(held.value if held else None))
 
 
 async def test_compare_and_set_falls_the_same_way_after_a_crash_anywhere() -> None:  # law 2
@@ -145,8 +149,8 @@ async def test_compare_and_set_falls_the_same_way_after_a_crash_anywhere() -> No
         return FunctionAgent(name, respond)
 
     members = [slow(f"m{n}") for n in range(4)]
-    result, events, journal = await run(*members, strategy=Written(compete))
-    team = Team("t", members=[slow(f"m{n}") for n in range(4)], strategy=Written(compete))
+    result, events, journal = await run(*members, strategy=FunctionStrategy(compete))
+    team = Team("t", members=[slow(f"m{n}") for n in range(4)], strategy=FunctionStrategy(compete))
     came = [event.key for event in events if event.kind == "agent.replied"]
     for at in range(1, len(events)):
         again, _ = await cut_and_resume(team, at, journal)
@@ -225,12 +229,12 @@ async def test_artifacts_belong_to_their_run_and_its_forks() -> None:  # M-07
 
 async def test_strategies_pass_pointers_on_and_do_not_open_them() -> None:
     async def opening(task: Task, members: Members, ctx: Context) -> Outcome:
-        return says(str(await ctx.workspace.open("0" * 40)))
+        return outcome(str(await ctx.workspace.open("0" * 40)))
 
     from teamwright.errors import MisplacedEffect
 
     with pytest.raises(MisplacedEffect):
-        await run(Counting().agent("a"), strategy=Written(opening))
+        await run(FakeMembers().member("a"), strategy=FunctionStrategy(opening))
 
 
 async def test_a_line_and_a_figure_are_recorded_where_they_were_made(  # P-08

@@ -14,7 +14,9 @@ from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.lane import Lane
 from teamwright.strategies import Outcome, Task
 from teamwright.strategies.protocol import Members
-from tests.runtime.teams import Counting, Written, cut_and_resume, says
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Watching:
@@ -228,10 +230,10 @@ async def test_a_record_that_nobody_asks_for_is_told_also_where_branches_wait_fo
         async with ctx.branches(2) as branches:
             branches.start("first", first)
             branches.start("second", lambda inner: done.wait())
-        return says("done")
+        return outcome("done")
 
     key, journal = "before", MemoryJournal()
-    team = Team("t", members=[Counting().agent("a")], strategy=Written(in_turns))
+    team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(in_turns))
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")
     events = await journal.read("r")

@@ -15,14 +15,15 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.run import ScopeWaited
 from teamwright.values.people.approvals import Approve
 from teamwright.values.turns.turn import Failure
-from tests.runtime.teams import Written, cut_and_resume, says
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 SHORT = Limits(seconds=0.25)
 LONGER = 0.6
 
 
 class Watch:
-    """A clock that says whether it runs."""
+    """A clock that outcome whether it runs."""
 
     def __init__(self, lane: Lane) -> None:
         self.runs = True
@@ -65,13 +66,13 @@ async def asking(turn: Turn, ctx: Context) -> str:
 
 
 async def all_at_once(task: Task, members: Members, ctx: Context) -> Outcome:
-    """Ask every member in a branch of its own; says who was late."""
+    """Ask every member in a branch of its own; outcome who was late."""
     async with ctx.branches(9) as branches:
         started = [
             branches.start(one.name, lambda inner, one=one: inner.ask(one, Turn("x"), key="k")) for one in members
         ]
     replies = [branch.result() for branch in started]
-    return says(" ".join("late" if isinstance(reply, Failure) else reply.text for reply in replies))
+    return outcome(" ".join("late" if isinstance(reply, Failure) else reply.text for reply in replies))
 
 
 async def slow(turn: Turn) -> str:
@@ -96,23 +97,28 @@ def agent(name: str, limits: Limits | None = SHORT) -> FunctionAgent:
 
 
 async def test_the_time_of_one_who_waits_stands_still_while_another_works() -> None:
-    team = Team("t", members=[agent("a"), FunctionAgent("b", slow)], strategy=Written(all_at_once))
+    team = Team("t", members=[agent("a"), FunctionAgent("b", slow)], strategy=FunctionStrategy(all_at_once))
     result = await answered(team, ["t/a/k/q"])
     assert result.output == "yes slow"
 
 
 async def test_the_time_of_a_team_stands_still_when_all_its_branches_wait() -> None:
-    inner = Team("inner", members=[agent("a", None), agent("b", None)], strategy=Written(all_at_once), limits=SHORT)
-    team = Team("t", members=[inner, FunctionAgent("c", slow)], strategy=Written(all_at_once))
+    inner = Team(
+        "inner", members=[agent("a", None), agent("b", None)], strategy=FunctionStrategy(all_at_once), limits=SHORT
+    )
+    team = Team("t", members=[inner, FunctionAgent("c", slow)], strategy=FunctionStrategy(all_at_once))
     result = await answered(team, ["t/inner/k/a/k/q", "t/inner/k/b/k/q"])
     assert result.output == "yes yes slow"
 
 
 async def test_the_time_of_a_team_goes_on_while_one_of_its_branches_works() -> None:
     inner = Team(
-        "inner", members=[agent("a", None), FunctionAgent("c", slow)], strategy=Written(all_at_once), limits=SHORT
+        "inner",
+        members=[agent("a", None), FunctionAgent("c", slow)],
+        strategy=FunctionStrategy(all_at_once),
+        limits=SHORT,
     )
-    result = await answered(Team("t", members=[inner], strategy=Written(all_at_once)), [])
+    result = await answered(Team("t", members=[inner], strategy=FunctionStrategy(all_at_once)), [])
     assert result.output == "late"
 
 
@@ -137,7 +143,7 @@ async def test_a_resumed_scope_has_the_time_that_it_has_not_used() -> None:
     """It waited for a person while another branch worked; the driver then went away, and what it waited is known."""
     members: list[Agent] = [agent("a"), FunctionAgent("b", slow)]
 
-    team, journal = Team("t", members=members, strategy=Written(all_at_once)), MemoryJournal()
+    team, journal = Team("t", members=members, strategy=FunctionStrategy(all_at_once)), MemoryJournal()
     async with Engine(journal) as engine:
         paused = await engine.run(team, "go", run_id="r")
         assert paused.status == "paused"

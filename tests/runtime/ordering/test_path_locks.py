@@ -19,7 +19,8 @@ from teamwright.strategies.protocol import Members
 from teamwright.values.events.event import Event
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.specs.plan import Step
-from tests.runtime.teams import Written, cut_and_resume, says
+from tests.kit.records import cut_and_resume
+from tests.kit.strategies import FunctionStrategy, outcome
 
 Work = Callable[[Context], Awaitable[None]]
 
@@ -69,14 +70,14 @@ def owner(member: Agent, *keys: str, priority: int = 0) -> Work:
     return work
 
 
-def side_by_side(*works: Work) -> Written:
+def side_by_side(*works: Work) -> FunctionStrategy:
     async def go(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(len(works)) as branches:
             for number, work in enumerate(works):
                 branches.start(f"b{number}", work)
-        return says("done")
+        return outcome("done")
 
-    return Written(go)
+    return FunctionStrategy(go)
 
 
 async def test_two_scopes_that_own_one_key_never_overlap_and_others_do() -> None:  # Z-05
@@ -400,8 +401,8 @@ async def test_what_a_step_may_not_own_is_told_in_bounded_words() -> None:
             with pytest.raises(NotOwned) as caught:
                 async with outer.scope("inner", owns=[f"docs/{n}" for n in range(1000)]):
                     pass
-        return says(str(caught.value))
+        return outcome(str(caught.value))
 
-    result, _ = await run(Team("t", members=[inner], strategy=Written(go)))
+    result, _ = await run(Team("t", members=[inner], strategy=FunctionStrategy(go)))
     assert "would own 'docs/0', 'docs/1'" in str(result.output)
     assert len(str(result.output)) < 500

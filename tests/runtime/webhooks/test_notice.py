@@ -21,7 +21,7 @@ from teamwright.runtime.webhooks.notice import LONGEST_DRAFT, answer_command
 from teamwright.values.events.run import RunNotified, RunPaused
 from teamwright.values.people.approvals import Approve, Notify, approval
 from teamwright.values.people.questions import Answer
-from tests.runtime.teams import until_asked
+from tests.kit.records import wait_for_question
 
 
 @pytest.fixture(autouse=True)
@@ -172,7 +172,7 @@ async def test_nobody_is_told_of_a_run_that_is_attended_or_set_down_by_hand() ->
         async with Engine("memory") as engine:
             handle = await engine.start(painter(hook.url), "go", run_id="r")
             handle.set_interactive(True)
-            await until_asked(engine)
+            await wait_for_question(engine)
             assert (await engine.runs.pause("r")).stop_reason == "pause"
     assert hook.told == []
 

@@ -8,7 +8,7 @@ from teamwright.strategies.conversation.edges import Edge, RouteHistory, edge_fl
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.artifacts import Held
 from teamwright.values.turns.turn import Failure, Reply, Turn
-from tests.strategies.cast import Cast
+from tests.kit.members import FakeMembers
 
 OPEN = Edge(source="a", to="b")
 NEVER = Edge(source="a", to="b", when="false")
@@ -28,7 +28,7 @@ class Shared:
 
 
 def route(*edges: Edge) -> RouteHistory:
-    return RouteHistory(Task("the task"), Members(Cast().members("a b c")), edges, Shared())  # pyright: ignore[reportArgumentType]
+    return RouteHistory(Task("the task"), Members(FakeMembers().members("a b c")), edges, Shared())  # pyright: ignore[reportArgumentType]
 
 
 def failure(*, optional: bool = False) -> Failure:

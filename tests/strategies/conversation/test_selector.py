@@ -22,7 +22,8 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamSelected
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 
 Answer = str | Reply | Exception | dict[str, Any] | Callable[[Turn], object]
 
@@ -39,10 +40,10 @@ def chosen_by(*answers: Answer) -> Callable[[Turn], object]:
     return answer
 
 
-def team(cast: Cast, *answers: Answer, members: str | Sequence[FunctionAgent] = "a b c", **more: Any) -> Team:
-    chair = cast.member("chair", chosen_by(*answers), **more.pop("chair", {}))
+def team(fakes: FakeMembers, *answers: Answer, members: str | Sequence[FunctionAgent] = "a b c", **more: Any) -> Team:
+    chair = fakes.member("chair", chosen_by(*answers), **more.pop("chair", {}))
     options = {"agent": "chair", **more.pop("options", {})}
-    made = cast.members(members) if isinstance(members, str) else members
+    made = fakes.members(members) if isinstance(members, str) else members
     more.setdefault("max_turns", 6)
     return Team("t", members=made, helpers=[chair], strategy="selector", options=options, **more)
 
@@ -51,15 +52,15 @@ def selections(events: list[Event]) -> list[TeamSelected]:
     return [event.fact for event in events if isinstance(event.fact, TeamSelected)]
 
 
-def questions(cast: Cast) -> list[Turn]:
-    return [turn for name, turn in cast.told if name == "chair"]
+def questions(fakes: FakeMembers) -> list[Turn]:
+    return [turn for name, turn in fakes.received if name == "chair"]
 
 
 async def test_the_one_who_is_chosen_speaks() -> None:
-    cast = Cast()
-    result, events = await run(team(cast, "b", "c", "a", max_turns=3))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, "b", "c", "a", max_turns=3))
     assert speakers(result) == ["b", "c", "a"]
-    assert cast.asked == ["chair", "b", "chair", "c", "chair", "a"]
+    assert fakes.calls == ["chair", "b", "chair", "c", "chair", "a"]
     assert [(fact.turn, fact.member, fact.how, fact.by) for fact in selections(events)] == [
         (1, "b", "exact", "chair"),
         (2, "c", "exact", "chair"),
@@ -73,17 +74,17 @@ async def test_the_one_who_is_chosen_speaks() -> None:  # R-04
 
 
 async def test_max_turns_counts_turns_and_keeps_everything() -> None:
-    result, _ = await run(team(Cast(), "b", "c", "a", max_turns=3))
+    result, _ = await run(team(FakeMembers(), "b", "c", "a", max_turns=3))
     assert (result.status, result.stop_reason, len(result.messages)) == ("completed", "max_turns", 3)
     assert result.warnings == ("t: stopped at its limit of 3 turns (max_turns: 3)",)
-    result, _ = await run(team(Cast(), "b", "c", max_turns=2, on_max_turns="fail"))
+    result, _ = await run(team(FakeMembers(), "b", "c", max_turns=2, on_max_turns="fail"))
     assert (result.status, result.stop_reason, len(result.messages)) == ("failed", "max_turns", 2)
 
 
 async def test_what_the_one_who_chooses_says_is_no_part_of_the_conversation() -> None:
-    cast = Cast()
-    await run(team(cast, "I think that b is best", "c", max_turns=2))
-    assert contents(cast.turn_of("c").history) == ["b is done"]
+    fakes = FakeMembers()
+    await run(team(fakes, "I think that b is best", "c", max_turns=2))
+    assert contents(fakes.last_turn("c").history) == ["b is done"]
 
 
 @pytest.mark.parametrize(
@@ -94,62 +95,62 @@ async def test_what_the_one_who_chooses_says_is_no_part_of_the_conversation() ->
     ],
 )
 async def test_the_prompt_knows_participants_roles_and_history(prompt: str) -> None:
-    cast = Cast()
-    members = [cast.member("a", description="writes\n  poems"), cast.member("b", "two\nlines"), cast.member("c")]
-    await run(team(cast, "b", "c", members=members, max_turns=2, options={"prompt": prompt}), [
+    fakes = FakeMembers()
+    members = [fakes.member("a", description="writes\n  poems"), fakes.member("b", "two\nlines"), fakes.member("c")]
+    await run(team(fakes, "b", "c", members=members, max_turns=2, options={"prompt": prompt}), [
         Message(name="user", content="before", role="user")
     ])  # fmt: skip
-    first, second = questions(cast)
+    first, second = questions(fakes)
     assert first.task == "P: a, b, c R: a: writes poems, b, c H: # user:\nbefore"
     assert second.task == "P: a, c R: a: writes poems, c H: # user:\nbefore\n\n# b:\ntwo\nlines"
     assert [(message.name, message.content, message.role) for message in second.history] == [("user", TASK, "user")]
 
 
 async def test_what_the_prompt_leaves_out_stands_before_it_as_messages() -> None:
-    cast = Cast()
-    await run(team(cast, "b", "c", max_turns=2), [Message(name="user", content="before", role="user")])
-    assert contents(questions(cast)[1].history) == ["before", TASK, "b is done"]
-    assert "a, c" in questions(cast)[1].task
-    cast = Cast()
-    await run(team(cast, "b", "c", max_turns=2, options={"prompt": "{{ task }} {{ participants }}"}))
-    assert contents(questions(cast)[1].history) == ["b is done"]
-    assert questions(cast)[1].task == f"{TASK} a, c"
+    fakes = FakeMembers()
+    await run(team(fakes, "b", "c", max_turns=2), [Message(name="user", content="before", role="user")])
+    assert contents(questions(fakes)[1].history) == ["before", TASK, "b is done"]
+    assert "a, c" in questions(fakes)[1].task
+    fakes = FakeMembers()
+    await run(team(fakes, "b", "c", max_turns=2, options={"prompt": "{{ task }} {{ participants }}"}))
+    assert contents(questions(fakes)[1].history) == ["b is done"]
+    assert questions(fakes)[1].task == f"{TASK} a, c"
 
 
 async def test_a_long_conversation_is_cut_at_its_beginning() -> None:
-    cast = Cast()
-    members = [cast.member("a", "x" * 150_000), cast.member("b", "y" * 150_000), cast.member("c")]
-    await run(team(cast, "a", "b", "c", members=members, max_turns=3, options={"prompt": "{{ history }}"}))
-    told = questions(cast)[2].task
+    fakes = FakeMembers()
+    members = [fakes.member("a", "x" * 150_000), fakes.member("b", "y" * 150_000), fakes.member("c")]
+    await run(team(fakes, "a", "b", "c", members=members, max_turns=3, options={"prompt": "{{ history }}"}))
+    told = questions(fakes)[2].task
     assert told.startswith("(what was said before is left out)\n\n# b:\nyyy")
     assert len(told) < 200_000
 
 
 async def test_with_the_output_alone_everybody_hears_only_the_one_before() -> None:  # P-03
-    cast = Cast()
+    fakes = FakeMembers()
     members = [
-        cast.member(
+        fakes.member(
             name, Reply(messages=(Message(name=name, content="draft"), Message(name=name, content=f"by {name}")))
         )
         for name in "abc"
     ]
-    await run(team(cast, "b", "c", "a", members=members, max_turns=3, share="output"))
-    assert [(turn.task, len(turn.history)) for name, turn in cast.told if name != "chair"] == [
+    await run(team(fakes, "b", "c", "a", members=members, max_turns=3, share="output"))
+    assert [(turn.task, len(turn.history)) for name, turn in fakes.received if name != "chair"] == [
         (TASK, 0), ("by b", 0), ("by c", 0),
     ]  # fmt: skip
-    assert [contents(turn.history) for turn in questions(cast)] == [[TASK], [TASK, "by b"], [TASK, "by c"]]
-    cast = Cast()
-    await run(team(cast, "b", "c", max_turns=2, share="output", options={"prompt": "{{ history }}"}))
-    assert [turn.task for turn in questions(cast)] == ["", "# b:\nb is done"]
+    assert [contents(turn.history) for turn in questions(fakes)] == [[TASK], [TASK, "by b"], [TASK, "by c"]]
+    fakes = FakeMembers()
+    await run(team(fakes, "b", "c", max_turns=2, share="output", options={"prompt": "{{ history }}"}))
+    assert [turn.task for turn in questions(fakes)] == ["", "# b:\nb is done"]
 
 
 async def test_the_form_of_the_answer_lists_those_who_may_speak() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     rules = [Rule.model_validate({"json": {"member": "b"}, "times": 1}), Rule(reply="C, I think")]
     chair = ScriptedAgent("chair", rules)
     made = Team(
         "t",
-        members=cast.members("a b c"),
+        members=fakes.members("a b c"),
         helpers=[chair],
         strategy="selector",
         max_turns=2,
@@ -158,9 +159,9 @@ async def test_the_form_of_the_answer_lists_those_who_may_speak() -> None:  # R-
     result, events = await run(made)
     assert speakers(result) == ["b", "c"]
     assert [fact.how for fact in selections(events)] == ["structured", "mention"]
-    cast = Cast()
-    await run(team(cast, "b", "c", max_turns=2))
-    assert [turn.output_schema for turn in questions(cast)] == [
+    fakes = FakeMembers()
+    await run(team(fakes, "b", "c", max_turns=2))
+    assert [turn.output_schema for turn in questions(fakes)] == [
         selection_schema(["a", "b", "c"]),
         selection_schema(["a", "c"]),
     ]
@@ -187,8 +188,8 @@ ADVERSARIES: dict[str, Answer] = {
 async def test_whatever_is_answered_it_ends_and_nobody_speaks_twice_in_a_row(
     adversary: str, count: int
 ) -> None:
-    cast = Cast()
-    result, events = await run(team(cast, ADVERSARIES[adversary], members=" ".join("abcde"[:count]), max_turns=7))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, ADVERSARIES[adversary], members=" ".join("abcde"[:count]), max_turns=7))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     said = speakers(result)
     assert len(said) == 7
@@ -197,7 +198,7 @@ async def test_whatever_is_answered_it_ends_and_nobody_speaks_twice_in_a_row(
 
 
 async def test_the_fallback_is_the_first_who_did_not_just_speak_and_says_why() -> None:
-    result, events = await run(team(Cast(), "dora", "dora", "c", "c", max_turns=4))
+    result, events = await run(team(FakeMembers(), "dora", "dora", "c", "c", max_turns=4))
     assert speakers(result) == ["a", "b", "c", "a"]
     reasons = [(fact.how, fact.reason) for fact in selections(events)]
     nobody = "the answer 'dora' names nobody who may speak"
@@ -210,18 +211,18 @@ async def test_the_fallback_is_the_first_who_did_not_just_speak_and_says_why() -
 
 
 async def test_somebody_may_speak_twice_in_a_row_where_it_is_allowed_or_alone() -> None:
-    result, _ = await run(team(Cast(), "a", max_turns=3, options={"allow_repeat": True}))
+    result, _ = await run(team(FakeMembers(), "a", max_turns=3, options={"allow_repeat": True}))
     assert speakers(result) == ["a", "a", "a"]
-    cast = Cast()
-    result, events = await run(team(cast, "a", members="a", max_turns=3))
-    assert cast.asked == speakers(result) == ["a", "a", "a"]
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, "a", members="a", max_turns=3))
+    assert fakes.calls == speakers(result) == ["a", "a", "a"]
     assert [fact.how for fact in selections(events)] == ["only"] * 3
 
 
 async def test_where_one_alone_may_speak_nobody_is_asked() -> None:
-    cast = Cast()
-    result, events = await run(team(cast, "b", members="a b", max_turns=3))
-    assert cast.asked == ["chair", "b", "a", "b"]
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, "b", members="a b", max_turns=3))
+    assert fakes.calls == ["chair", "b", "a", "b"]
     assert [fact.how for fact in selections(events)] == ["exact", "only", "only"]
     assert len(result.messages) == 3
 
@@ -236,8 +237,8 @@ EDGES = [
 
 
 async def test_edges_narrow_the_choice() -> None:
-    cast = Cast()
-    made = team(cast, "a", "d", "d", members="a b c d", max_turns=9, options={"edges": EDGES})
+    fakes = FakeMembers()
+    made = team(fakes, "a", "d", "d", members="a b c d", max_turns=9, options={"edges": EDGES})
     result, events = await run(made)
     # From a the chair may choose b or c, and names d: so b. From c it may choose only a, and later a or d.
     assert speakers(result) == ["a", "b", "c", "a", "b", "c", "d"]
@@ -250,24 +251,24 @@ async def test_edges_narrow_the_choice() -> None:  # R-06
         "only",
         "exact",
     ]
-    assert [turn.task.rpartition(": ")[2] for turn in questions(cast)] == ["a, b, c, d", "b, c", "b, c", "a, d"]
+    assert [turn.task.rpartition(": ")[2] for turn in questions(fakes)] == ["a, b, c, d", "b, c", "b, c", "a, d"]
     assert (result.status, result.stop_reason) == ("completed", "done"), "no edge leads on from d"
 
 
 async def test_an_edge_may_make_the_task_of_the_one_who_is_chosen() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     edges = [
         {"from": "a", "to": "b", "transform": "Check: {{ text }}"},
         {"from": "a", "to": "c", "transform": "Print {{ text }}"},
     ]
-    await run(team(cast, "a", "c", options={"edges": edges}))
-    assert cast.turn_of("c").task == "Print a is done"
-    assert contents(cast.turn_of("c").history) == ["a is done"]
+    await run(team(fakes, "a", "c", options={"edges": edges}))
+    assert fakes.last_turn("c").task == "Print a is done"
+    assert contents(fakes.last_turn("c").history) == ["a is done"]
 
 
 async def test_a_condition_that_cannot_be_answered_fails_the_team_and_names_the_edge() -> None:
     edges = [{"from": "a", "to": "b", "when": "data.ok"}]
-    result, _ = await run(team(Cast(), "a", options={"edges": edges}))
+    result, _ = await run(team(FakeMembers(), "a", options={"edges": edges}))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert result.failure is not None
     assert result.failure.error == "expression"
@@ -279,8 +280,8 @@ async def test_a_condition_that_cannot_be_answered_fails_the_team_and_names_the_
 
 
 async def test_a_selector_that_fails_is_the_failure_of_the_team() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, "b", Refused("no ink")))
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, "b", Refused("no ink")))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert result.failure is not None
     assert "'chair' failed: no ink" in result.failure.message
@@ -288,61 +289,64 @@ async def test_a_selector_that_fails_is_the_failure_of_the_team() -> None:
 
 
 async def test_an_optional_selector_that_fails_is_a_fallback_and_a_warning() -> None:
-    cast = Cast()
-    result, events = await run(team(cast, "b", Refused("no ink"), max_turns=2, chair={"optional": True}))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, "b", Refused("no ink"), max_turns=2, chair={"optional": True}))
     assert speakers(result) == ["b", "a"]
     assert selections(events)[1].reason == "'chair' failed (refused)"
     assert any("'chair' failed and was skipped" in warning for warning in result.warnings)
-    assert not cast.told_anybody("no ink")
+    assert not fakes.any_received("no ink")
 
 
 async def test_a_member_that_fails_ends_the_team_unless_it_is_optional() -> None:
-    cast = Cast()
-    members = [cast.member("a"), cast.member("b", Refused("no ink")), cast.member("c")]
-    result, _ = await run(team(cast, "a", "b", "c", members=members))
+    fakes = FakeMembers()
+    members = [fakes.member("a"), fakes.member("b", Refused("no ink")), fakes.member("c")]
+    result, _ = await run(team(fakes, "a", "b", "c", members=members))
     assert result.failure is not None
     assert "'b' failed: no ink" in result.failure.message
     assert speakers(result) == ["a"]
-    cast = Cast()
-    members = [cast.member("a"), cast.member("b", Refused("no ink"), optional=True), cast.member("c")]
-    result, _ = await run(team(cast, "a", "b", "c", members=members, max_turns=3))
+    fakes = FakeMembers()
+    members = [fakes.member("a"), fakes.member("b", Refused("no ink"), optional=True), fakes.member("c")]
+    result, _ = await run(team(fakes, "a", "b", "c", members=members, max_turns=3))
     assert speakers(result) == ["a", "c"]
-    assert not cast.told_anybody("no ink")
+    assert not fakes.any_received("no ink")
 
 
 async def test_an_edge_may_lead_on_from_a_failure() -> None:  # P-02
-    cast = Cast()
-    members = [cast.member("a", Refused("no ink")), cast.member("b"), cast.member("c")]
+    fakes = FakeMembers()
+    members = [fakes.member("a", Refused("no ink")), fakes.member("b"), fakes.member("c")]
     edges = [{"from": "a", "to": "b", "when": "error is none"}, {"from": "a", "to": "c", "when": "error == 'refused'"}]
-    result, _ = await run(team(cast, "a", members=members, options={"edges": edges}))
+    result, _ = await run(team(fakes, "a", members=members, options={"edges": edges}))
     assert speakers(result) == ["c"]
     assert (result.status, result.stop_reason) == ("degraded", "done")
-    assert not cast.told_anybody("no ink")
+    assert not fakes.any_received("no ink")
 
 
 async def test_the_selector_may_end_it() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, "b", Reply.of("chair", "That will do.", signal="terminate")))
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, "b", Reply.of("chair", "That will do.", signal="terminate")))
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "That will do.")
     assert speakers(result) == ["b", "chair"]
-    result, _ = await run(team(Cast(), "b", Reply(signal="terminate")))
+    result, _ = await run(team(FakeMembers(), "b", Reply(signal="terminate")))
     assert (result.stop_reason, result.output) == ("terminated", "b is done")
 
 
 async def test_a_member_may_end_it_and_may_be_the_one_who_chooses() -> None:
-    cast = Cast()
-    members = [cast.member("a", chosen_by("b", "thank you")), cast.member("b", Reply.of("b", "so", signal="terminate"))]
-    members.append(cast.member("c"))
+    fakes = FakeMembers()
+    members = [
+        fakes.member("a", chosen_by("b", "thank you")),
+        fakes.member("b", Reply.of("b", "so", signal="terminate")),
+    ]
+    members.append(fakes.member("c"))
     made = Team("t", members=members, strategy="selector", max_turns=9, options=SelectorOptions(agent="a"))
     result, _ = await run(made)
     assert (result.stop_reason, result.output, speakers(result)) == ("terminated", "so", ["b"])
 
 
 async def test_a_nested_team_speaks_under_its_own_name_and_may_choose() -> None:
-    cast = Cast()
-    inner = Team("inner", members=cast.members("x y"))
-    chairs = Team("chairs", members=[cast.member("first", "I am for a"), cast.member("second", "inner")])
-    made = Team("t", members=[*cast.members("a b"), inner], helpers=[chairs], strategy="selector", max_turns=1,
+    fakes = FakeMembers()
+    inner = Team("inner", members=fakes.members("x y"))
+    chairs = Team("chairs", members=[fakes.member("first", "I am for a"), fakes.member("second", "inner")])
+    made = Team("t", members=[*fakes.members("a b"), inner], helpers=[chairs], strategy="selector", max_turns=1,
                 options={"agent": "chairs"})  # fmt: skip
     result, _ = await run(made)
     assert speakers(result) == ["inner", "inner"]
@@ -367,21 +371,21 @@ async def test_a_nested_team_speaks_under_its_own_name_and_may_choose() -> None:
     ],
 )
 def test_what_is_wrong_is_told_before_anything_runs(changes: dict[str, Any], words: str) -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     arguments: dict[str, Any] = {"max_turns": 3, "options": {"agent": "chair"}} | changes
     with pytest.raises(ManifestError) as raised:
-        Team("t", members=cast.members("a b c"), helpers=[cast.member("chair")], strategy="selector", **arguments)
+        Team("t", members=fakes.members("a b c"), helpers=[fakes.member("chair")], strategy="selector", **arguments)
     assert words in str(raised.value)
 
 
 def test_a_member_stands_in_it_once() -> None:
-    cast = Cast()
-    one = cast.member("a")
+    fakes = FakeMembers()
+    one = fakes.member("a")
     with pytest.raises(ManifestError, match="listed twice"):
         Team(
             "t",
             members=[one, one],
-            helpers=[cast.member("chair")],
+            helpers=[fakes.member("chair")],
             strategy="selector",
             max_turns=3,
             options={"agent": "chair"},
@@ -389,9 +393,9 @@ def test_a_member_stands_in_it_once() -> None:  # R-11
 
 
 async def test_nobody_need_choose_where_there_is_never_a_choice() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     options = SelectorOptions(edges=(Edge(source="a", to="b"), Edge(source="b", to="c")))
-    made = Team("t", members=cast.members("a b c"), strategy="selector", max_turns=9, options=options)
+    made = Team("t", members=fakes.members("a b c"), strategy="selector", max_turns=9, options=options)
     result, events = await run(made)
     assert speakers(result) == ["a", "b", "c"]
     assert [fact.how for fact in selections(events)] == ["fallback", "only", "only"]
@@ -415,7 +419,7 @@ async def test_whatever_is_answered_only_those_who_may_speak_do_and_it_ends(
         if {one, other} <= set(names) and (one != other or repeat or count == 1)
     ]
     options = {"edges": edges, "allow_repeat": repeat}
-    result, events = await run(team(Cast(), *answers, members=" ".join(names), max_turns=turns, options=options))
+    result, events = await run(team(FakeMembers(), *answers, members=" ".join(names), max_turns=turns, options=options))
     said = speakers(result)
     assert result.status == "completed"
     assert 1 <= len(said) <= turns

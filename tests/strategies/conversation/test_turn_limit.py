@@ -7,7 +7,7 @@ from teamwright.strategies.conversation.turn_limit import can_terminate, stop_at
 from teamwright.strategies.protocol import Settings, Task
 from teamwright.strategies.talk import Talk
 from teamwright.values.turns.turn import Reply
-from tests.runtime.teams import Counting
+from tests.kit.members import FakeMembers
 
 
 def talk() -> Talk:
@@ -19,7 +19,7 @@ def talk() -> Talk:
 def test_who_has_the_tool_can_terminate() -> None:
     assert can_terminate(ScriptedAgent("a", [Rule(reply="x")], tools=["terminate"]))
     assert not can_terminate(ScriptedAgent("a", [Rule(reply="x")]))
-    assert not can_terminate(Counting().agent("a"))
+    assert not can_terminate(FakeMembers().member("a"))
 
 
 def test_a_limit_ends_the_team_well_with_a_warning_that_names_it() -> None:

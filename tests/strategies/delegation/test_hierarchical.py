@@ -21,7 +21,8 @@ from teamwright.values.events.event import Fact
 from teamwright.values.events.team import TeamDecided, TeamToldBack
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
-from tests.strategies.conversation.test_sequential import TASK, Ensemble, names, run
+from tests.kit.members import FakeMembers, numbered
+from tests.strategies.conversation.test_sequential import TASK, names, run
 
 WORDS = "the-words-of-an-error"
 
@@ -71,13 +72,13 @@ def seen(turn: Turn) -> list[tuple[str, str]]:
 
 
 async def test_specialists_work_and_the_orchestrator_answers() -> None:  # P-06
-    cast, lead = Ensemble(), Lead(delegate("a"), delegate("b"), synthesize("It is good."))
-    result = await run(lead.team(cast.member("a", "fast"), cast.member("b", "cheap")))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a"), delegate("b"), synthesize("It is good."))
+    result = await run(lead.team(fakes.member("a", "fast"), fakes.member("b", "cheap")))
     assert (result.status, result.stop_reason, result.output) == ("completed", "done", "It is good.")
     assert names(result) == ["a", "b", "lead"]
-    assert [turn.task for _, turn in cast.told] == ["look a", "look b"]
+    assert [turn.task for _, turn in fakes.received] == ["look a", "look b"]
     assert all(turn.purpose == "coordinate" for turn in lead.told)
-    assert [turn.purpose for _, turn in cast.told] == ["work", "work"]
+    assert [turn.purpose for _, turn in fakes.received] == ["work", "work"]
 
 
 async def test_several_work_at_once_and_their_results_stand_in_the_order_of_delegation() -> None:  # P-06
@@ -118,21 +119,21 @@ async def test_the_limit_bounds_how_many_work_at_once() -> None:
 
 
 async def test_one_specialist_may_get_several_tasks_in_one_decision() -> None:
-    cast, lead = Ensemble(), Lead(delegate("a", "a"), synthesize())
-    result = await run(lead.team(cast.member("a", "hm")))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a", "a"), synthesize())
+    result = await run(lead.team(fakes.member("a", "hm")))
     assert names(result) == ["a", "a", "lead"]
 
 
 async def test_the_answer_may_be_data() -> None:
     lead = Lead({"action": "synthesize", "synthesis": {"approved": True}})
-    result = await run(lead.team(Ensemble().member("a")))
+    result = await run(lead.team(FakeMembers(numbered).member("a")))
     assert (result.data, result.output) == ({"approved": True}, '{"approved":true}')
 
 
 async def test_a_clarification_waits_for_a_person_across_processes_and_is_told_to_all() -> None:  # P-06 P-12
-    journal, cast = MemoryJournal(), Ensemble()
+    journal, fakes = MemoryJournal(), FakeMembers(numbered)
     lead = Lead(clarify("Which release?"), delegate("a"), synthesize())
-    team = lead.team(cast.member("a"))
+    team = lead.team(fakes.member("a"))
     async with Engine(journal) as engine:
         paused = await engine.run(team, TASK, run_id="r")
     assert (paused.status, paused.stop_reason) == ("paused", "person")
@@ -143,13 +144,13 @@ async def test_a_clarification_waits_for_a_person_across_processes_and_is_told_t
     assert (result.status, result.output) == ("completed", "all in all")
     assert len(lead.told) == 3
     assert seen(lead.told[1])[-1] == ("user", "The one of May.")
-    assert seen(cast.told[0][1]) == [("user", TASK), ("lead", "Which release?"), ("user", "The one of May.")]
+    assert seen(fakes.received[0][1]) == [("user", TASK), ("lead", "Which release?"), ("user", "The one of May.")]
     assert names(result) == ["a", "lead"]
 
 
 async def test_an_unknown_specialist_is_told_back_once() -> None:  # P-06
-    cast, lead = Ensemble(), Lead(delegate("zoe"), delegate("a"), synthesize())
-    result = await run(lead.team(cast.member("a"), options={"max_iterations": 2}))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("zoe"), delegate("a"), synthesize())
+    result = await run(lead.team(fakes.member("a"), options={"max_iterations": 2}))
     assert (result.status, result.output) == ("completed", "all in all")
     assert "Your last answer could not be used: there is no specialist 'zoe'; known are a." in lead.told[1].task
     assert json.loads(seen(lead.told[1])[-1][1]) == delegate("zoe")
@@ -160,8 +161,8 @@ async def test_an_unknown_specialist_is_told_back_once() -> None:  # P-06
     ("decision", "words"), [(delegate("zoe"), "no specialist 'zoe'"), ("I would ask a.", "holds no JSON")]
 )
 async def test_a_decision_that_stays_unusable_fails_clearly(decision: object, words: str) -> None:  # P-06
-    cast, lead = Ensemble(), Lead(delegate("a"), decision)
-    result = await run(lead.team(cast.member("a", "kept")))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a"), decision)
+    result = await run(lead.team(fakes.member("a", "kept")))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert result.failure is not None
     assert result.failure.error == "invalid_output"
@@ -173,19 +174,19 @@ async def test_a_decision_that_stays_unusable_fails_clearly(decision: object, wo
 
 async def test_what_is_decided_and_told_back_is_recorded() -> None:
     lead = Lead(delegate("a", "b"), "hm", synthesize())
-    made = await facts(lead.team(Ensemble().member("a"), Ensemble().member("b")), TeamDecided)
+    made = await facts(lead.team(FakeMembers(numbered).member("a"), FakeMembers(numbered).member("b")), TeamDecided)
     assert made == [
         TeamDecided(by="lead", action="delegate", iteration=1, to=("a", "b")),
         TeamDecided(by="lead", action="synthesize", iteration=2),
     ]
     lead = Lead("hm", synthesize())
-    told = await facts(lead.team(Ensemble().member("a")), TeamToldBack)
+    told = await facts(lead.team(FakeMembers(numbered).member("a")), TeamToldBack)
     assert told == [TeamToldBack(member="lead", problem="it holds no JSON")]
 
 
 async def test_running_out_of_decisions_keeps_every_result_and_says_so() -> None:  # P-06 R-07
-    cast, lead = Ensemble(), Lead(delegate("a", "b"))
-    result = await run(lead.team(cast.member("a"), cast.member("b"), options={"max_iterations": 3}))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a", "b"))
+    result = await run(lead.team(fakes.member("a"), fakes.member("b"), options={"max_iterations": 3}))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
     assert names(result) == ["a", "b"] * 3
     assert result.warnings == ("t: stopped at its limit of 3 decisions (max_iterations: 3)",)
@@ -194,7 +195,7 @@ async def test_running_out_of_decisions_keeps_every_result_and_says_so() -> None
 
 async def test_running_out_of_decisions_may_be_a_failure_that_keeps_every_result() -> None:  # P-06 R-07
     lead = Lead(delegate("a"))
-    team = lead.team(Ensemble().member("a"), options={"max_iterations": 2}, on_max_turns="fail")
+    team = lead.team(FakeMembers(numbered).member("a"), options={"max_iterations": 2}, on_max_turns="fail")
     result = await run(team)
     assert (result.status, result.stop_reason) == ("failed", "max_turns")
     assert names(result) == ["a", "a"]
@@ -205,8 +206,8 @@ def test_ten_decisions_are_the_default() -> None:  # P-06
 
 
 async def test_a_failed_specialist_fails_the_team_when_the_others_are_done() -> None:  # P-06
-    cast, lead = Ensemble(), Lead(delegate("a", "b", "c"), synthesize())
-    result = await run(lead.team(cast.member("a"), cast.failing("b", WORDS), cast.member("c")))
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a", "b", "c"), synthesize())
+    result = await run(lead.team(fakes.member("a"), fakes.member("b", Refused(WORDS)), fakes.member("c")))
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert names(result) == ["a", "c"]
     assert len(lead.told) == 1
@@ -214,13 +215,13 @@ async def test_a_failed_specialist_fails_the_team_when_the_others_are_done() -> 
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
 async def test_a_failure_may_be_left_to_the_orchestrator_which_hears_no_word_of_it(policy: str) -> None:  # P-06 law 5
-    cast, lead = Ensemble(), Lead(delegate("b"), delegate("a", "b"), synthesize())
-    team = lead.team(cast.member("a", "fine"), cast.failing("b", WORDS), options={"on_failure": policy})
+    fakes, lead = FakeMembers(numbered), Lead(delegate("b"), delegate("a", "b"), synthesize())
+    team = lead.team(fakes.member("a", "fine"), fakes.member("b", Refused(WORDS)), options={"on_failure": policy})
     result = await run(team)
     assert (result.status, result.stop_reason, result.output) == ("degraded", "done", "all in all")
     assert seen(lead.told[1])[-1] == ("b", "There is no answer from 'b'.")
     assert seen(lead.told[2])[-2:] == [("a", "fine"), ("b", "There is no answer from 'b'.")]
-    assert not [turn for _, turn in cast.told if WORDS in turn.prompt]
+    assert not [turn for _, turn in fakes.received if WORDS in turn.prompt]
     assert not [turn for turn in lead.told if WORDS in turn.prompt]
     assert len(result.warnings) == 2
 
@@ -230,13 +231,13 @@ async def test_an_optional_specialist_may_fail() -> None:
         raise Refused(WORDS)
 
     lead = Lead(delegate("a", "b"), synthesize())
-    result = await run(lead.team(Ensemble().member("a"), FunctionAgent("b", respond, optional=True)))
+    result = await run(lead.team(FakeMembers(numbered).member("a"), FunctionAgent("b", respond, optional=True)))
     assert (result.status, result.output) == ("degraded", "all in all")
     assert WORDS not in lead.told[1].prompt
 
 
 async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_what_was_said() -> None:
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     decisions = iter([json.dumps(delegate("a"))])
 
     async def respond(turn: Turn) -> str:
@@ -246,44 +247,44 @@ async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_what_was_said(
 
     lead = FunctionAgent("lead", respond)
     options = {"orchestrator": "lead", "on_failure": "collect"}
-    team = Team("t", members=[cast.member("a"), lead], strategy="hierarchical", options=options)
+    team = Team("t", members=[fakes.member("a"), lead], strategy="hierarchical", options=options)
     result = await run(team)
     assert result.status == "failed"
     assert names(result) == ["a"]
 
 
 async def test_with_the_transcript_everybody_is_shown_all_that_came_before() -> None:
-    cast, lead = Ensemble(), Lead(delegate("a"), delegate("b"), synthesize())
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a"), delegate("b"), synthesize())
     earlier = [Message(name="user", content="before", role="user")]
-    await run(lead.team(cast.member("a", "one", "two"), cast.member("b", "three")), history=earlier)
+    await run(lead.team(fakes.member("a", "one", "two"), fakes.member("b", "three")), history=earlier)
     assert seen(lead.told[0]) == [("user", "before")]
     assert [name for name, _ in seen(lead.told[2])] == ["user", "lead", "a", "lead", "b"]
     assert seen(lead.told[2])[2] == ("a", "two")
-    assert seen(cast.told[1][1]) == [("user", "before"), ("user", TASK), ("a", "one"), ("a", "two")]
+    assert seen(fakes.received[1][1]) == [("user", "before"), ("user", TASK), ("a", "one"), ("a", "two")]
     assert all(turn.prompt.endswith(TASK) for turn in lead.told)
 
 
 async def test_with_the_output_the_orchestrator_is_shown_one_round_and_a_specialist_its_task() -> None:  # P-03
-    cast, lead = Ensemble(), Lead(delegate("a"), delegate("b"), synthesize())
-    team = lead.team(cast.member("a"), cast.member("b", "three"), share="output")
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a"), delegate("b"), synthesize())
+    team = lead.team(fakes.member("a"), fakes.member("b", "three"), share="output")
     await run(team, history=[Message(name="user", content="before", role="user")])
     assert [name for name, _ in seen(lead.told[2])] == ["lead", "b"]
-    assert [turn.prompt for _, turn in cast.told] == ["look a", "look b"]
+    assert [turn.prompt for _, turn in fakes.received] == ["look a", "look b"]
     assert all(turn.prompt.endswith(TASK) for turn in lead.told)
 
 
 async def test_what_the_orchestrator_is_shown_of_a_result_is_bounded() -> None:  # P-06
     lead = Lead(delegate("a"), synthesize())
-    team = lead.team(Ensemble().member("a", "x" * 5000), options={"shown_characters": 100})
+    team = lead.team(FakeMembers(numbered).member("a", "x" * 5000), options={"shown_characters": 100})
     result = await run(team)
     assert seen(lead.told[1])[-1] == ("a", "x" * 100 + "… (cut here; it has 5000 characters)")
     assert len(result.messages[0].content) == 5000
 
 
 async def test_a_team_may_be_a_specialist_and_a_team_may_lead() -> None:
-    cast, lead = Ensemble(), Lead(delegate("inner"), synthesize())
-    inner = Team("inner", members=[cast.member("x"), cast.member("y", "agreed")])
-    board = Team("board", members=[cast.member("chair"), lead.agent])
+    fakes, lead = FakeMembers(numbered), Lead(delegate("inner"), synthesize())
+    inner = Team("inner", members=[fakes.member("x"), fakes.member("y", "agreed")])
+    board = Team("board", members=[fakes.member("chair"), lead.agent])
     options = {"orchestrator": "board"}
     result = await run(Team("t", members=[inner], helpers=[board], strategy="hierarchical", options=options))
     assert names(result) == ["inner", "inner", "board"]
@@ -291,23 +292,23 @@ async def test_a_team_may_be_a_specialist_and_a_team_may_lead() -> None:  # R-09
 
 
 async def test_a_specialist_that_terminates_ends_the_team_and_has_the_last_word() -> None:
-    cast, lead = Ensemble(), Lead(delegate("a", "b", "c"), synthesize())
-    members = [cast.member("a", "stop", signal="terminate"), cast.member("b"), cast.member("c")]
+    fakes, lead = FakeMembers(numbered), Lead(delegate("a", "b", "c"), synthesize())
+    members = [fakes.member("a", "stop", signal="terminate"), fakes.member("b"), fakes.member("c")]
     result = await run(lead.team(*members, options={"limit": 1}))
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "stop")
-    assert cast.spoke == ["a"]
+    assert fakes.calls == ["a"]
     assert len(lead.told) == 1
 
 
 async def test_an_orchestrator_that_terminates_ends_the_team_with_its_words() -> None:
     lead = Lead(delegate("a"), Reply.of("lead", "enough", signal="terminate"))
-    result = await run(lead.team(Ensemble().member("a")))
+    result = await run(lead.team(FakeMembers(numbered).member("a")))
     assert (result.stop_reason, result.output) == ("terminated", "enough")
 
 
 def test_what_cannot_work_is_refused_before_anything_runs() -> None:
-    cast = Ensemble()
-    lead = cast.member("lead")
+    fakes = FakeMembers(numbered)
+    lead = fakes.member("lead")
     for options, max_turns, words in (
         ({"orchestrator": "led"}, None, "'led' is neither a member nor a helper"),
         ({}, None, "orchestrator: is missing"),
@@ -317,7 +318,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
     ):
         with pytest.raises(ManifestError, match=words):
             Team("t", members=[lead], strategy="hierarchical", options=options, max_turns=max_turns)
-    twice = cast.member("a")
+    twice = fakes.member("a")
     with pytest.raises(ManifestError, match="listed twice"):
         Team("t", members=[twice, twice, lead], strategy="hierarchical", options={"orchestrator": "lead"})
 
@@ -334,12 +335,12 @@ def test_whatever_is_decided_it_ends_within_its_bounds_and_loses_nothing(
     decisions: list[object], policy: str
 ) -> None:  # P-06
     async def play() -> None:
-        cast, lead = Ensemble(), Lead(*decisions)
-        members = [cast.member("a"), cast.member("b"), cast.failing("trouble", WORDS)]
+        fakes, lead = FakeMembers(numbered), Lead(*decisions)
+        members = [fakes.member("a"), fakes.member("b"), fakes.member("trouble", Refused(WORDS))]
         result = await run(lead.team(*members, options={"max_iterations": 4, "on_failure": policy}))
         assert len(lead.told) <= 8
         said = [message for message in result.messages if message.name != "lead"]
-        assert len(said) == len([name for name in cast.spoke if name != "trouble"])
+        assert len(said) == len([name for name in fakes.calls if name != "trouble"])
         assert not any(WORDS in turn.prompt for turn in lead.told)
 
     anyio.run(play)

@@ -26,8 +26,9 @@ from teamwright.values.people.questions import Answer
 from teamwright.values.specs.manifest import ServerModel, Share
 from teamwright.values.turns.envelope import EnvelopeSettings, HandoffNote
 from teamwright.values.turns.messages import digest
-from tests.runtime.teams import Written
-from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
+from tests.kit.members import FakeMembers
+from tests.kit.runs import RUN_ID, TASK, contents, run
+from tests.kit.strategies import FunctionStrategy
 
 MARK = "the-end-of-it"
 LONG = f"The survey of the harbour. {'It goes on. ' * 60}{MARK}"
@@ -40,18 +41,18 @@ BY_AUTHOR = f"""{LONG}
 CHECK = EnvelopeLimits()
 
 
-def lite(cast: Cast, names: str, answer: object = BY_AUTHOR, **more: object) -> Team:
+def lite(fakes: FakeMembers, names: str, answer: object = BY_AUTHOR, **more: object) -> Team:
     """A team whose first member says much, and whose others say little."""
     first, *others = names.split()
-    members = [cast.member(first, answer), *(cast.member(name) for name in others)]
+    members = [fakes.member(first, answer), *(fakes.member(name) for name in others)]
     return Team("t", members=members, share="a2a_lite", **more)  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_next_member_is_told_what_the_author_handed_over() -> None:  # Z-03
-    cast = Cast()
-    result, events = await run(lite(cast, "a b"))
+    fakes = FakeMembers()
+    result, events = await run(lite(fakes, "a b"))
     pointer = next(event.fact.artifact.pointer for event in events if isinstance(event.fact, WorkspaceKept))
-    assert cast.turn_of("b").prompt == (
+    assert fakes.last_turn("b").prompt == (
         f'# a:\nstatus: done, confidence: 80, risk_level: medium\nsummary: "{SUMMARY}"\nartifacts: '
         f'"{pointer}"\nneeds: "a crane"\n\n{TASK}'
     )
@@ -66,8 +67,8 @@ async def test_a_function_reads_envelopes_and_opens_their_pointers() -> None:  #
         seen.extend(turn.envelopes)
         return str(await ctx.workspace.open(turn.envelopes[0].artifacts[0]))
 
-    cast = Cast()
-    team = Team("t", members=[cast.member("a", BY_AUTHOR), FunctionAgent("b", reader)], share="a2a_lite")
+    fakes = FakeMembers()
+    team = Team("t", members=[fakes.member("a", BY_AUTHOR), FunctionAgent("b", reader)], share="a2a_lite")
     result, _ = await run(team)
     assert result.output == LONG
     (envelope,) = seen
@@ -79,26 +80,26 @@ async def test_a_function_reads_envelopes_and_opens_their_pointers() -> None:  #
 
 
 async def test_who_hands_nothing_over_is_cut_and_kept() -> None:  # Z-03
-    cast = Cast()
-    await run(lite(cast, "a b", LONG))
-    (envelope,) = cast.turn_of("b").envelopes
+    fakes = FakeMembers()
+    await run(lite(fakes, "a b", LONG))
+    (envelope,) = fakes.last_turn("b").envelopes
     assert envelope.summary == LONG[:319] + "…"
     assert (envelope.confidence, envelope.risk_level, len(envelope.artifacts)) == (50, "low", 1)
 
 
 async def test_what_fits_its_summary_is_kept_nowhere() -> None:
-    cast = Cast()
-    _, events = await run(lite(cast, "a b c", "All is well."))
-    assert [envelope.summary for envelope in cast.turn_of("c").envelopes] == [
+    fakes = FakeMembers()
+    _, events = await run(lite(fakes, "a b c", "All is well."))
+    assert [envelope.summary for envelope in fakes.last_turn("c").envelopes] == [
         "The whole answer: All is well.", "The whole answer: b is done",
     ]  # fmt: skip
     assert not any(isinstance(event.fact, WorkspaceKept) for event in events)
 
 
 async def test_a_function_hands_over_in_typed_form() -> None:
-    cast, given = Cast(), HandoffNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
-    await run(lite(cast, "a b", Reply.of("a", LONG, handoff=given)))
-    (envelope,) = cast.turn_of("b").envelopes
+    fakes, given = FakeMembers(), HandoffNote(summary=SUMMARY, confidence=99, artifacts=("docs/wall.md",))
+    await run(lite(fakes, "a b", Reply.of("a", LONG, handoff=given)))
+    (envelope,) = fakes.last_turn("b").envelopes
     assert (envelope.summary, envelope.confidence, envelope.artifacts[1:]) == (SUMMARY, 99, ("docs/wall.md",))
 
 
@@ -117,16 +118,16 @@ async def test_a_function_hands_over_in_typed_form() -> None:
 async def test_a_summary_keeps_to_the_policy_and_to_the_budget_profile(
     handoff: EnvelopeSettings | None, most: int
 ) -> None:
-    cast = Cast()  # Z-03
-    await run(lite(cast, "a b", "x" * 999, handoff=handoff))
-    (envelope,) = cast.turn_of("b").envelopes
+    fakes = FakeMembers()  # Z-03
+    await run(lite(fakes, "a b", "x" * 999, handoff=handoff))
+    (envelope,) = fakes.last_turn("b").envelopes
     assert len(envelope.summary) == most == limits_of(handoff).max_summary_chars
 
 
 async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() -> None:
-    cast, journal = Cast(), MemoryJournal()
+    fakes, journal = FakeMembers(), MemoryJournal()
     async with Engine(journal) as engine:
-        await engine.run(lite(cast, "a b"), TASK, run_id=RUN_ID)
+        await engine.run(lite(fakes, "a b"), TASK, run_id=RUN_ID)
         events = await journal.read(RUN_ID)
         history = await engine.runs.history(RUN_ID)
     replied = next(event.fact for event in events if isinstance(event.fact, AgentReplied))
@@ -136,66 +137,70 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
 
 
 async def test_conditions_see_all_of_a_reply_and_templates_what_may_be_told() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     edges: list[JsonValue] = [
         {"from": "a", "to": "b", "when": f"'{MARK}' in text", "transform": "On: {{ text }}"},
         {"from": "a", "to": "never"},
     ]
-    team = lite(cast, "a b never", strategy="graph", options={"edges": edges})
+    team = lite(fakes, "a b never", strategy="graph", options={"edges": edges})
     await run(team)
-    assert cast.asked == ["a", "b"]
-    assert cast.turn_of("b").task.startswith("On: status: done")
-    assert not cast.told_anybody(MARK)
+    assert fakes.calls == ["a", "b"]
+    assert fakes.last_turn("b").task.startswith("On: status: done")
+    assert not fakes.any_received(MARK)
 
 
 async def test_steps_are_told_envelopes_of_what_they_need_under_the_ids_of_steps() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     steps: list[JsonValue] = [
         {"id": "survey", "agent": "a"},
         {"id": "build", "agent": "b", "needs": ["survey"], "when": f"'{MARK}' in outputs.survey"},
         {"id": "paint", "agent": "b", "needs": ["survey"], "task": "After this: {{ outputs.survey }}"},
     ]
-    result, _ = await run(lite(cast, "a b", strategy="dag", options={"steps": steps}))
-    build, paint = sorted((turn for name, turn in cast.told if name == "b"), key=lambda turn: turn.task == TASK)[::-1]
+    result, _ = await run(lite(fakes, "a b", strategy="dag", options={"steps": steps}))
+    build, paint = sorted((turn for name, turn in fakes.received if name == "b"), key=lambda turn: turn.task == TASK)[
+        ::-1
+    ]
     assert [(message.name, message.content[:12]) for message in build.history] == [("survey", "status: done")]
     assert build.envelopes[0].task_id == "survey"
     assert paint.task.startswith("After this: status: done")
-    assert not cast.told_anybody(MARK)
+    assert not fakes.any_received(MARK)
     assert LONG in contents(result.messages)
 
 
 async def test_results_and_data_stay_whole() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     data = {"report": LONG, "n": 3}
     options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "z"}
     team = Team(
-        "t", members=[cast.member("a", data)], helpers=[cast.member("z")], strategy="fan_out", share="a2a_lite",
+        "t", members=[fakes.member("a", data)], helpers=[fakes.member("z")], strategy="fan_out", share="a2a_lite",
         options=options,
     )  # fmt: skip
     await run(team)
-    assert [envelope.task_id for envelope in cast.turn_of("z").envelopes] == ["chunk-1", "chunk-2"]
-    assert not cast.told_anybody(MARK)
-    alone = Team("t", members=[cast.member("a", data)], strategy="fan_out", share="a2a_lite", options={"chunks": ["x"]})
+    assert [envelope.task_id for envelope in fakes.last_turn("z").envelopes] == ["chunk-1", "chunk-2"]
+    assert not fakes.any_received(MARK)
+    alone = Team(
+        "t", members=[fakes.member("a", data)], strategy="fan_out", share="a2a_lite", options={"chunks": ["x"]}
+    )
     result, _ = await run(alone)
     assert result.data == [data]
 
 
 async def test_events_and_state_are_told_in_short_and_kept_whole() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     reaction = {"events": [{"type": "found", "data": {"what": LONG}}], "state": {"log": LONG, "n": 1}}
     subscriptions: list[JsonValue] = [
         {"member": "a", "on": "workflow.started"},
         {"member": "b", "on": "found", "when": f"'{MARK}' in data.what"},
     ]
-    team = lite(cast, "a b", reaction, strategy="reactive", options={"subscriptions": subscriptions})
+    team = lite(fakes, "a b", reaction, strategy="reactive", options={"subscriptions": subscriptions})
     result, _ = await run(team)
-    assert cast.asked == ["a", "b"]
-    assert not cast.told_anybody(MARK)
+    assert fakes.calls == ["a", "b"]
+    assert not fakes.any_received(MARK)
     assert result.data == {"log": LONG, "n": 1}
 
 
 async def test_events_are_told_in_fewer_words_where_summaries_are_cut_back() -> None:  # Z-11
-    cast = Cast()
+    fakes = FakeMembers()
     dear = Reply.of("dear", "That was dear.", usage=Usage(requests=1, input_tokens=600))
     subscriptions: list[JsonValue] = [
         {"member": "a", "on": "workflow.started"},
@@ -204,25 +209,25 @@ async def test_events_are_told_in_fewer_words_where_summaries_are_cut_back() -> 
     reaction = {"events": [{"type": "found", "data": LONG}]}
     cuts: dict[Degradation, int] = {"none": 320, "aggressive": 208}
     for policy, most in cuts.items():
-        members = [cast.member("a", reaction), cast.member("b")]
+        members = [fakes.member("a", reaction), fakes.member("b")]
         options: dict[str, JsonValue] = {"subscriptions": subscriptions}
         inner = Team("inner", members=members, strategy="reactive", share="a2a_lite", options=options)
-        limits, outer = Limits(tokens=1000), [cast.member("dear", dear), inner]
+        limits, outer = Limits(tokens=1000), [fakes.member("dear", dear), inner]
         await run(Team("t", members=outer, share="a2a_lite", limits=limits, degradation=policy))
-        task = cast.turn_of("b").task
+        task = fakes.last_turn("b").task
         assert len(json.JSONDecoder().raw_decode(task, task.index("{"))[0]["data"]) == most
 
 
 async def test_whoever_chooses_and_whoever_leads_reads_envelopes_too() -> None:  # Z-03
-    cast = Cast()
-    chair = cast.member("chair", lambda turn: turn.task.split(", ")[-1])
+    fakes = FakeMembers()
+    chair = fakes.member("chair", lambda turn: turn.task.split(", ")[-1])
     options: dict[str, JsonValue] = {"agent": "chair", "prompt": "{{ history }} {{ participants }}"}
-    members = [cast.member(name, BY_AUTHOR) for name in "abc"]
+    members = [fakes.member(name, BY_AUTHOR) for name in "abc"]
     await run(
         Team("t", members=members, helpers=[chair], strategy="selector", max_turns=3, options=options, share="a2a_lite")
     )
-    assert SUMMARY in cast.turn_of("chair").task
-    assert not cast.told_anybody(MARK)
+    assert SUMMARY in fakes.last_turn("chair").task
+    assert not fakes.any_received(MARK)
 
     def decide(turn: Turn) -> str:
         if turn.number > 1:
@@ -230,59 +235,59 @@ async def test_whoever_chooses_and_whoever_leads_reads_envelopes_too() -> None: 
         return json.dumps({"action": "delegate", "delegations": [{"specialist": name, "task": "go"} for name in "ab"]})
 
     team = Team(
-        "t", members=members[:2], helpers=[cast.member("lead", decide)], strategy="hierarchical", share="a2a_lite",
+        "t", members=members[:2], helpers=[fakes.member("lead", decide)], strategy="hierarchical", share="a2a_lite",
         options={"orchestrator": "lead"},
     )  # fmt: skip
     result, _ = await run(team)
     assert result.output == "from 2 envelopes"
-    assert [envelope.recipient for envelope in cast.turn_of("lead").envelopes] == ["lead", "lead"]
+    assert [envelope.recipient for envelope in fakes.last_turn("lead").envelopes] == ["lead", "lead"]
     assert contents(result.messages)[:2] == [LONG, LONG]
 
 
 async def test_nested_teams_hand_over_one_envelope_and_pass_on_what_they_were_told() -> None:  # Z-03
-    cast = Cast()
-    inner = Team("inner", members=[cast.member("b"), cast.member("c", BY_AUTHOR)], share="a2a_lite")
-    talkers = Team("talkers", members=[cast.member("d", LONG), cast.member("e")])
-    members = [cast.member("a", BY_AUTHOR), inner, talkers, cast.member("z")]
+    fakes = FakeMembers()
+    inner = Team("inner", members=[fakes.member("b"), fakes.member("c", BY_AUTHOR)], share="a2a_lite")
+    talkers = Team("talkers", members=[fakes.member("d", LONG), fakes.member("e")])
+    members = [fakes.member("a", BY_AUTHOR), inner, talkers, fakes.member("z")]
     result, _ = await run(Team("outer", members=members, share="a2a_lite"))
-    assert [one.sender for one in cast.turn_of("b").envelopes] == ["a"]
-    assert [one.sender for one in cast.turn_of("z").envelopes] == ["a", "inner", "talkers"]
-    assert cast.turn_of("z").envelopes[1].summary == SUMMARY
-    assert LONG in cast.turn_of("e").prompt  # they share their transcript among themselves
-    assert MARK not in cast.turn_of("z").prompt + cast.turn_of("d").prompt
+    assert [one.sender for one in fakes.last_turn("b").envelopes] == ["a"]
+    assert [one.sender for one in fakes.last_turn("z").envelopes] == ["a", "inner", "talkers"]
+    assert fakes.last_turn("z").envelopes[1].summary == SUMMARY
+    assert LONG in fakes.last_turn("e").prompt  # they share their transcript among themselves
+    assert MARK not in fakes.last_turn("z").prompt + fakes.last_turn("d").prompt
     assert [message.name for message in result.messages] == ["a", "inner", "inner", "talkers", "talkers", "z"]
 
 
 async def test_what_others_said_before_comes_as_envelopes_and_what_people_said_as_it_is() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     history = (Message(name="user", content="u" * 999, role="user"), Message(name="old", content=LONG))
-    result, _ = await run(lite(cast, "a b"), history)
-    first = cast.turn_of("a")
+    result, _ = await run(lite(fakes, "a b"), history)
+    first = fakes.last_turn("a")
     assert first.history[0].content == "u" * 999
     assert [one.sender for one in first.envelopes] == ["old"]
-    assert not cast.told_anybody(MARK)
+    assert not fakes.any_received(MARK)
     assert contents(result.messages) == [LONG, "b is done"]
-    outer = Team("outer", members=[cast.member("talker", LONG), lite(cast, "a b")])
+    outer = Team("outer", members=[fakes.member("talker", LONG), lite(fakes, "a b")])
     await run(outer)
-    assert MARK not in cast.turn_of("a").prompt
+    assert MARK not in fakes.last_turn("a").prompt
 
 
 async def test_what_was_said_before_a_failure_is_kept_whole() -> None:
-    cast = Cast()
-    team = Team("t", members=[cast.member("a", BY_AUTHOR), cast.member("b", Refused("no"))], share="a2a_lite")
+    fakes = FakeMembers()
+    team = Team("t", members=[fakes.member("a", BY_AUTHOR), fakes.member("b", Refused("no"))], share="a2a_lite")
     result, _ = await run(team)
     assert (result.status, contents(result.messages)) == ("failed", [LONG])
 
 
 async def test_an_edited_reply_is_handed_over_as_it_was_edited() -> None:
-    cast = Cast()
-    members = [cast.member("a", BY_AUTHOR, approve=Approve(after=True)), cast.member("b")]
+    fakes = FakeMembers()
+    members = [fakes.member("a", BY_AUTHOR, approve=Approve(after=True)), fakes.member("b")]
     async with Engine("memory") as engine:
         team = Team("t", members=members, share="a2a_lite")
         await engine.run(team, TASK, run_id=RUN_ID)
         await engine.runs.answer(RUN_ID, "t/step-1/approve-after", Answer.edit("The north wall is fine."))
         await engine.resume(RUN_ID, team=team)
-    assert [one.summary for one in cast.turn_of("b").envelopes] == ["The north wall is fine."]
+    assert [one.summary for one in fakes.last_turn("b").envelopes] == ["The north wall is fine."]
 
 
 POINTER = "artifact://" + digest(to_json(LONG).decode())
@@ -316,9 +321,9 @@ async def test_a_pointer_opens_by_a_tool_unless_an_allowlist_forbids_it(
             talk.add(reply)
         return talk.ended("done")
 
-    cast = Cast()
-    members = [cast.member("a", BY_AUTHOR), ScriptedAgent("b", OPENER)]
-    result, _ = await run(Team("t", members=members, share="a2a_lite", strategy=Written(narrow)))
+    fakes = FakeMembers()
+    members = [fakes.member("a", BY_AUTHOR), ScriptedAgent("b", OPENER)]
+    result, _ = await run(Team("t", members=members, share="a2a_lite", strategy=FunctionStrategy(narrow)))
     assert result.output == said
 
 
@@ -335,11 +340,11 @@ async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> No
 
     with ModelServer(answer) as server:
         model = ServerModel(url=server.url, name="m")
-        cast = Cast()
+        fakes = FakeMembers()
         members = [
             ModelAgent("a", model=model, instructions="Be kind."),
             ModelAgent("b", model=model),
-            cast.member("c"),
+            fakes.member("c"),
         ]
         result, events = await run(Team("t", members=members, share="a2a_lite"))
         first, second, third = (request.body for request in server.requests)
@@ -351,7 +356,7 @@ async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> No
     assert '"name": "open_artifact"' in json.dumps(second["tools"])
     assert MARK not in json.dumps(second)
     assert MARK in json.dumps(third)
-    assert [one.summary for one in cast.turn_of("c").envelopes] == [SUMMARY, "It was read to its end."]
+    assert [one.summary for one in fakes.last_turn("c").envelopes] == [SUMMARY, "It was read to its end."]
     tokens = [
         event.fact.handoff.tokens for event in events if isinstance(event.fact, AgentReplied) and event.fact.handoff
     ]
@@ -362,11 +367,11 @@ async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> No
 async def test_a_model_with_a_form_of_its_own_is_asked_for_nothing_else() -> None:
     form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     with ModelServer(lambda _: Say(text='{"n": 3}')) as server:
-        cast = Cast()
+        fakes = FakeMembers()
         agent = ModelAgent("a", model=ServerModel(url=server.url, name="m"), output_schema=form)
-        await run(Team("t", members=[agent, cast.member("b")], share="a2a_lite"))
+        await run(Team("t", members=[agent, fakes.member("b")], share="a2a_lite"))
         assert "handoff" not in json.dumps(server.requests[0].body)
-    assert [one.summary for one in cast.turn_of("b").envelopes] == ['The whole answer: {"n": 3}']
+    assert [one.summary for one in fakes.last_turn("b").envelopes] == ['The whole answer: {"n": 3}']
 
 
 async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None:  # Z-03
@@ -376,12 +381,12 @@ async def test_a_model_whose_asker_wants_a_form_hands_over_within_it() -> None: 
     ]  # fmt: skip
     with ModelServer(lambda _: Say(text=json.dumps(said))) as server:
         agent = ModelAgent("a", model=ServerModel(url=server.url, name="m"))
-        cast = Cast()
-        team = Team("t", members=[agent, cast.member("b")], strategy="reactive", share="a2a_lite",
+        fakes = FakeMembers()
+        team = Team("t", members=[agent, fakes.member("b")], strategy="reactive", share="a2a_lite",
                     options={"subscriptions": subscriptions, "limit": 1})  # fmt: skip
         result, _ = await run(team)
         assert '"handoff"' in json.dumps(server.requests[0].body)
-    assert [one.summary for one in cast.turn_of("b").envelopes] == [SUMMARY]
+    assert [one.summary for one in fakes.last_turn("b").envelopes] == [SUMMARY]
     assert contents(result.messages)[0] == '{"events":[]}'
 
 
@@ -404,9 +409,9 @@ def test_data_are_cut_text_by_text() -> None:
 async def test_a_transcript_and_an_output_are_shared_as_ever() -> None:
     shares: tuple[Share, ...] = ("transcript", "output")
     for share in shares:
-        cast = Cast()
-        team = Team("t", members=[cast.member("a", LONG), cast.member("b")], share=share)
+        fakes = FakeMembers()
+        team = Team("t", members=[fakes.member("a", LONG), fakes.member("b")], share=share)
         _, events = await run(team)
-        assert LONG in cast.turn_of("b").prompt
-        assert cast.turn_of("b").handoff is None
+        assert LONG in fakes.last_turn("b").prompt
+        assert fakes.last_turn("b").handoff is None
         assert not any(isinstance(event.fact, AgentReplied) and event.fact.handoff for event in events)

@@ -17,8 +17,9 @@ from teamwright.values.events.person import PersonAsked
 from teamwright.values.events.team import TeamEscalated
 from teamwright.values.people.questions import Answer
 from teamwright.values.turns.envelope import EnvelopeSettings, Escalate, HandoffNote, RiskLevel
-from tests.runtime.teams import cut_and_resume
-from tests.strategies.cast import RUN_ID, TASK, Cast, contents, run
+from tests.kit.members import FakeMembers
+from tests.kit.records import cut_and_resume
+from tests.kit.runs import RUN_ID, TASK, contents, run
 
 LONG = f"The plan. {'It goes on. ' * 60}"
 SUMMARY = "The plan may flood the lower town."
@@ -44,9 +45,9 @@ def leading(ruling: object) -> object:
     return decide
 
 
-def office(cast: Cast, ruling: object, answer: object = None, handoff: EnvelopeSettings | None = None) -> Team:
-    members = [cast.member("a", risky() if answer is None else answer), cast.member("b")]
-    lead = cast.member("lead", leading(ruling))
+def office(fakes: FakeMembers, ruling: object, answer: object = None, handoff: EnvelopeSettings | None = None) -> Team:
+    members = [fakes.member("a", risky() if answer is None else answer), fakes.member("b")]
+    lead = fakes.member("lead", leading(ruling))
     options: dict[str, JsonValue] = {**LEAD, "on_failure": "collect"}
     return Team(
         "t", members=members, helpers=[lead], strategy="hierarchical", share="a2a_lite", options=options,
@@ -54,10 +55,10 @@ def office(cast: Cast, ruling: object, answer: object = None, handoff: EnvelopeS
     )  # fmt: skip
 
 
-def line(cast: Cast, escalate: Escalate = "lead", answer: object = None, *, optional: bool = False) -> Team:
+def line(fakes: FakeMembers, escalate: Escalate = "lead", answer: object = None, *, optional: bool = False) -> Team:
     members: list[Agent] = [
-        cast.member("a", risky() if answer is None else answer, optional=optional),
-        cast.member("b"),
+        fakes.member("a", risky() if answer is None else answer, optional=optional),
+        fakes.member("b"),
     ]
     return Team("t", members=members, share="a2a_lite", handoff=EnvelopeSettings(escalate=escalate))
 
@@ -83,11 +84,11 @@ async def through(
 
 @pytest.mark.parametrize("level", ["high", "critical"])
 async def test_the_lead_rules_at_once_and_its_note_travels(level: RiskLevel) -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     ruling = {"decision": "Approve", "note": "raise the wall first"}
-    result, events = await run(office(cast, ruling, risky(level)))
+    result, events = await run(office(fakes, ruling, risky(level)))
     assert escalations(events) == [TeamEscalated(member="a", task_id="decision-1/1-a", risk_level=level, to="lead")]
-    asked = [turn for name, turn in cast.told if name == "lead" and ESCALATED in turn.task]
+    asked = [turn for name, turn in fakes.received if name == "lead" and ESCALATED in turn.task]
     assert [turn.purpose for turn in asked] == ["coordinate"]
     assert [one.summary for turn in asked for one in turn.envelopes] == [SUMMARY]
     assert all(TASK in turn.task and turn.points for turn in asked)
@@ -96,35 +97,35 @@ async def test_the_lead_rules_at_once_and_its_note_travels(level: RiskLevel) -> 
 
 
 async def test_a_lead_that_approves_without_a_note_leaves_what_is_next_as_it_was() -> None:  # Z-03
-    result, _ = await run(office(Cast(), {"decision": "approve"}))
+    result, _ = await run(office(FakeMembers(), {"decision": "approve"}))
     assert result.output == "continue | continue"
 
 
 async def test_what_the_lead_rejects_without_a_note_says_who_said_no() -> None:  # Z-03
-    result, _ = await run(office(Cast(), {"decision": "reject"}))
+    result, _ = await run(office(FakeMembers(), {"decision": "reject"}))
     assert [warning for warning in result.warnings if "too risky to go on with: lead said no" in warning]
 
 
 async def test_what_the_lead_rejects_reaches_nobody() -> None:  # Z-03, law 5
-    cast = Cast()
-    result, _ = await run(office(cast, {"decision": "reject", "note": "too dangerous"}))
-    told = cast.turn_of("lead")
+    fakes = FakeMembers()
+    result, _ = await run(office(fakes, {"decision": "reject", "note": "too dangerous"}))
+    told = fakes.last_turn("lead")
     assert [message.content for message in told.history if message.name == "a"] == ["There is no answer from 'a'."]
-    assert not cast.told_anybody("too dangerous")
+    assert not fakes.any_received("too dangerous")
     assert [warning for warning in result.warnings if "too dangerous" in warning]
     assert LONG.strip() not in contents(result.messages)
 
 
 @pytest.mark.parametrize("level", ["low", "medium"])
 async def test_what_is_not_risky_asks_nobody(level: RiskLevel) -> None:
-    cast = Cast()
-    result, events = await run(line(cast, answer=risky(level)))
+    fakes = FakeMembers()
+    result, events = await run(line(fakes, answer=risky(level)))
     assert (result.status, escalations(events)) == ("completed", [])
 
 
 async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # Z-03
-    cast, journal = Cast(), MemoryJournal()
-    team = line(cast, answer=risky("critical"))
+    fakes, journal = FakeMembers(), MemoryJournal()
+    team = line(fakes, answer=risky("critical"))
     async with Engine(journal) as engine:
         result = await engine.run(team, TASK, run_id=RUN_ID)
         questions = (await engine.runs.history(RUN_ID)).questions()
@@ -133,38 +134,38 @@ async def test_without_a_lead_a_person_is_asked_and_the_run_waits() -> None:  # 
     assert key == "t/step-1/approve-risk"
     assert question.text == "'a' reports critical risk. May its reply stand?"
     assert question.draft == LONG.strip()
-    assert cast.asked == ["a"]
+    assert fakes.calls == ["a"]
     async with Engine(journal) as engine:
         await engine.runs.answer(RUN_ID, key, Answer.approve(by="Ada"))
         result = await engine.resume(RUN_ID, team=team)
-    assert (result.status, cast.asked) == ("completed", ["a", "b"])
-    assert [(one.summary, one.risk_level) for one in cast.turn_of("b").envelopes] == [(SUMMARY, "critical")]
+    assert (result.status, fakes.calls) == ("completed", ["a", "b"])
+    assert [(one.summary, one.risk_level) for one in fakes.last_turn("b").envelopes] == [(SUMMARY, "critical")]
 
 
 async def test_a_person_may_edit_what_is_risky_or_say_no() -> None:  # Z-03
-    cast = Cast()
-    result, _ = await through(line(cast), {"approve-risk": Answer.edit("The wall comes first, then the plan.")})
+    fakes = FakeMembers()
+    result, _ = await through(line(fakes), {"approve-risk": Answer.edit("The wall comes first, then the plan.")})
     assert contents(result.messages) == ["The wall comes first, then the plan.", "b is done"]
-    assert [one.summary for one in cast.turn_of("b").envelopes] == ["The wall comes first, then the plan."]
-    cast = Cast()
-    result, _ = await through(line(cast), {"approve-risk": Answer.reject("not like this", by="Ada")})
+    assert [one.summary for one in fakes.last_turn("b").envelopes] == ["The wall comes first, then the plan."]
+    fakes = FakeMembers()
+    result, _ = await through(line(fakes), {"approve-risk": Answer.reject("not like this", by="Ada")})
     assert result.status == "failed"
     assert result.failure is not None
     assert (result.failure.error, "Ada said no: not like this" in result.failure.message) == ("rejected", True)
-    assert cast.asked == ["a"]
-    cast = Cast()
-    result, _ = await through(line(cast, optional=True), {"approve-risk": Answer.reject("no")})
-    assert (result.status, cast.asked) == ("degraded", ["a", "b"])
+    assert fakes.calls == ["a"]
+    fakes = FakeMembers()
+    result, _ = await through(line(fakes, optional=True), {"approve-risk": Answer.reject("no")})
+    assert (result.status, fakes.calls) == ("degraded", ["a", "b"])
 
 
 async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_read_again() -> None:  # Z-03
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
-    cast = Cast()
-    team = Team("t", members=[cast.member("a", reply, output_schema=schema)], share="a2a_lite")
+    fakes = FakeMembers()
+    team = Team("t", members=[fakes.member("a", reply, output_schema=schema)], share="a2a_lite")
     answers = {"approve-risk": Answer.edit('{"n": "two"}'), "approve-risk-2": Answer.edit('{"n": 2}')}
     result, events = await through(team, answers)
-    assert (result.output, result.data, cast.asked) == ('{"n": 2}', {"n": 2}, ["a"])
+    assert (result.output, result.data, fakes.calls) == ('{"n": 2}', {"n": 2}, ["a"])
     questions = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
     assert "The edited reply does not fit its schema" in questions[1]
 
@@ -172,7 +173,7 @@ async def test_an_edit_of_what_is_risky_must_fit_the_schema_and_its_data_are_rea
 async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> None:
     reply = Reply.of("a", '{"n": 1}', data={"n": 1}, handoff=HandoffNote(summary=SUMMARY, risk_level="high"))
     for edit, data in (('{"n": 2}', {"n": 2}), ("Two.", None)):
-        team = Team("t", members=[Cast().member("a", reply)], share="a2a_lite")
+        team = Team("t", members=[FakeMembers().member("a", reply)], share="a2a_lite")
         result, _ = await through(team, {"approve-risk": Answer.edit(edit)})
         assert (result.output, result.data) == (edit, data)
 
@@ -186,8 +187,8 @@ async def test_an_edit_of_what_is_risky_has_the_data_that_its_text_holds() -> No
     ],
 )
 async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, why: str) -> None:
-    cast = Cast()
-    result, events = await through(office(cast, ruling), {"approve-risk": Answer.approve()})
+    fakes = FakeMembers()
+    result, events = await through(office(fakes, ruling), {"approve-risk": Answer.approve()})
     assert result.status == "completed"
     first, second = escalations(events)
     assert (first.to, second.to) == ("lead", "")
@@ -195,26 +196,26 @@ async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, w
 
 
 async def test_a_policy_chooses_a_person_or_nobody() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
     result, events = await through(
-        office(cast, {"decision": "approve"}, handoff=EnvelopeSettings(escalate="person")),
+        office(fakes, {"decision": "approve"}, handoff=EnvelopeSettings(escalate="person")),
         {"approve-risk": Answer.approve()},
     )
     assert result.status == "completed"
     assert [one.to for one in escalations(events)] == [""]
-    cast = Cast()
-    result, events = await run(line(cast, "off"))
+    fakes = FakeMembers()
+    result, events = await run(line(fakes, "off"))
     assert (result.status, escalations(events)) == ("completed", [])
-    assert [one.risk_level for one in cast.turn_of("b").envelopes] == ["high"]
+    assert [one.risk_level for one in fakes.last_turn("b").envelopes] == ["high"]
 
 
 async def test_a_lead_does_not_rule_on_itself() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     def speak(turn: Turn) -> str:
         return turn.task.split(", ")[-1] if turn.purpose == "coordinate" else risky()
 
-    members = [cast.member("a"), cast.member("chair", speak)]
+    members = [fakes.member("a"), fakes.member("chair", speak)]
     options: dict[str, JsonValue] = {"agent": "chair", "prompt": "{{ participants }}"}
     team = Team("t", members=members, strategy="selector", max_turns=1, options=options, share="a2a_lite")
     result, events = await through(team, {"approve-risk": Answer.approve()})
@@ -223,14 +224,14 @@ async def test_a_lead_does_not_rule_on_itself() -> None:
 
 
 async def test_the_selector_leads_a_team_whose_next_speaker_it_chooses() -> None:  # Z-03
-    cast = Cast()
+    fakes = FakeMembers()
 
     def choose(turn: Turn) -> object:
         return {"decision": "approve"} if ESCALATED in turn.task else "a"
 
     options: dict[str, JsonValue] = {"agent": "chair"}
     team = Team(
-        "t", members=[cast.member("a", risky()), cast.member("b")], helpers=[cast.member("chair", choose)],
+        "t", members=[fakes.member("a", risky()), fakes.member("b")], helpers=[fakes.member("chair", choose)],
         strategy="selector", max_turns=1, options=options, share="a2a_lite",
     )  # fmt: skip
     result, events = await run(team)
@@ -239,11 +240,11 @@ async def test_the_selector_leads_a_team_whose_next_speaker_it_chooses() -> None
 
 
 async def test_a_team_without_a_lead_hands_its_risk_up_to_the_team_around_it() -> None:  # Z-03
-    cast = Cast()
-    inner = Team("a", members=[cast.member("x", risky("critical")), cast.member("y")], share="a2a_lite")
-    lead = cast.member("lead", leading({"decision": "approve"}))
+    fakes = FakeMembers()
+    inner = Team("a", members=[fakes.member("x", risky("critical")), fakes.member("y")], share="a2a_lite")
+    lead = fakes.member("lead", leading({"decision": "approve"}))
     team = Team(
-        "t", members=[inner, cast.member("b")], helpers=[lead], strategy="hierarchical", share="a2a_lite", options=LEAD
+        "t", members=[inner, fakes.member("b")], helpers=[lead], strategy="hierarchical", share="a2a_lite", options=LEAD
     )
     result, events = await run(team)
     assert result.status == "completed"
@@ -251,34 +252,34 @@ async def test_a_team_without_a_lead_hands_its_risk_up_to_the_team_around_it() -
 
 
 async def test_what_was_ruled_on_within_a_team_is_not_ruled_on_again() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     inner = Team(
-        "inner", members=[cast.member("a", risky()), cast.member("b")], strategy="selector", max_turns=1,
+        "inner", members=[fakes.member("a", risky()), fakes.member("b")], strategy="selector", max_turns=1,
         share="a2a_lite",
-        helpers=[cast.member("boss", lambda turn: {"decision": "approve"} if ESCALATED in turn.task else "a")],
+        helpers=[fakes.member("boss", lambda turn: {"decision": "approve"} if ESCALATED in turn.task else "a")],
         options={"agent": "boss"},
     )  # fmt: skip
-    result, events = await run(Team("t", members=[inner, cast.member("z")], share="a2a_lite"))
+    result, events = await run(Team("t", members=[inner, fakes.member("z")], share="a2a_lite"))
     assert result.status == "completed"
     assert [one.to for one in escalations(events)] == ["boss"]
-    assert [one.risk_level for one in cast.turn_of("z").envelopes] == ["medium"]
+    assert [one.risk_level for one in fakes.last_turn("z").envelopes] == ["medium"]
 
 
 @pytest.mark.parametrize("kind", ["lead", "person"])
 async def test_escalations_side_by_side_resume_to_the_same_end_from_every_point(kind: Escalate) -> None:  # law 2
-    def team(cast: Cast) -> Team:
-        members = [cast.member(name, risky()) for name in ("a", "b")]
-        lead = cast.member("lead", leading({"decision": "approve", "note": "mind the wall"}))
+    def team(fakes: FakeMembers) -> Team:
+        members = [fakes.member(name, risky()) for name in ("a", "b")]
+        lead = fakes.member("lead", leading({"decision": "approve", "note": "mind the wall"}))
         return Team(
             "t", members=members, helpers=[lead], strategy="hierarchical", share="a2a_lite", options=LEAD,
             handoff=EnvelopeSettings(escalate=kind),
         )  # fmt: skip
 
     journal = MemoryJournal()
-    expected, events = await through(team(Cast()), {"approve-risk": Answer.edit(LONG + "Mended.")}, journal)
+    expected, events = await through(team(FakeMembers()), {"approve-risk": Answer.edit(LONG + "Mended.")}, journal)
     assert expected.status == "completed"
     assert len(escalations(events)) == 2
     for at in range(1, len(events)):
-        result, kinds = await cut_and_resume(team(Cast()), at, journal, RUN_ID)
+        result, kinds = await cut_and_resume(team(FakeMembers()), at, journal, RUN_ID)
         assert (result.output, contents(result.messages)) == (expected.output, contents(expected.messages)), at
         assert kinds.count("team.escalated") == 2

@@ -23,8 +23,9 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 from tests.laws.orchestra import hops
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
 
 TROUBLE = "the paint has dried up"
 
@@ -34,10 +35,10 @@ def chunk_of(turn: Turn) -> str:
     return turn.history[-1].content if turn.history else turn.task
 
 
-def fan(cast: Cast, answer: object = None, **more: Any) -> Team:
+def fan(fakes: FakeMembers, answer: object = None, **more: Any) -> Team:
     """A team whose one worker gives this answer."""
     fields = {name: more.pop(name) for name in ("helpers", "share", "limits") if name in more}
-    return Team("harbour", members=[cast.member("worker", answer)], strategy="fan_out", options=more, **fields)
+    return Team("harbour", members=[fakes.member("worker", answer)], strategy="fan_out", options=more, **fields)
 
 
 async def outcome(team: Team) -> RunResult:
@@ -51,7 +52,7 @@ def failing_at(*chunks: str) -> Callable[[Turn], object]:
 
 async def test_each_chunk_is_worked_on_and_the_results_stand_in_their_order() -> None:  # P-04
     """Each waits for the one after it, so they finish backwards."""
-    cast, chunks = Cast(), ["bow", "deck", "mast", "stern"]
+    fakes, chunks = FakeMembers(), ["bow", "deck", "mast", "stern"]
     done = {chunk: asyncio.Event() for chunk in chunks}
 
     async def paint(turn: Turn) -> str:
@@ -62,7 +63,7 @@ async def test_each_chunk_is_worked_on_and_the_results_stand_in_their_order() ->
         return f"{chunks[place]} is painted"
 
     with anyio.fail_after(10):
-        result, events = await run(fan(cast, paint, chunks=chunks))
+        result, events = await run(fan(fakes, paint, chunks=chunks))
     assert contents(result.messages) == [f"{chunk} is painted" for chunk in chunks]
     assert result.data == contents(result.messages)
     finished = [event.key for event in events if event.kind == "agent.replied" and "chunk-" in event.key]
@@ -72,59 +73,59 @@ async def test_each_chunk_is_worked_on_and_the_results_stand_in_their_order() ->
 
 @pytest.mark.parametrize(("options", "most"), [({}, 10), ({"limit": 3}, 3), ({"limit": 100}, 25)])
 async def test_no_more_than_the_limit_are_worked_on_at_once(options: dict[str, int], most: int) -> None:  # P-04
-    cast = Cast()
-    result = await outcome(fan(cast, lambda _: hops(200), chunks=[str(number) for number in range(25)], **options))
+    fakes = FakeMembers()
+    result = await outcome(fan(fakes, lambda _: hops(200), chunks=[str(number) for number in range(25)], **options))
     assert len(result.messages) == 25
-    assert cast.most_at_work == most
+    assert fakes.most_in_flight == most
 
 
 async def test_a_worker_is_told_its_chunk_and_then_the_task() -> None:  # P-04, R-01
-    cast = Cast()
-    team = fan(cast, chunks=["bow", {"part": "deck", "metres": 12}])
+    fakes = FakeMembers()
+    team = fan(fakes, chunks=["bow", {"part": "deck", "metres": 12}])
     history = [Message(name="user", content="before", role="user")]
     await run(team, history)
-    for turn in cast.turns:
+    for turn in fakes.turns:
         assert turn.task == TASK
         assert turn.history[0].content == "before"
-    told = [(turn.history[-1].name, turn.history[-1].content) for turn in cast.turns]
+    told = [(turn.history[-1].name, turn.history[-1].content) for turn in fakes.turns]
     assert told == [("chunk-1", "bow"), ("chunk-2", '{"part":"deck","metres":12}')]
 
 
 async def test_in_a_pipeline_the_chunk_is_the_task() -> None:  # P-04, P-03
-    cast = Cast()
-    helper = cast.member("foreman")
-    await run(fan(cast, helpers=[helper], chunks=["bow", {"part": "deck"}], aggregator="foreman", share="output"))
-    assert [turn.task for turn in cast.turns[:2]] == ["bow", '{"part":"deck"}']
-    assert not any(turn.history for _, turn in cast.told)
-    assert json.loads(cast.turn_of("foreman").task) == [
+    fakes = FakeMembers()
+    helper = fakes.member("foreman")
+    await run(fan(fakes, helpers=[helper], chunks=["bow", {"part": "deck"}], aggregator="foreman", share="output"))
+    assert [turn.task for turn in fakes.turns[:2]] == ["bow", '{"part":"deck"}']
+    assert not any(turn.history for _, turn in fakes.received)
+    assert json.loads(fakes.last_turn("foreman").task) == [
         {"chunk": "bow", "result": "worker is done"},
         {"chunk": {"part": "deck"}, "result": "worker is done"},
     ]
 
 
 async def test_a_worker_may_have_a_task_of_its_own() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     task = "Paint the {{ chunk.part }}, {{ number }} of {{ count }}."
-    await run(fan(cast, chunks=[{"part": "bow"}, {"part": "deck"}], task=task))
-    assert [turn.task for turn in cast.turns] == ["Paint the bow, 1 of 2.", "Paint the deck, 2 of 2."]
-    assert contents(cast.turns[0].history) == [TASK, '{"part":"bow"}']
+    await run(fan(fakes, chunks=[{"part": "bow"}, {"part": "deck"}], task=task))
+    assert [turn.task for turn in fakes.turns] == ["Paint the bow, 1 of 2.", "Paint the deck, 2 of 2."]
+    assert contents(fakes.turns[0].history) == [TASK, '{"part":"bow"}']
 
 
 async def test_a_chunk_that_the_template_does_not_fit_is_a_failed_chunk() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     chunks = [{"part": "bow"}, "deck"]
-    result = await outcome(fan(cast, chunks=chunks, task="Paint the {{ chunk.part }}.", on_failure="skip"))
-    assert cast.asked == ["worker"]
+    result = await outcome(fan(fakes, chunks=chunks, task="Paint the {{ chunk.part }}.", on_failure="skip"))
+    assert fakes.calls == ["worker"]
     assert result.status == "degraded"
     assert "chunk-2" in result.warnings[0]
 
 
 async def test_the_aggregator_gets_chunks_and_results_in_order_and_gives_the_answer() -> None:  # P-04
-    cast = Cast()
-    foreman = cast.member("foreman", {"parts": 2})
-    team = fan(cast, failing_at(), helpers=[foreman], chunks=["bow", "deck"], aggregator="foreman")
+    fakes = FakeMembers()
+    foreman = fakes.member("foreman", {"parts": 2})
+    team = fan(fakes, failing_at(), helpers=[foreman], chunks=["bow", "deck"], aggregator="foreman")
     result, events = await run(team)
-    turn = cast.turn_of("foreman")
+    turn = fakes.last_turn("foreman")
     told = [(message.name, message.content) for message in turn.history]
     assert told == [
         ("chunk-1", "bow"),
@@ -152,17 +153,17 @@ ANSWERS: dict[str, object] = {
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 async def test_a_splitter_makes_the_chunks(answer: object) -> None:  # P-04
-    cast = Cast()
-    result = await outcome(fan(cast, helpers=[cast.member("splitter", answer)], splitter="splitter", limit=1))
-    assert cast.asked == ["splitter", "worker", "worker"]
-    assert [chunk_of(turn) for _, turn in cast.told[1:]] == ["bow", "deck"]
+    fakes = FakeMembers()
+    result = await outcome(fan(fakes, helpers=[fakes.member("splitter", answer)], splitter="splitter", limit=1))
+    assert fakes.calls == ["splitter", "worker", "worker"]
+    assert [chunk_of(turn) for _, turn in fakes.received[1:]] == ["bow", "deck"]
     assert speakers(result) == ["worker", "worker"]
 
 
 async def test_a_splitter_is_asked_for_its_form_and_does_not_speak_in_the_team() -> None:
-    cast = Cast()
-    _, events = await run(fan(cast, helpers=[cast.member("splitter", ["bow"])], splitter="splitter"))
-    turn = cast.turn_of("splitter")
+    fakes = FakeMembers()
+    _, events = await run(fan(fakes, helpers=[fakes.member("splitter", ["bow"])], splitter="splitter"))
+    turn = fakes.last_turn("splitter")
     assert (turn.task, turn.purpose) == (TASK, "coordinate")
     assert turn.output_schema is not None
     assert "chunks" in turn.output_schema["properties"]  # pyright: ignore[reportOperatorIssue]
@@ -174,10 +175,10 @@ async def test_a_splitter_is_asked_for_its_form_and_does_not_speak_in_the_team()
     ["", "I would start with the bow.", "{}", '{"parts": ["bow"]}', {"chunks": "bow"}, 7, None, "[1, 2", {"chunks": 1}],
 )
 async def test_a_splitter_that_answers_nonsense_fails_the_team_in_words(answer: object) -> None:
-    cast = Cast()
-    splitter = cast.member("splitter", lambda _: Reply.of("splitter", "") if answer == "" else answer)
-    result = await outcome(fan(cast, helpers=[splitter], splitter="splitter"))
-    assert cast.asked == ["splitter"]
+    fakes = FakeMembers()
+    splitter = fakes.member("splitter", lambda _: Reply.of("splitter", "") if answer == "" else answer)
+    result = await outcome(fan(fakes, helpers=[splitter], splitter="splitter"))
+    assert fakes.calls == ["splitter"]
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert result.failure is not None
     assert "'splitter' failed: its answer is no list of chunks" in result.failure.message
@@ -185,56 +186,56 @@ async def test_a_splitter_that_answers_nonsense_fails_the_team_in_words(answer: 
 
 
 async def test_a_splitter_that_fails_fails_the_team() -> None:
-    cast = Cast()
-    result = await outcome(fan(cast, helpers=[cast.member("splitter", Refused(TROUBLE))], splitter="splitter"))
-    assert cast.asked == ["splitter"]
+    fakes = FakeMembers()
+    result = await outcome(fan(fakes, helpers=[fakes.member("splitter", Refused(TROUBLE))], splitter="splitter"))
+    assert fakes.calls == ["splitter"]
     assert result.failure is not None
     assert result.failure.error == "refused"
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
 async def test_without_chunks_nobody_works_and_the_aggregator_is_told_so(share: str) -> None:
-    cast = Cast()
-    helpers = [cast.member("splitter", []), cast.member("foreman", "Nothing to do.")]
-    result = await outcome(fan(cast, helpers=helpers, splitter="splitter", aggregator="foreman", share=share))
-    assert cast.asked == ["splitter", "foreman"]
+    fakes = FakeMembers()
+    helpers = [fakes.member("splitter", []), fakes.member("foreman", "Nothing to do.")]
+    result = await outcome(fan(fakes, helpers=helpers, splitter="splitter", aggregator="foreman", share=share))
+    assert fakes.calls == ["splitter", "foreman"]
     assert result.output == "Nothing to do."
     assert result.status == "degraded"
     assert "'splitter' made no chunks" in result.warnings[0]
-    assert "no chunks" in cast.turn_of("foreman").prompt or cast.turn_of("foreman").task == "[]"
+    assert "no chunks" in fakes.last_turn("foreman").prompt or fakes.last_turn("foreman").task == "[]"
 
 
 async def test_without_chunks_and_aggregator_the_result_is_empty() -> None:
-    cast = Cast()
-    result = await outcome(fan(cast, helpers=[cast.member("splitter", {"chunks": []})], splitter="splitter"))
+    fakes = FakeMembers()
+    result = await outcome(fan(fakes, helpers=[fakes.member("splitter", {"chunks": []})], splitter="splitter"))
     assert (result.messages, result.data, result.status) == ((), [], "degraded")
 
 
 @pytest.mark.parametrize("chunks", [["bow"], ["bow", "bow", "bow"], [1, None, True, 1.5], [{"a": [1]}, {"a": [1]}, []]])
 async def test_one_chunk_equal_ones_and_any_json_are_chunks(chunks: list[Any]) -> None:
-    cast = Cast()
-    result = await outcome(fan(cast, chunk_of, chunks=chunks))
+    fakes = FakeMembers()
+    result = await outcome(fan(fakes, chunk_of, chunks=chunks))
     told = [chunk if isinstance(chunk, str) else json.dumps(chunk, separators=(",", ":")) for chunk in chunks]
     assert contents(result.messages) == told
 
 
 async def test_a_splitter_that_makes_too_many_chunks_fails_the_team_before_anybody_works() -> None:
-    cast = Cast()
-    splitter = cast.member("splitter", [str(number) for number in range(6)])
-    result = await outcome(fan(cast, helpers=[splitter], splitter="splitter", max_chunks=5))
-    assert cast.asked == ["splitter"]
+    fakes = FakeMembers()
+    splitter = fakes.member("splitter", [str(number) for number in range(6)])
+    result = await outcome(fan(fakes, helpers=[splitter], splitter="splitter", max_chunks=5))
+    assert fakes.calls == ["splitter"]
     assert result.failure is not None
     assert "it made 6 chunks, and max_chunks is 5" in result.failure.message
 
 
 async def test_by_default_a_failed_chunk_fails_the_team_when_all_others_are_done() -> None:  # P-04
     """Also those that had not begun: nothing is cancelled unless it is told to."""
-    cast = Cast()
-    helper = cast.member("foreman")
+    fakes = FakeMembers()
+    helper = fakes.member("foreman")
     chunks = ["bow", "deck", "mast", "stern"]
-    team = fan(cast, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, aggregator="foreman", limit=1)
+    team = fan(fakes, failing_at("bow", "mast"), helpers=[helper], chunks=chunks, aggregator="foreman", limit=1)
     result = await outcome(team)
-    assert cast.asked == ["worker"] * 4
+    assert fakes.calls == ["worker"] * 4
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert contents(result.messages) == ["deck is painted", "stern is painted"]
     assert result.failure is not None
@@ -242,7 +243,7 @@ async def test_by_default_a_failed_chunk_fails_the_team_when_all_others_are_done
 
 
 async def test_a_failure_may_cancel_the_others() -> None:  # P-04
-    cast, stopped = Cast(), list[str]()
+    fakes, stopped = FakeMembers(), list[str]()
 
     async def paint(turn: Turn) -> str:
         chunk = chunk_of(turn)
@@ -258,9 +259,9 @@ async def test_a_failure_may_cancel_the_others() -> None:  # P-04
 
     with anyio.fail_after(10):
         result, events = await run(
-            fan(cast, paint, chunks=["bow", "mast", "deck", "stern"], limit=2, cancel_others=True)
+            fan(fakes, paint, chunks=["bow", "mast", "deck", "stern"], limit=2, cancel_others=True)
         )
-    assert [chunk_of(turn) for turn in cast.turns] == ["bow", "mast", "deck"]
+    assert [chunk_of(turn) for turn in fakes.turns] == ["bow", "mast", "deck"]
     assert stopped == ["mast"]
     assert (result.status, contents(result.messages)) == ("failed", ["bow is painted"])
     asks = [event.key for event in events if event.kind == "agent.asked"]
@@ -269,113 +270,113 @@ async def test_a_failure_may_cancel_the_others() -> None:  # P-04
 
 
 async def test_a_failed_chunk_may_be_skipped() -> None:  # P-04
-    cast = Cast()
-    helper = cast.member("foreman")
+    fakes = FakeMembers()
+    helper = fakes.member("foreman")
     options: dict[str, Any] = {"chunks": ["bow", "deck", "mast"], "on_failure": "skip"}
-    result = await outcome(fan(cast, failing_at("deck"), helpers=[helper], aggregator="foreman", **options))
-    told = contents(cast.turn_of("foreman").history)
+    result = await outcome(fan(fakes, failing_at("deck"), helpers=[helper], aggregator="foreman", **options))
+    told = contents(fakes.last_turn("foreman").history)
     assert told == ["bow", "bow is painted", "mast", "mast is painted"]
     assert (result.status, result.stop_reason) == ("degraded", "done")
     assert result.warnings == (f"harbour: chunk-2: 'worker' failed and was skipped (refused: {TROUBLE})",)
-    alone = await outcome(fan(Cast(), failing_at("deck"), **options))
+    alone = await outcome(fan(FakeMembers(), failing_at("deck"), **options))
     assert alone.data == ["bow is painted", "mast is painted"]
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
 async def test_the_aggregator_may_be_told_that_a_chunk_failed_and_never_why(share: str) -> None:  # P-04, law 5
-    cast = Cast()
-    helper = cast.member("foreman")
+    fakes = FakeMembers()
+    helper = fakes.member("foreman")
     options: dict[str, Any] = {"chunks": ["bow", "deck"], "on_failure": "collect"}
-    team = fan(cast, failing_at("deck"), helpers=[helper], aggregator="foreman", share=share, **options)
+    team = fan(fakes, failing_at("deck"), helpers=[helper], aggregator="foreman", share=share, **options)
     result = await outcome(team)
-    turn = cast.turn_of("foreman")
+    turn = fakes.last_turn("foreman")
     if share == "output":
         told = [{"chunk": "bow", "result": "bow is painted"}, {"chunk": "deck", "failed": True}]
         assert json.loads(turn.task) == told
     else:
         failed = "This chunk failed: there is no result for it."
         assert contents(turn.history) == ["bow", "bow is painted", "deck", failed]
-    assert not cast.told_anybody(TROUBLE)
+    assert not fakes.any_received(TROUBLE)
     assert result.status == "degraded"
-    alone = await outcome(fan(Cast(), failing_at("deck"), **options))
+    alone = await outcome(fan(FakeMembers(), failing_at("deck"), **options))
     assert alone.data == ["bow is painted", None]
 
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
 async def test_when_every_chunk_failed_the_team_fails(policy: str) -> None:
-    cast = Cast()
-    helper = cast.member("foreman")
-    team = fan(cast, Refused(TROUBLE), helpers=[helper], aggregator="foreman", chunks=["a", "b"], on_failure=policy)
+    fakes = FakeMembers()
+    helper = fakes.member("foreman")
+    team = fan(fakes, Refused(TROUBLE), helpers=[helper], aggregator="foreman", chunks=["a", "b"], on_failure=policy)
     result = await outcome(team)
-    assert cast.asked == ["worker", "worker"]
+    assert fakes.calls == ["worker", "worker"]
     assert result.status == "failed"
 
 
 async def test_the_failure_of_an_optional_worker_is_skipped() -> None:
-    cast = Cast()
-    members = [cast.member("painter"), cast.member("apprentice", Refused(TROUBLE), optional=True)]
+    fakes = FakeMembers()
+    members = [fakes.member("painter"), fakes.member("apprentice", Refused(TROUBLE), optional=True)]
     result = await outcome(Team("harbour", members=members, strategy="fan_out", options={"chunks": ["a", "b", "c"]}))
     assert speakers(result) == ["painter", "painter"]
     assert result.status == "degraded"
 
 
 async def test_several_workers_take_the_chunks_in_turn() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     options = FanOutOptions(chunks=tuple("abcde"))
-    result = await outcome(Team("harbour", members=cast.members("ann ben"), strategy="fan_out", options=options))
+    result = await outcome(Team("harbour", members=fakes.members("ann ben"), strategy="fan_out", options=options))
     assert speakers(result) == ["ann", "ben", "ann", "ben", "ann"]
 
 
 async def test_a_splitter_and_an_aggregator_among_the_members_take_no_chunk() -> None:
-    cast = Cast()
-    members = [cast.member("splitter", ["a", "b"]), *cast.members("ann foreman")]
+    fakes = FakeMembers()
+    members = [fakes.member("splitter", ["a", "b"]), *fakes.members("ann foreman")]
     options = FanOutOptions(splitter="splitter", aggregator="foreman")
     await run(Team("harbour", members=members, strategy="fan_out", options=options))
-    assert cast.asked == ["splitter", "ann", "ann", "foreman"]
+    assert fakes.calls == ["splitter", "ann", "ann", "foreman"]
 
 
 async def test_one_agent_may_do_it_all() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     options = FanOutOptions(splitter="ann", aggregator="ann")
-    team = Team("harbour", members=[cast.member("ann", ["a", "b"])], strategy="fan_out", options=options)
+    team = Team("harbour", members=[fakes.member("ann", ["a", "b"])], strategy="fan_out", options=options)
     await run(team)
-    assert cast.asked == ["ann"] * 4
+    assert fakes.calls == ["ann"] * 4
 
 
 async def test_a_worker_that_terminates_ends_the_team_with_its_answer() -> None:  # R-08
-    cast = Cast()
+    fakes = FakeMembers()
 
     def paint(turn: Turn) -> object:
         if chunk_of(turn) == "bow":
             return Reply.of("worker", "It sinks.", signal="terminate")
         return f"{chunk_of(turn)} is painted"
 
-    helper = cast.member("foreman")
-    team = fan(cast, paint, helpers=[helper], chunks=["keel", "bow", "deck"], limit=1, aggregator="foreman")
+    helper = fakes.member("foreman")
+    team = fan(fakes, paint, helpers=[helper], chunks=["keel", "bow", "deck"], limit=1, aggregator="foreman")
     result = await outcome(team)
-    assert cast.asked == ["worker"] * 2
+    assert fakes.calls == ["worker"] * 2
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It sinks.")
 
 
 async def test_a_splitter_that_terminates_ends_the_team() -> None:  # R-08
-    cast = Cast()
-    splitter = cast.member("splitter", Reply.of("splitter", "All is well.", signal="terminate"))
-    result = await outcome(fan(cast, helpers=[splitter], splitter="splitter"))
-    assert (result.stop_reason, result.output, cast.asked) == ("terminated", "All is well.", ["splitter"])
+    fakes = FakeMembers()
+    splitter = fakes.member("splitter", Reply.of("splitter", "All is well.", signal="terminate"))
+    result = await outcome(fan(fakes, helpers=[splitter], splitter="splitter"))
+    assert (result.stop_reason, result.output, fakes.calls) == ("terminated", "All is well.", ["splitter"])
 
 
 async def test_a_team_may_work_on_the_chunks_and_teams_may_split_them() -> None:  # R-09
-    cast = Cast()
-    crew = Team("crew", members=cast.members("scraper painter"))
-    splitters = Team("splitters", members=[cast.member("surveyor"), cast.member("clerk", '["bow", "deck"]')])
+    fakes = FakeMembers()
+    crew = Team("crew", members=fakes.members("scraper painter"))
+    splitters = Team("splitters", members=[fakes.member("surveyor"), fakes.member("clerk", '["bow", "deck"]')])
     options = FanOutOptions(splitter="splitters")
     result = await outcome(Team("harbour", members=[crew], helpers=[splitters], strategy="fan_out", options=options))
     assert speakers(result) == ["crew"] * 4
-    assert sorted(cast.asked) == ["clerk", "painter", "painter", "scraper", "scraper", "surveyor"]
+    assert sorted(fakes.calls) == ["clerk", "painter", "painter", "scraper", "scraper", "surveyor"]
 
 
 async def test_what_the_budget_does_not_pay_for_is_told_and_the_rest_is_kept() -> None:
-    team = fan(Cast(), chunks=[str(number) for number in range(6)], limits=Limits(calls=4), limit=6)
+    team = fan(FakeMembers(), chunks=[str(number) for number in range(6)], limits=Limits(calls=4), limit=6)
     result = await outcome(team)
     assert (result.status, result.stop_reason) == ("degraded", "budget")
     assert len(result.messages) == 4
@@ -411,7 +412,7 @@ async def test_a_scripted_splitter_and_worker_run_offline() -> None:
 )
 def test_each_mistake_is_told_before_anything_runs(options: dict[str, Any], words: str) -> None:  # R-11
     with pytest.raises(ManifestError, match=words):
-        fan(Cast(), **options)
+        fan(FakeMembers(), **options)
 
 
 def test_the_same_team_as_a_manifest(tmp_path: Path) -> None:
@@ -445,7 +446,7 @@ teams:
 async def test_whoever_fails_every_chunk_is_accounted_for(
     fails: list[bool], limit: int, policy: str, backwards: bool
 ) -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     async def paint(turn: Turn) -> str:
         number = int(chunk_of(turn))
@@ -455,9 +456,9 @@ async def test_whoever_fails_every_chunk_is_accounted_for(
             raise Refused(TROUBLE)
         return f"{number} is painted"
 
-    result = await outcome(fan(cast, paint, chunks=list(range(len(fails))), limit=limit, on_failure=policy))
-    assert len(cast.told) == len(fails)
-    assert cast.most_at_work <= limit
+    result = await outcome(fan(fakes, paint, chunks=list(range(len(fails))), limit=limit, on_failure=policy))
+    assert len(fakes.received) == len(fails)
+    assert fakes.most_in_flight <= limit
     assert contents(result.messages) == [f"{number} is painted" for number, fail in enumerate(fails) if not fail]
     if all(fails) or (policy == "fail" and any(fails)):
         assert result.status == "failed"
@@ -467,15 +468,15 @@ async def test_whoever_fails_every_chunk_is_accounted_for(
 
 
 async def test_a_thousand_chunks() -> None:
-    result = await outcome(fan(Cast(), chunk_of, chunks=list(range(1000)), limit=50))
+    result = await outcome(fan(FakeMembers(), chunk_of, chunks=list(range(1000)), limit=50))
     assert contents(result.messages) == [str(number) for number in range(1000)]
 
 
 async def test_a_fan_out_resumes_on_disk(tmp_path: Path) -> None:
-    cast = Cast()
-    team = fan(cast, chunk_of, chunks=["a", "b", "c"])
+    fakes = FakeMembers()
+    team = fan(fakes, chunk_of, chunks=["a", "b", "c"])
     async with Engine(tmp_path / "journal.db") as engine:
         result = await engine.run(team, TASK)
         fork = await engine.fork(result.run_id, team=team)
     assert contents(fork.messages) == ["a", "b", "c"]
-    assert len(cast.told) == 3
+    assert len(fakes.received) == 3

@@ -10,7 +10,8 @@ from teamwright.teams.team import Team
 from teamwright.values.events.event import Event
 from teamwright.values.events.team import TeamChannelClosed, TeamChannelOpened
 from teamwright.values.turns.turn import Turn
-from tests.strategies.cast import Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import contents, run, speakers
 
 STEPS: list[Any] = [
     {"id": "a", "agent": "x", "owns": ["wall"]},
@@ -28,7 +29,9 @@ def ruling(decision: str, note: str = "mind the wall") -> str:
     return json.dumps({"decision": decision, "note": note})
 
 
-def team(cast: Cast, *, blocked: object = None, ruled: object = None, peer: object = None, **options: Any) -> Team:
+def team(
+    fakes: FakeMembers, *, blocked: object = None, ruled: object = None, peer: object = None, **options: Any
+) -> Team:
     """y is stopped at b by what x did, until the lead says something about it."""
 
     def lead(turn: Turn) -> object:
@@ -42,7 +45,7 @@ def team(cast: Cast, *, blocked: object = None, ruled: object = None, peer: obje
     def x(turn: Turn) -> object:
         return peer if turn.purpose == "coordinate" else "a is done"
 
-    members = [cast.member("lead", lead), cast.member("x", x), cast.member("y", y), cast.member("z")]
+    members = [fakes.member("lead", lead), fakes.member("x", x), fakes.member("y", y), fakes.member("z")]
     return Team("t", members=members, strategy="star_team", options={"steps": STEPS, **options})
 
 
@@ -51,14 +54,14 @@ def channels(events: list[Event]) -> list[object]:
 
 
 async def test_a_blocked_result_opens_a_channel_for_a_bounded_time_and_then_the_lead_rules() -> None:  # Z-13
-    cast = Cast()
-    result, events = await run(team(cast, ruled=ruling("again"), peer="it always did"))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, ruled=ruling("again"), peer="it always did"))
     assert result.status == "completed"
     assert channels(events) == [
         TeamChannelOpened(step="b", between=("y", "x"), reason="the wall leans, in short"),
         TeamChannelClosed(step="b", between=("y", "x"), messages=2, settled=False),
     ]
-    assert cast.asked == ["lead", "x", "lead", "y", "x", "y", "lead", "y", "lead", "z", "lead"]
+    assert fakes.calls == ["lead", "x", "lead", "y", "x", "y", "lead", "y", "lead", "z", "lead"]
     assert contents(result.messages)[:3] == ["a is done", "the wall leans", "b is done"]
 
 
@@ -68,69 +71,69 @@ async def test_without_a_conflict_nobody_talks_with_a_peer() -> None:  # Z-13
         handing("b is done", "done", "a"),
         handing("it is not mine", "blocked", "nothing known"),
     ):
-        cast = Cast()
+        fakes = FakeMembers()
         steps = [STEPS[0], {"id": "b", "agent": "y"}, STEPS[2]]
-        _, events = await run(team(cast, blocked=blocked, ruled=ruling("stands"), steps=steps))
+        _, events = await run(team(fakes, blocked=blocked, ruled=ruling("stands"), steps=steps))
         assert not channels(events)
-        assert not [turn for _, turn in cast.told if "You two may talk" in turn.task]
+        assert not [turn for _, turn in fakes.received if "You two may talk" in turn.task]
 
 
 async def test_a_key_that_another_owns_is_a_conflict_too() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     steps = [STEPS[0], {"id": "b", "agent": "y"}]
     blocked = handing("the wall leans", "blocked", "wall")
-    _, events = await run(team(cast, blocked=blocked, ruled=ruling("stands"), peer="yes", steps=steps, max_parallel=1))
+    _, events = await run(team(fakes, blocked=blocked, ruled=ruling("stands"), peer="yes", steps=steps, max_parallel=1))
     assert [fact.between for fact in channels(events)] == [("y", "x")] * 2  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def test_a_channel_closes_as_soon_as_one_says_that_it_is_settled() -> None:  # Z-13
-    cast = Cast()
-    _, events = await run(team(cast, ruled=ruling("again"), peer=handing("I propped it up", "done"), peer_rounds=3))
+    fakes = FakeMembers()
+    _, events = await run(team(fakes, ruled=ruling("again"), peer=handing("I propped it up", "done"), peer_rounds=3))
     assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=1, settled=True)
 
 
 async def test_a_result_that_stands_goes_on_with_what_was_said_about_it() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, ruled=ruling("stands"), peer="it always did"))
-    assert cast.asked.count("y") == 2
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, ruled=ruling("stands"), peer="it always did"))
+    assert fakes.calls.count("y") == 2
     assert speakers(result) == ["x", "y", "z", "lead"]
-    assert "mind the wall" in cast.turn_of("z").prompt
-    assert "it always did" in cast.turn_of("z").prompt
+    assert "mind the wall" in fakes.last_turn("z").prompt
+    assert "it always did" in fakes.last_turn("z").prompt
 
 
 async def test_without_peer_talk_the_lead_rules_at_once() -> None:
-    cast = Cast()
-    _, events = await run(team(cast, ruled=ruling("again"), peer_rounds=0))
+    fakes = FakeMembers()
+    _, events = await run(team(fakes, ruled=ruling("again"), peer_rounds=0))
     assert not channels(events)
-    assert cast.asked == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
+    assert fakes.calls == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
 
 
 async def test_a_ruling_that_cannot_be_read_lets_the_result_stand_and_is_told_in_short() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, ruled=f"hm {'and so on ' * 60} at last", peer="it always did"))
-    assert (result.status, cast.asked.count("y")) == ("completed", 2)
-    assert "hm and so on" in cast.turn_of("z").prompt
-    assert not cast.told_anybody("at last")
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, ruled=f"hm {'and so on ' * 60} at last", peer="it always did"))
+    assert (result.status, fakes.calls.count("y")) == ("completed", 2)
+    assert "hm and so on" in fakes.last_turn("z").prompt
+    assert not fakes.any_received("at last")
 
 
 async def test_talk_that_fails_is_a_warning_and_the_lead_still_rules() -> None:
-    cast = Cast()
-    result, events = await run(team(cast, ruled=ruling("again"), peer=Refused("trouble")))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, ruled=ruling("again"), peer=Refused("trouble")))
     assert (result.status, len(result.warnings)) == ("degraded", 1)
     assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=0, settled=False)
     assert "b is done" in contents(result.messages)
-    assert not cast.told_anybody("trouble")
+    assert not fakes.any_received("trouble")
 
 
 async def test_one_that_fails_when_it_works_again_leaves_its_first_result() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     def y(turn: Turn) -> object:
         return Refused("no") if "mind the wall" in turn.prompt else handing("the wall leans", "blocked", "a")
 
     members = [
-        cast.member("lead", lambda turn: ruling("again") if "Decide what" in turn.task else "go on"),
-        cast.member("x"), cast.member("y", y), cast.member("z"),
+        fakes.member("lead", lambda turn: ruling("again") if "Decide what" in turn.task else "go on"),
+        fakes.member("x"), fakes.member("y", y), fakes.member("z"),
     ]  # fmt: skip
     options: dict[str, Any] = {"steps": STEPS, "peer_rounds": 0}
     result, _ = await run(Team("t", members=members, strategy="star_team", options=options))

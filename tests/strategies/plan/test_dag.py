@@ -24,7 +24,8 @@ from teamwright.values.specs.plan import Step
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply
 from tests.growth import assert_linear_count
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 
 TROUBLE = "the crane is stuck"
 
@@ -34,10 +35,10 @@ def steps(**needs: str) -> list[dict[str, Any]]:
     return [{"id": name, "needs": of.split()} for name, of in needs.items()]
 
 
-def dag(cast: Cast, steps: list[dict[str, Any]], answers: dict[str, object] | None = None, **more: Any) -> Team:
+def dag(fakes: FakeMembers, steps: list[dict[str, Any]], answers: dict[str, object] | None = None, **more: Any) -> Team:
     """A team with a member for each step that names no other agent."""
     names = dict.fromkeys(step.get("agent", step["id"]) for step in steps)
-    members = [cast.member(name, (answers or {}).get(name)) for name in names]
+    members = [fakes.member(name, (answers or {}).get(name)) for name in names]
     fields = {name: more.pop(name) for name in ("share", "limits") if name in more}
     options: dict[str, Any] = {"steps": steps, **more}
     return Team("harbour", members=members, strategy="dag", options=options, **fields)
@@ -56,54 +57,54 @@ DIAMOND = steps(survey="", draw="survey", buy="survey", build="draw buy")
 
 
 async def test_outputs_of_the_steps_it_needs_reach_a_step_under_their_ids() -> None:  # P-05
-    cast = Cast()
-    result = await outcome(dag(cast, DIAMOND))
-    assert cast.asked[0] == "survey"
-    assert cast.asked[-1] == "build"
-    told = [(message.name, message.content) for message in cast.turn_of("build").history]
+    fakes = FakeMembers()
+    result = await outcome(dag(fakes, DIAMOND))
+    assert fakes.calls[0] == "survey"
+    assert fakes.calls[-1] == "build"
+    told = [(message.name, message.content) for message in fakes.last_turn("build").history]
     assert told == [("draw", "draw is done"), ("buy", "buy is done")]
-    assert [turn.task for turn in cast.turns] == [TASK] * 4
+    assert [turn.task for turn in fakes.turns] == [TASK] * 4
     assert speakers(result) == ["survey", "draw", "buy", "build"]
     assert (result.status, result.output) == ("completed", "build is done")
 
 
 async def test_the_history_of_the_caller_reaches_every_step() -> None:  # R-01
-    cast = Cast()
+    fakes = FakeMembers()
     history = [Message(name="user", content="before", role="user")]
-    result, _ = await run(dag(cast, DIAMOND), history)
-    assert {turn.history[0].content for turn in cast.turns} == {"before"}
+    result, _ = await run(dag(fakes, DIAMOND), history)
+    assert {turn.history[0].content for turn in fakes.turns} == {"before"}
     assert "before" not in contents(result.messages)
 
 
 async def test_one_member_may_work_on_several_steps_and_ids_need_not_be_members() -> None:
-    cast = Cast()
-    team = dag(cast, [{"id": "draft", "agent": "writer"}, {"id": "final", "agent": "writer", "needs": ["draft"]}])
+    fakes = FakeMembers()
+    team = dag(fakes, [{"id": "draft", "agent": "writer"}, {"id": "final", "agent": "writer", "needs": ["draft"]}])
     result = await outcome(team)
     assert speakers(result) == ["writer", "writer"]
-    assert cast.told[1][1].history[0].name == "draft"
+    assert fakes.received[1][1].history[0].name == "draft"
 
 
 async def test_in_a_pipeline_a_step_is_told_only_what_it_needs_came_to() -> None:  # P-05, P-03
-    cast = Cast()
-    await run(dag(cast, DIAMOND, {"draw": {"sheets": 2}}, share="output"))
-    assert cast.turn_of("survey").task == TASK
-    assert cast.turn_of("draw").task == "survey is done"
-    assert json.loads(cast.turn_of("build").task) == {"draw": {"sheets": 2}, "buy": "buy is done"}
-    assert not any(turn.history for turn in cast.turns)
+    fakes = FakeMembers()
+    await run(dag(fakes, DIAMOND, {"draw": {"sheets": 2}}, share="output"))
+    assert fakes.last_turn("survey").task == TASK
+    assert fakes.last_turn("draw").task == "survey is done"
+    assert json.loads(fakes.last_turn("build").task) == {"draw": {"sheets": 2}, "buy": "buy is done"}
+    assert not any(turn.history for turn in fakes.turns)
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
 async def test_a_step_may_have_a_task_of_its_own(share: str) -> None:  # P-02
-    cast = Cast()
+    fakes = FakeMembers()
     made = steps(survey="", draw="survey")
     made[0]["task"] = "Measure the quay."
     made[1]["task"] = "Draw {{ data.survey.metres }} metres. The report: {{ outputs.survey }}"
-    await run(dag(cast, made, {"survey": {"metres": 40}}, share=share))
-    assert cast.turn_of("survey").task == "Measure the quay."
-    assert contents(cast.turn_of("survey").history) == [TASK]
-    assert cast.turn_of("draw").task == 'Draw 40 metres. The report: {"metres":40}'
+    await run(dag(fakes, made, {"survey": {"metres": 40}}, share=share))
+    assert fakes.last_turn("survey").task == "Measure the quay."
+    assert contents(fakes.last_turn("survey").history) == [TASK]
+    assert fakes.last_turn("draw").task == 'Draw 40 metres. The report: {"metres":40}'
     before = [] if share == "output" else [TASK]
-    assert contents(cast.turn_of("draw").history) == [*before, '{"metres":40}']
+    assert contents(fakes.last_turn("draw").history) == [*before, '{"metres":40}']
 
 
 BRANCHING = [
@@ -116,33 +117,33 @@ BRANCHING = [
 
 
 async def test_a_condition_skips_a_step_visibly_and_what_stands_on_it_alone() -> None:  # P-05, P-02
-    cast = Cast()
-    result, events = await run(dag(cast, BRANCHING, {"survey": {"cracks": 3}}))
-    assert cast.asked == ["survey", "mend", "report"]
+    fakes = FakeMembers()
+    result, events = await run(dag(fakes, BRANCHING, {"survey": {"cracks": 3}}))
+    assert fakes.calls == ["survey", "mend", "report"]
     assert skips(events) == [("praise", "condition", ()), ("thank", "needs", ("praise",))]
-    assert [message.name for message in cast.turn_of("report").history] == ["mend"]
+    assert [message.name for message in fakes.last_turn("report").history] == ["mend"]
     assert (result.status, result.output) == ("completed", "report is done")
 
 
 async def test_the_other_branch_is_taken_where_the_other_condition_holds() -> None:  # P-05
-    cast = Cast()
-    _, events = await run(dag(cast, BRANCHING, {"survey": {"cracks": 0}}))
-    assert cast.asked == ["survey", "praise", "thank", "report"]
+    fakes = FakeMembers()
+    _, events = await run(dag(fakes, BRANCHING, {"survey": {"cracks": 0}}))
+    assert fakes.calls == ["survey", "praise", "thank", "report"]
     assert skips(events) == [("mend", "condition", ())]
 
 
 async def test_a_step_without_needs_may_have_a_condition_too() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made = [{"id": "sing", "when": "'song' in task"}, {"id": "build"}]
-    _, events = await run(dag(cast, made))
-    assert cast.asked == ["build"]
+    _, events = await run(dag(fakes, made))
+    assert fakes.calls == ["build"]
     assert skips(events) == [("sing", "condition", ())]
 
 
 async def test_where_every_step_is_skipped_the_result_is_empty_with_a_warning() -> None:
-    cast = Cast()
-    result, events = await run(dag(cast, [{"id": "a", "when": "1 > 2"}, {"id": "b", "needs": ["a"]}]))
-    assert cast.told == []
+    fakes = FakeMembers()
+    result, events = await run(dag(fakes, [{"id": "a", "when": "1 > 2"}, {"id": "b", "needs": ["a"]}]))
+    assert fakes.received == []
     assert len(skips(events)) == 2
     assert (result.status, result.output, result.data) == ("degraded", "", None)
     assert result.warnings == ("harbour: every step was skipped",)
@@ -150,10 +151,10 @@ async def test_where_every_step_is_skipped_the_result_is_empty_with_a_warning() 
 
 @pytest.mark.parametrize("when", ["data.survey.cracks > 0", "outputs.survey", "data.survey"])
 async def test_a_condition_that_cannot_be_answered_fails_its_step(when: str) -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made = [{"id": "survey"}, {"id": "mend", "needs": ["survey"], "when": when}]
-    result = await outcome(dag(cast, made))
-    assert cast.asked == ["survey"]
+    result = await outcome(dag(fakes, made))
+    assert fakes.calls == ["survey"]
     assert result.failure is not None
     assert "can't be evaluated" in result.failure.message
     assert "(mend)" in result.failure.message
@@ -161,10 +162,10 @@ async def test_a_condition_that_cannot_be_answered_fails_its_step(when: str) -> 
 
 
 async def test_a_template_that_cannot_be_filled_in_fails_its_step() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made = [{"id": "survey"}, {"id": "draw", "needs": ["survey"], "task": "{{ data.survey.metres }} m"}]
-    result, events = await run(dag(cast, [*made, {"id": "build", "needs": ["draw"]}]))
-    assert cast.asked == ["survey"]
+    result, events = await run(dag(fakes, [*made, {"id": "build", "needs": ["draw"]}]))
+    assert fakes.calls == ["survey"]
     assert result.failure is not None
     assert "the template can't be rendered" in result.failure.message
     assert skips(events) == [("build", "failure", ("draw",))]
@@ -174,9 +175,9 @@ FAILING = steps(draw="", buy="", build="draw", paint="build buy", count="buy")
 
 
 async def test_by_default_a_failed_step_fails_the_team_when_what_does_not_stand_on_it_is_done() -> None:
-    cast = Cast()
-    result, events = await run(dag(cast, FAILING, {"draw": Refused(TROUBLE)}))
-    assert sorted(cast.asked) == ["buy", "count", "draw"]
+    fakes = FakeMembers()
+    result, events = await run(dag(fakes, FAILING, {"draw": Refused(TROUBLE)}))
+    assert sorted(fakes.calls) == ["buy", "count", "draw"]
     assert skips(events) == [("build", "failure", ("draw",)), ("paint", "failure", ("build",))]
     assert (result.status, result.stop_reason) == ("failed", "error")
     assert contents(result.messages) == ["buy is done", "count is done"]
@@ -185,33 +186,33 @@ async def test_by_default_a_failed_step_fails_the_team_when_what_does_not_stand_
 
 
 async def test_a_failed_step_may_cancel_the_others() -> None:
-    cast = Cast()
-    result = await outcome(dag(cast, FAILING, {"buy": Refused(TROUBLE)}, cancel_others=True, max_parallel=1))
-    assert cast.asked == ["draw", "buy"]
+    fakes = FakeMembers()
+    result = await outcome(dag(fakes, FAILING, {"buy": Refused(TROUBLE)}, cancel_others=True, max_parallel=1))
+    assert fakes.calls == ["draw", "buy"]
     assert (result.status, contents(result.messages)) == ("failed", ["draw is done"])
 
 
 async def test_a_failed_step_may_be_taken_as_a_skipped_one() -> None:
-    cast = Cast()
-    result, events = await run(dag(cast, FAILING, {"draw": Refused(TROUBLE)}, on_failure="skip"))
+    fakes = FakeMembers()
+    result, events = await run(dag(fakes, FAILING, {"draw": Refused(TROUBLE)}, on_failure="skip"))
     assert skips(events) == [("build", "needs", ("draw",))]
-    assert [message.name for message in cast.turn_of("paint").history] == ["buy"]
+    assert [message.name for message in fakes.last_turn("paint").history] == ["buy"]
     assert result.status == "degraded"
     assert result.warnings == (f"harbour: draw: 'draw' failed and was skipped (refused: {TROUBLE})",)
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
 async def test_a_step_may_be_told_that_what_it_needs_failed_and_never_why(share: str) -> None:  # law 5
-    cast = Cast()
-    result, events = await run(dag(cast, FAILING, {"draw": Refused(TROUBLE)}, on_failure="collect", share=share))
+    fakes = FakeMembers()
+    result, events = await run(dag(fakes, FAILING, {"draw": Refused(TROUBLE)}, on_failure="collect", share=share))
     assert not skips(events)
-    turn = cast.turn_of("build")
+    turn = fakes.last_turn("build")
     assert "This step failed" in (turn.task if share == "output" else turn.history[0].content)
-    assert not cast.told_anybody(TROUBLE)
+    assert not fakes.any_received(TROUBLE)
     assert result.status == "degraded"
     both = await outcome(
         dag(
-            cast,
+            fakes,
             steps(draw="", buy="", build="draw buy"),
             {"draw": Refused(TROUBLE)},
             on_failure="collect",
@@ -220,73 +221,73 @@ async def test_a_step_may_be_told_that_what_it_needs_failed_and_never_why(share:
     )
     assert both.status == "degraded"
     if share == "output":
-        assert json.loads(cast.turn_of("build").task) == {"draw": None, "buy": "buy is done"}
+        assert json.loads(fakes.last_turn("build").task) == {"draw": None, "buy": "buy is done"}
 
 
 async def test_a_step_may_handle_the_failure_of_another() -> None:  # P-02
-    cast = Cast()
+    fakes = FakeMembers()
     made = [
         {"id": "deploy"},
         {"id": "announce", "needs": ["deploy"], "when": "'deploy' not in failed"},
         {"id": "roll-back", "needs": ["deploy"], "when": "'deploy' in failed"},
     ]
-    result = await outcome(dag(cast, made, {"deploy": Refused(TROUBLE)}, on_failure="collect"))
-    assert cast.asked == ["deploy", "roll-back"]
+    result = await outcome(dag(fakes, made, {"deploy": Refused(TROUBLE)}, on_failure="collect"))
+    assert fakes.calls == ["deploy", "roll-back"]
     assert (result.status, result.output) == ("degraded", "roll-back is done")
-    well = Cast()
+    well = FakeMembers()
     assert (await outcome(dag(well, made, on_failure="collect"))).status == "completed"
-    assert well.asked == ["deploy", "announce"]
+    assert well.calls == ["deploy", "announce"]
 
 
 async def test_the_failure_of_an_optional_member_is_taken_as_a_skip() -> None:
-    cast = Cast()
-    members = [cast.member("draw", Refused(TROUBLE), optional=True), *cast.members("buy build")]
+    fakes = FakeMembers()
+    members = [fakes.member("draw", Refused(TROUBLE), optional=True), *fakes.members("buy build")]
     options: dict[str, Any] = {"steps": steps(draw="", buy="", build="draw buy")}
     result = await outcome(Team("harbour", members=members, strategy="dag", options=options))
     assert (result.status, speakers(result)) == ("degraded", ["buy", "build"])
 
 
 async def test_of_several_last_steps_each_one_is_in_the_data_and_the_last_gives_the_text() -> None:
-    cast = Cast()
-    result = await outcome(dag(cast, steps(survey="", b="survey", a="survey"), {"b": {"planks": 3}}))
+    fakes = FakeMembers()
+    result = await outcome(dag(fakes, steps(survey="", b="survey", a="survey"), {"b": {"planks": 3}}))
     assert result.output == "a is done"
     assert result.data == {"b": {"planks": 3}, "a": "a is done"}
 
 
 async def test_a_step_may_be_named_that_gives_the_answer() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made = steps(survey="", report="survey", file="report")
-    result = await outcome(dag(cast, made, {"report": {"pages": 2}}, answer="report"))
+    result = await outcome(dag(fakes, made, {"report": {"pages": 2}}, answer="report"))
     assert speakers(result) == ["survey", "file", "report"]
     assert (result.output, result.data) == ('{"pages":2}', {"pages": 2})
 
 
 async def test_where_the_named_step_was_skipped_the_last_one_gives_the_answer() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made = [{"id": "survey"}, {"id": "report", "needs": ["survey"], "when": "1 > 2"}]
-    result = await outcome(dag(cast, made, {"survey": {"cracks": 0}}, answer="report"))
+    result = await outcome(dag(fakes, made, {"survey": {"cracks": 0}}, answer="report"))
     assert (result.output, result.data) == ('{"cracks":0}', {"cracks": 0})
     assert result.warnings == ("harbour: the step 'report', which gives the answer, was skipped",)
 
 
 async def test_a_step_that_terminates_ends_the_team_with_its_answer() -> None:  # R-08
-    cast = Cast()
+    fakes = FakeMembers()
     made = steps(a="", b="a", c="b", z="")
     made[3]["execution_tokens"] = 3
     stop = Reply.of("b", "It sinks.", signal="terminate")
-    result = await outcome(dag(cast, made, {"b": stop}, max_parallel=1))
-    assert cast.asked == ["a", "z", "b"]
+    result = await outcome(dag(fakes, made, {"b": stop}, max_parallel=1))
+    assert fakes.calls == ["a", "z", "b"]
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "It sinks.")
     assert speakers(result) == ["a", "z", "b"]
 
 
 async def test_a_team_may_work_on_a_step() -> None:  # R-09
-    cast = Cast()
-    crew = Team("crew", members=cast.members("scraper painter"))
+    fakes = FakeMembers()
+    crew = Team("crew", members=fakes.members("scraper painter"))
     options = DagOptions(steps=(Step(id="crew"), Step(id="report", agent="clerk", needs=("crew",))))
-    result = await outcome(Team("harbour", members=[crew, cast.member("clerk")], strategy="dag", options=options))
+    result = await outcome(Team("harbour", members=[crew, fakes.member("clerk")], strategy="dag", options=options))
     assert speakers(result) == ["crew", "crew", "clerk"]
-    assert contents(cast.turn_of("clerk").history) == ["painter is done"]
+    assert contents(fakes.last_turn("clerk").history) == ["painter is done"]
 
 
 @pytest.mark.parametrize(
@@ -316,9 +317,9 @@ async def test_a_team_may_work_on_a_step() -> None:  # R-09
     ],
 )
 def test_each_mistake_is_told_before_anything_runs(made: list[Any], more: dict[str, Any], words: str) -> None:  # R-11
-    cast = Cast()
+    fakes = FakeMembers()
     with pytest.raises(ManifestError, match=words):
-        Team("harbour", members=cast.members("a b c survey draw"), strategy="dag", options={"steps": made, **more})
+        Team("harbour", members=fakes.members("a b c survey draw"), strategy="dag", options={"steps": made, **more})
 
 
 def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:  # P-05, R-11
@@ -379,13 +380,13 @@ async def test_every_step_is_worked_on_after_what_it_needs_or_told_as_skipped(
     made: tuple[list[dict[str, Any]], set[str]], policy: str, limit: int
 ) -> None:
     flow, failing = made
-    cast = Cast()
+    fakes = FakeMembers()
     answers: dict[str, object] = dict.fromkeys(failing, Refused(TROUBLE))
-    result, events = await run(dag(cast, flow, answers, on_failure=policy, max_parallel=limit))
+    result, events = await run(dag(fakes, flow, answers, on_failure=policy, max_parallel=limit))
     skipped = [step for step, _, _ in skips(events)]
-    assert sorted([*cast.asked, *skipped]) == sorted(step["id"] for step in flow)
-    assert cast.most_at_work <= limit
-    assert not cast.told_anybody(TROUBLE)
+    assert sorted([*fakes.calls, *skipped]) == sorted(step["id"] for step in flow)
+    assert fakes.most_in_flight <= limit
+    assert not fakes.any_received(TROUBLE)
     settled = {"agent.replied", "agent.failed", "step.skipped"}
     place = {
         getattr(event.fact, "step", event.key.split("/")[-2] if event.key.count("/") > 1 else ""): event.number
@@ -395,7 +396,7 @@ async def test_every_step_is_worked_on_after_what_it_needs_or_told_as_skipped(
     asked = {event.key.split("/")[1]: event.number for event in events if event.key.endswith("/work")}
     for step in flow:
         assert all(place[need] < asked.get(step["id"], len(events)) for need in step["needs"])
-    assert speakers(result) == [step for step in _order(flow) if step in cast.asked and step not in failing]
+    assert speakers(result) == [step for step in _order(flow) if step in fakes.calls and step not in failing]
 
 
 def _order(flow: list[dict[str, Any]]) -> list[str]:
@@ -404,25 +405,25 @@ def _order(flow: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("shape", ["chain", "wide", "skipped"])
 async def test_a_thousand_steps(shape: str) -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     made: list[dict[str, Any]] = [{"id": "s0", "agent": "hand"}]
     for number in range(1, 1000):
         need = number - 1 if shape != "wide" else 0
         when = {"when": "1 > 2"} if shape == "skipped" and number == 1 else {}
         made.append({"id": f"s{number}", "agent": "hand", "needs": [f"s{need}"], **when})
-    result, events = await run(dag(cast, made))
+    result, events = await run(dag(fakes, made))
     assert len(result.messages) == (1 if shape == "skipped" else 1000)
     assert len(skips(events)) == (999 if shape == "skipped" else 0)
 
 
 async def test_a_dag_resumes_and_forks_without_asking_again(tmp_path: Path) -> None:
-    cast = Cast()
-    team = dag(cast, BRANCHING, {"survey": {"cracks": 1}})
+    fakes = FakeMembers()
+    team = dag(fakes, BRANCHING, {"survey": {"cracks": 1}})
     async with Engine(tmp_path / "journal.db") as engine:
         result = await engine.run(team, TASK)
         fork = await engine.fork(result.run_id, team=team)
     assert fork.messages == result.messages
-    assert cast.asked == ["survey", "mend", "report"]
+    assert fakes.calls == ["survey", "mend", "report"]
 
 
 def test_what_is_told_of_steps_that_are_not_needed_grows_with_the_plan() -> None:  # S-01

@@ -11,13 +11,14 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamTold
 from teamwright.values.turns.turn import Turn
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 from tests.strategies.plan.test_star_team import messages, steps
 
 
-def team(cast: Cast, rows: list[Any], names: str = "lead x y", **more: Any) -> Team:
+def team(fakes: FakeMembers, rows: list[Any], names: str = "lead x y", **more: Any) -> Team:
     options = {"steps": rows, **more.pop("options", {})}
-    return Team("t", members=cast.members(names), strategy="mesh_team", options=options, **more)
+    return Team("t", members=fakes.members(names), strategy="mesh_team", options=options, **more)
 
 
 @pytest.mark.parametrize(("workers", "rounds"), [(2, 1), (2, 3), (4, 2)])
@@ -26,82 +27,82 @@ async def test_each_worker_has_two_messages_with_its_lead_and_one_with_every_oth
 ) -> None:  # Z-13
     names = ["lead", *(f"w{number}" for number in range(workers))]
     rows = [f"s{one}-{number}" for one in range(rounds) for number in range(workers)]
-    cast = Cast()
-    result, events = await run(team(cast, steps(*rows), " ".join(names)))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, steps(*rows), " ".join(names)))
     assert result.status == "completed"
     assert messages(events) == 2 * workers * rounds + workers * (workers - 1) * rounds
-    assert Counter(cast.asked) == {"lead": 1, **dict.fromkeys(names[1:], 2 * rounds)}
+    assert Counter(fakes.calls) == {"lead": 1, **dict.fromkeys(names[1:], 2 * rounds)}
 
 
 async def test_everybody_hears_everybody_before_the_next_round_begins() -> None:  # Z-13
-    cast = Cast()
+    fakes = FakeMembers()
     members = [
-        cast.member("lead"),
-        *(cast.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("x", "y")),
+        fakes.member("lead"),
+        *(fakes.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("x", "y")),
     ]
     rows: list[Any] = [{"id": "a", "agent": "x"}, {"id": "b", "agent": "y"}, {"id": "c", "agent": "x", "needs": ["a"]}]
     await run(Team("t", members=members, strategy="mesh", share="transcript", options={"steps": rows}))
-    heard = [contents(turn.history) for _, turn in cast.told if turn.purpose == "coordinate"]
+    heard = [contents(turn.history) for _, turn in fakes.received if turn.purpose == "coordinate"]
     assert heard[:2] == [["x work", "y work"]] * 2
-    last = next(turn for name, turn in reversed(cast.told) if name == "x" and turn.purpose == "work")
+    last = next(turn for name, turn in reversed(fakes.received) if name == "x" and turn.purpose == "work")
     assert contents(last.history)[1:] == ["x coordinate", "y coordinate", "x work"]
     assert last.task == TASK
-    assert contents(cast.turn_of("lead").history) == [
+    assert contents(fakes.last_turn("lead").history) == [
         "x work", "y work", "x coordinate", "y coordinate", "x work", "x coordinate", "y coordinate",
     ]  # fmt: skip
 
 
 async def test_they_may_hear_each_other_more_than_once_or_never() -> None:
     for peer_rounds, asks in ((0, 0), (2, 4)):
-        cast = Cast()
-        _, events = await run(team(cast, steps("a", "b"), options={"peer_rounds": peer_rounds}))
-        assert sum(turn.purpose == "coordinate" for name, turn in cast.told if name != "lead") == asks
+        fakes = FakeMembers()
+        _, events = await run(team(fakes, steps("a", "b"), options={"peer_rounds": peer_rounds}))
+        assert sum(turn.purpose == "coordinate" for name, turn in fakes.received if name != "lead") == asks
         assert messages(events) == 4 + peer_rounds * 2
 
 
 async def test_talk_that_fails_is_a_warning_and_the_work_goes_on() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     def x(turn: Turn) -> object:
         return Refused("trouble") if turn.purpose == "coordinate" else None
 
-    members = [cast.member("lead"), cast.member("x", x), cast.member("y")]
+    members = [fakes.member("lead"), fakes.member("x", x), fakes.member("y")]
     result, _ = await run(Team("t", members=members, strategy="mesh_team", options={"steps": steps("a", "b")}))
     assert (result.status, speakers(result)) == ("degraded", ["x", "y", "lead"])
     assert len(result.warnings) == 1
-    assert not cast.told_anybody("trouble")
+    assert not fakes.any_received("trouble")
 
 
 async def test_a_round_in_which_everything_is_skipped_is_no_reason_to_talk() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     rows: list[Any] = [{"id": "a", "when": "task == ''"}, {"id": "b", "when": "task == ''"}]
-    result, _ = await run(team(cast, rows))
-    assert (result.status, cast.asked) == ("degraded", [])
+    result, _ = await run(team(fakes, rows))
+    assert (result.status, fakes.calls) == ("degraded", [])
     assert result.warnings == ("t: every step was skipped",)
 
 
 async def test_what_was_said_after_a_round_is_no_reason_to_talk_after_the_next() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     skipped = [{"id": name, "needs": ["a", "b"], "when": "task == ''"} for name in ("c", "d")]
-    _, events = await run(team(cast, [*steps("a", "b"), *skipped], options={"peer_rounds": 2}))
-    assert Counter(cast.asked) == {"x": 3, "y": 3, "lead": 1}
+    _, events = await run(team(fakes, [*steps("a", "b"), *skipped], options={"peer_rounds": 2}))
+    assert Counter(fakes.calls) == {"x": 3, "y": 3, "lead": 1}
     assert {event.fact.round for event in events if isinstance(event.fact, TeamTold)} == {1}
 
 
 async def test_what_was_said_after_a_round_is_told_in_the_next_and_in_no_other() -> None:
-    cast = Cast()
-    members = [cast.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("lead", "x", "y")]
+    fakes = FakeMembers()
+    members = [fakes.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("lead", "x", "y")]
     rows: list[Any] = [
         {"id": "a", "agent": "x"},
         {"id": "b", "agent": "lead", "needs": ["a"]},  # nobody has to hear of it, so nobody talks after this round
         {"id": "c", "agent": "y", "needs": ["b"]},
     ]
     await run(Team("t", members=members, strategy="mesh", share="transcript", options={"steps": rows}))
-    second, third = (turn for _, turn in cast.told[3:5])
+    second, third = (turn for _, turn in fakes.received[3:5])
     assert contents(second.history)[1:] == ["x coordinate", "y coordinate", "x work"]
     assert contents(third.history)[1:] == ["lead work"]
 
 
 def test_a_mesh_needs_two_besides_the_lead() -> None:
     with pytest.raises(ManifestError, match="'mesh_team' needs 2 members besides 'lead', who leads"):
-        team(Cast(), steps("a"), "lead x")
+        team(FakeMembers(), steps("a"), "lead x")

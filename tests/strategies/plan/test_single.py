@@ -10,7 +10,8 @@ from teamwright.errors import ManifestError, Refused
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamPlanned
 from teamwright.values.turns.turn import Turn
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 
 STEPS: list[Any] = [
     {"id": "last", "needs": ["b", "a"]},
@@ -19,14 +20,14 @@ STEPS: list[Any] = [
 ]
 
 
-def team(cast: Cast, answer: object = None, steps: list[Any] = STEPS, **options: Any) -> Team:
-    members = [cast.member("one", answer), cast.member("other")]
+def team(fakes: FakeMembers, answer: object = None, steps: list[Any] = STEPS, **options: Any) -> Team:
+    members = [fakes.member("one", answer), fakes.member("other")]
     return Team("t", members=members, strategy="single", options={"steps": steps, **options})
 
 
 async def test_all_steps_are_the_work_of_one_in_topological_order_and_nobody_coordinates() -> None:  # Z-13
-    cast = Cast()
-    result, events = await run(team(cast))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes))
     assert result.status == "completed"
     assert speakers(result) == ["one"] * 3
     assert [event.key for event in events if event.kind == "agent.asked"] == [
@@ -35,15 +36,15 @@ async def test_all_steps_are_the_work_of_one_in_topological_order_and_nobody_coo
         "t/b/work",
         "t/last/work",
     ]
-    assert {turn.purpose for turn in cast.turns} == {"work"}
+    assert {turn.purpose for turn in fakes.turns} == {"work"}
     planned = next(event.fact for event in events if isinstance(event.fact, TeamPlanned))
     assert planned == TeamPlanned(topology="single", steps=3, rounds=3, width=1, workers=("one",))
 
 
 async def test_what_was_asked_and_answered_before_stands_above_each_step() -> None:
-    cast = Cast()
-    await run(team(cast, lambda turn: f"done {turn.task}"))
-    assert [(contents(turn.history), turn.task) for turn in cast.turns] == [
+    fakes = FakeMembers()
+    await run(team(fakes, lambda turn: f"done {turn.task}"))
+    assert [(contents(turn.history), turn.task) for turn in fakes.turns] == [
         ([TASK], "Do a."),
         ([TASK, "Do a.", "done Do a."], "Do b."),
         ([TASK, "Do a.", "done Do a.", "Do b.", "done Do b."], TASK),
@@ -51,23 +52,25 @@ async def test_what_was_asked_and_answered_before_stands_above_each_step() -> No
 
 
 async def test_another_member_may_be_the_one() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, member="other"))
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, member="other"))
     assert set(speakers(result)) == {"other"}
 
 
 async def test_what_failed_was_never_said_and_what_stands_on_it_is_skipped() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     def answer(turn: Turn) -> object:
         return Refused("no") if turn.task == "Do a." else None
 
-    result, _ = await run(team(cast, answer, on_failure="fail"))
+    result, _ = await run(team(fakes, answer, on_failure="fail"))
     assert (result.status, len(result.messages)) == ("failed", 1)
-    assert not any("Do a." in contents(turn.history) for turn in cast.turns)
+    assert not any("Do a." in contents(turn.history) for turn in fakes.turns)
 
 
 def test_steps_that_make_no_plan_are_refused_at_their_place() -> None:
     with pytest.raises(ManifestError, match="circle") as error:
-        team(Cast(), steps=[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}, {"id": "c", "when": "x +"}])
+        team(
+            FakeMembers(), steps=[{"id": "a", "needs": ["b"]}, {"id": "b", "needs": ["a"]}, {"id": "c", "when": "x +"}]
+        )
     assert len(error.value.problems) == 2

@@ -14,7 +14,8 @@ from teamwright.strategies.registry import find_strategy
 from teamwright.teams.team import Team
 from teamwright.values.events.team import TeamPlanned, TeamTold
 from teamwright.values.turns.turn import Turn
-from tests.strategies.cast import TASK, Cast, contents, run, speakers
+from tests.kit.members import FakeMembers
+from tests.kit.runs import TASK, contents, run, speakers
 
 
 def steps(*rows: str) -> list[Any]:
@@ -22,9 +23,9 @@ def steps(*rows: str) -> list[Any]:
     return [{"id": row.split()[0], "needs": row.split()[1:]} for row in rows]
 
 
-def team(cast: Cast, rows: list[Any], names: str = "lead x y", **more: Any) -> Team:
+def team(fakes: FakeMembers, rows: list[Any], names: str = "lead x y", **more: Any) -> Team:
     options = {"steps": rows, **more.pop("options", {})}
-    return Team("t", members=cast.members(names), strategy="star_team", options=options, **more)
+    return Team("t", members=fakes.members(names), strategy="star_team", options=options, **more)
 
 
 def messages(events: list[Any]) -> int:
@@ -37,19 +38,19 @@ async def test_each_worker_has_three_messages_with_its_lead_in_a_round(workers: 
     names = ["lead", *(f"w{number}" for number in range(workers))]
     rows = [f"s{one}-{number} " + " ".join(f"s{one - 1}-{n}" for n in range(workers) if one) for one in range(rounds)
             for number in range(workers)]  # fmt: skip
-    cast = Cast()
-    result, events = await run(team(cast, steps(*rows), " ".join(names)))
+    fakes = FakeMembers()
+    result, events = await run(team(fakes, steps(*rows), " ".join(names)))
     assert result.status == "completed"
     assert messages(events) == 2 * workers * rounds + workers * rounds
-    assert Counter(cast.asked) == {"lead": rounds + 1, **dict.fromkeys(names[1:], rounds)}
+    assert Counter(fakes.calls) == {"lead": rounds + 1, **dict.fromkeys(names[1:], rounds)}
     planned = next(event.fact for event in events if isinstance(event.fact, TeamPlanned))
     assert (planned.rounds, planned.width, planned.lead) == (rounds, workers, "lead")
 
 
 async def test_a_worker_is_told_the_batch_the_leads_word_and_what_its_step_needs() -> None:  # Z-08, Z-13
-    cast = Cast()
-    await run(team(cast, steps("a", "b", "c a")))
-    _, last = next((name, turn) for name, turn in reversed(cast.told) if turn.purpose == "work")
+    fakes = FakeMembers()
+    await run(team(fakes, steps("a", "b", "c a")))
+    _, last = next((name, turn) for name, turn in reversed(fakes.received) if turn.purpose == "work")
     batch, word, need = last.history
     assert (batch.name, word.name, need.name) == ("lead", "lead", "a")
     assert batch.content.endswith('artifacts: "task://c"\nneeds: "batch-0"\nnext_action: "start-batch"')
@@ -59,16 +60,16 @@ async def test_a_worker_is_told_the_batch_the_leads_word_and_what_its_step_needs
 
 
 async def test_the_lead_hears_every_result_once_and_puts_the_answer_together() -> None:
-    cast = Cast()
-    result, _ = await run(team(cast, steps("a", "b", "c a b"), share="transcript"))
-    assert [message.name for message in cast.turn_of("lead").history] == ["lead", "a", "b", "lead", "c"]
+    fakes = FakeMembers()
+    result, _ = await run(team(fakes, steps("a", "b", "c a b"), share="transcript"))
+    assert [message.name for message in fakes.last_turn("lead").history] == ["lead", "a", "b", "lead", "c"]
     assert speakers(result)[-1] == "lead"
     assert result.output == "lead is done"
 
 
 async def test_a_round_waits_for_no_other_round() -> None:  # Z-13
     """`slow` ends only when `last`, two rounds behind it, is done."""
-    cast, done = Cast(), asyncio.Event()
+    fakes, done = FakeMembers(), asyncio.Event()
 
     async def answer(turn: Turn) -> str:
         step = next(line for line in turn.prompt.splitlines() if "task://" in line)
@@ -82,60 +83,60 @@ async def test_a_round_waits_for_no_other_round() -> None:  # Z-13
         {"id": "first", "task": "first"}, {"id": "slow", "task": "slow"},
         {"id": "next", "task": "next", "needs": ["first"]}, {"id": "last", "task": "last", "needs": ["next"]},
     ]  # fmt: skip
-    members = [cast.member("lead"), cast.member("x", answer), cast.member("y", answer)]
+    members = [fakes.member("lead"), fakes.member("x", answer), fakes.member("y", answer)]
     with anyio.fail_after(10):
         result, _ = await run(Team("t", members=members, strategy="star", options={"steps": rows}))
     assert result.status == "completed"
 
 
 async def test_a_step_goes_to_whom_it_names_or_to_who_has_least_to_do() -> None:  # Z-13
-    cast = Cast()
+    fakes = FakeMembers()
     rows: list[Any] = [{"id": "a", "agent": "y"}, {"id": "b", "agent": "y"}, *steps("c", "d", "x")]
-    await run(team(cast, rows, "lead x y z", options={"max_parallel": 5}))
-    assert Counter(name for name, turn in cast.told if turn.purpose == "work") == {"y": 2, "x": 2, "z": 1}
+    await run(team(fakes, rows, "lead x y z", options={"max_parallel": 5}))
+    assert Counter(name for name, turn in fakes.received if turn.purpose == "work") == {"y": 2, "x": 2, "z": 1}
 
 
 async def test_a_lead_works_on_steps_that_name_it_without_telling_itself() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     rows: list[Any] = [{"id": "a", "agent": "lead"}, {"id": "b", "needs": ["a"]}]
-    result, events = await run(team(cast, rows, "lead x"))
+    result, events = await run(team(fakes, rows, "lead x"))
     assert result.status == "completed"
-    assert cast.asked == ["lead", "lead", "x", "lead"]
+    assert fakes.calls == ["lead", "lead", "x", "lead"]
     assert messages(events) == 3
 
 
 async def test_a_failed_step_is_told_the_lead_only_where_failures_are_collected() -> None:
     for policy, told in (("collect", True), ("skip", False)):
-        cast = Cast()
-        members = [cast.member("lead"), cast.member("x", Refused("trouble")), cast.member("y")]
+        fakes = FakeMembers()
+        members = [fakes.member("lead"), fakes.member("x", Refused("trouble")), fakes.member("y")]
         rows: list[Any] = [{"id": "a", "agent": "x"}, {"id": "b", "agent": "y"}]
         result, _ = await run(
             Team("t", members=members, strategy="star_team", options={"steps": rows, "on_failure": policy})
         )
         assert result.status == "degraded"
-        assert any("This step failed" in text for text in contents(cast.turn_of("lead").history)) == told
-        assert not cast.told_anybody("trouble")
+        assert any("This step failed" in text for text in contents(fakes.last_turn("lead").history)) == told
+        assert not fakes.any_received("trouble")
 
 
 async def test_a_lead_that_fails_begins_nothing_more_and_loses_nothing() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     def lead(turn: Turn) -> object:
         return Refused("no") if turn.number == 2 else None
 
-    members = [cast.member("lead", lead), *cast.members("x y")]
+    members = [fakes.member("lead", lead), *fakes.members("x y")]
     result, _ = await run(Team("t", members=members, strategy="star_team", options={"steps": steps("a", "b", "c a")}))
     assert (result.status, speakers(result)) == ("failed", ["x", "y"])
-    assert Counter(cast.asked) == {"lead": 2, "x": 1, "y": 1}
+    assert Counter(fakes.calls) == {"lead": 2, "x": 1, "y": 1}
 
 
 def test_star_needs_somebody_besides_the_lead_and_each_once() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
     with pytest.raises(ManifestError, match="'star_team' needs a member besides 'lead', who leads"):
-        team(cast, steps("a"), "lead")
-    x = cast.member("x")
+        team(fakes, steps("a"), "lead")
+    x = fakes.member("x")
     with pytest.raises(ManifestError, match="knows each member by its name, but one is listed twice"):
-        Team("t", members=[cast.member("lead"), x, x], strategy="star_team", options={"steps": steps("a")})
+        Team("t", members=[fakes.member("lead"), x, x], strategy="star_team", options={"steps": steps("a")})
 
 
 @pytest.mark.parametrize(

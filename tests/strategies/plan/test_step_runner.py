@@ -15,26 +15,28 @@ from teamwright.strategies.plan.dag import DagOptions
 from teamwright.teams.team import Team
 from teamwright.values.specs.plan import Step
 from teamwright.values.turns.turn import Turn
-from tests.strategies.cast import Cast, VirtualTime, after, run
+from tests.kit.members import FakeMembers
+from tests.kit.runs import run
+from tests.kit.step_clock import StepClock, answer_after
 
 Plan = dict[str, tuple[int, list[str]]]
 """Steps by id: how long each takes, and what it needs."""
 
 
-def team(plan: Plan, time: VirtualTime, cast: Cast, max_parallel: int) -> Team:
-    members = [cast.member(step, after(time, duration)) for step, (duration, _) in plan.items()]
+def team(plan: Plan, time: StepClock, fakes: FakeMembers, max_parallel: int) -> Team:
+    members = [fakes.member(step, answer_after(time, duration)) for step, (duration, _) in plan.items()]
     steps = tuple(Step(id=step, needs=tuple(needs)) for step, (_, needs) in plan.items())
     options = DagOptions(steps=steps, max_parallel=max_parallel)
     return Team("flow", members=members, strategy="dag", options=options)
 
 
-async def makespan(plan: Plan, max_parallel: int = 100) -> tuple[int, Cast]:
+async def makespan(plan: Plan, max_parallel: int = 100) -> tuple[int, FakeMembers]:
     """How much virtual time the steps take, all in all."""
-    time, cast = VirtualTime(), Cast()
-    with time.passing():
-        result, _ = await run(team(plan, time, cast, max_parallel))
+    time, fakes = StepClock(), FakeMembers()
+    with time.running():
+        result, _ = await run(team(plan, time, fakes, max_parallel))
     assert len(result.messages) == len(plan)
-    return time.now, cast
+    return time.now, fakes
 
 
 def critical_path(plan: Plan) -> int:
@@ -48,7 +50,7 @@ def critical_path(plan: Plan) -> int:
 
 async def test_a_slow_sibling_does_not_delay_an_unrelated_branch() -> None:  # P-05
     """The slow one waits for the end of the other branch: with a barrier between waves this would wait for ever."""
-    cast, third_is_done = Cast(), asyncio.Event()
+    fakes, third_is_done = FakeMembers(), asyncio.Event()
 
     async def slow(_: Turn) -> str:
         await third_is_done.wait()
@@ -58,7 +60,7 @@ async def test_a_slow_sibling_does_not_delay_an_unrelated_branch() -> None:  # P
         third_is_done.set()
         return "third is done"
 
-    members = [cast.member("slow", slow), *cast.members("first second"), cast.member("third", third)]
+    members = [fakes.member("slow", slow), *fakes.members("first second"), fakes.member("third", third)]
     steps: list[Any] = [
         {"id": "slow"}, {"id": "first"}, {"id": "second", "needs": ["first"]}, {"id": "third", "needs": ["second"]},
     ]  # fmt: skip
@@ -97,9 +99,9 @@ async def test_no_graph_takes_longer_than_its_critical_path(plan: Plan) -> None:
 @given(plans(), st.integers(1, 3))
 async def test_no_more_than_the_limit_are_at_work_and_nobody_idles_who_could_work(plan: Plan, limit: int) -> None:
     """Starting whatever is ready is at most so much worse than the best possible: Graham's bound."""
-    taken, cast = await makespan(plan, limit)
+    taken, fakes = await makespan(plan, limit)
     work = sum(duration for duration, _ in plan.values())
-    assert cast.most_at_work <= limit
+    assert fakes.most_in_flight <= limit
     assert max(critical_path(plan), work / limit) <= taken <= work / limit + critical_path(plan)
 
 
@@ -117,14 +119,14 @@ async def calls_of(size: int) -> int:
         nonlocal count
         count += frame.f_code.co_filename.endswith(own)
 
-    cast = Cast()
+    fakes = FakeMembers()
     steps: list[Any] = [{"id": "s0", "agent": "hand"}]
     steps += [
         {"id": f"s{one}", "agent": "hand", "needs": [f"s{one - 1}"] if one < size // 2 else ["s0"]}
         for one in range(1, size)
     ]
     steps.append({"id": "end", "agent": "hand", "needs": [step["id"] for step in steps]})
-    made = Team("flow", members=[cast.member("hand")], strategy="dag", options={"steps": steps})
+    made = Team("flow", members=[fakes.member("hand")], strategy="dag", options={"steps": steps})
     before = sys.getprofile()
     sys.setprofile(profile)
     try:

@@ -24,8 +24,10 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import overlap
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Turn
+from tests.kit.members import FakeMembers
+from tests.kit.runs import run
+from tests.kit.step_clock import StepClock
 from tests.laws.orchestra import Score, cut, log_of, play, player, returned, said
-from tests.strategies.cast import Cast, VirtualTime, run
 
 KEYS = ["a", "b", "c/x", "c/y", "c/**"]
 
@@ -73,7 +75,7 @@ class Watched:
     """Members that say who is at work beside them."""
 
     work: Work
-    time: VirtualTime = field(default_factory=VirtualTime)
+    time: StepClock = field(default_factory=StepClock)
     at_work: dict[str, Step] = field(default_factory=dict[str, Step])
     most: int = 0
     clashes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -102,7 +104,7 @@ def _clash(one: Step, other: Step) -> bool:
 @given(works(), st.integers(1, 4))
 async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_good_time(work: Work, limit: int) -> None:
     watched = Watched(work)
-    with watched.time.passing():
+    with watched.time.running():
         result, _ = await run(watched.team(limit))
     assert not watched.clashes  # Z-05
     assert watched.most <= limit
@@ -149,10 +151,10 @@ def dag(name: str, members: Sequence[Any], steps: list[Any], **more: Any) -> Tea
 
 
 async def order_of(steps: list[dict[str, Any]], **options: Any) -> tuple[list[str], list[Event]]:
-    cast = Cast()
-    members = [cast.member(step["id"]) for step in steps]
+    fakes = FakeMembers()
+    members = [fakes.member(step["id"]) for step in steps]
     _, events = await run(dag("flow", members, steps, **options))
-    return cast.asked, events
+    return fakes.calls, events
 
 
 async def test_the_step_with_the_longest_way_behind_it_goes_first_when_there_is_no_room_for_all() -> None:  # Z-05
@@ -191,20 +193,20 @@ async def test_a_later_step_passes_one_that_waits_for_a_key_and_takes_none_that_
 
 
 async def test_a_plan_in_python_is_what_a_dag_works_through() -> None:  # Z-05
-    cast = Cast()
+    fakes = FakeMembers()
     plan = Plan(steps=(Step(id="survey", owns=("map",)), Step(id="draw", needs=("survey",), owns=("map",))))
-    result, _ = await run(Team("harbour", members=cast.members("survey draw"), strategy="dag", options=plan))
+    result, _ = await run(Team("harbour", members=fakes.members("survey draw"), strategy="dag", options=plan))
     assert result.status == "completed"
-    assert cast.asked == ["survey", "draw"]
+    assert fakes.calls == ["survey", "draw"]
 
 
 async def test_a_step_has_limits_of_its_own_and_one_that_is_late_fails_alone() -> None:
-    cast = Cast()
+    fakes = FakeMembers()
 
     async def slow(_: Turn) -> None:
         await asyncio.sleep(30)
 
-    members = [cast.member("slow", slow), *cast.members("quick after")]
+    members = [fakes.member("slow", slow), *fakes.members("quick after")]
     steps = (
         Step(id="slow", limits=Limits(seconds=0.05)),
         Step(id="quick"),
@@ -213,18 +215,18 @@ async def test_a_step_has_limits_of_its_own_and_one_that_is_late_fails_alone() -
     options = DagOptions(steps=steps, on_failure="skip")
     with anyio.fail_after(10):
         result, _ = await run(Team("harbour", members=members, strategy="dag", options=options))
-    assert cast.asked[-1] == "after"
+    assert fakes.calls[-1] == "after"
     assert result.status == "degraded"
     assert "'step' used up its 0.05 seconds" in result.warnings[0]
 
 
 async def test_a_nested_plan_may_own_parts_of_what_its_step_owns_and_nothing_else() -> None:  # Z-05
-    cast = Cast()
+    fakes = FakeMembers()
     inner = {"good": ["src/a.py"], "bad": ["docs"]}
-    crews = [dag(f"{name}-crew", [cast.member(name)], [{"id": name, "owns": own}]) for name, own in inner.items()]
+    crews = [dag(f"{name}-crew", [fakes.member(name)], [{"id": name, "owns": own}]) for name, own in inner.items()]
     team = dag("harbour", crews, [{"id": crew.name, "owns": ["src"]} for crew in crews], on_failure="collect")
     result, _ = await run(team)
-    assert cast.asked == ["good"]
+    assert fakes.calls == ["good"]
     assert "would own 'docs', and what is around it owns only 'src'" in result.warnings[0]
 
 

@@ -25,7 +25,8 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
-from tests.strategies.conversation.test_sequential import TASK, Ensemble, names, run
+from tests.kit.members import FakeMembers, numbered
+from tests.strategies.conversation.test_sequential import TASK, names, run
 
 WORDS = "the-words-of-an-error"
 START = "workflow.started"
@@ -40,10 +41,10 @@ def network(members: list[Agent], *subscriptions: dict[str, Any], **more: Any) -
     return Team("t", members=members, strategy="reactive", options=options, **more)
 
 
-def emitting(cast: Ensemble, name: str, *events: object, state: object = None) -> FunctionAgent:
+def emitting(fakes: FakeMembers, name: str, *events: object, state: object = None) -> FunctionAgent:
     """A member that says each time that these events follow."""
     reaction = {"events": list(events)} | ({} if state is None else {"state": state})
-    return cast.member(name, json.dumps(reaction))
+    return fakes.member(name, json.dumps(reaction))
 
 
 async def recorded(team: Team) -> tuple[RunResult, list[Fact]]:
@@ -62,10 +63,10 @@ def event_in(turn: Turn) -> Any:
 
 
 async def test_one_thing_leads_to_another_until_all_is_quiet() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     members: list[Agent] = [
-        emitting(cast, "a", {"type": "found", "data": {"issues": 2}}, state={"seen": True}),
-        cast.member("b", "all mended"),
+        emitting(fakes, "a", {"type": "found", "data": {"issues": 2}}, state={"seen": True}),
+        fakes.member("b", "all mended"),
     ]
     result, facts = await recorded(network(members, on("a", START), on("b", "found")))
     assert (result.status, result.stop_reason, result.output) == ("completed", "done", "all mended")
@@ -75,10 +76,10 @@ async def test_one_thing_leads_to_another_until_all_is_quiet() -> None:  # P-07
 
 
 async def test_a_member_is_told_the_event_the_state_and_the_task_last() -> None:  # P-07 R-01
-    cast = Ensemble()
-    members: list[Agent] = [emitting(cast, "a", {"type": "found", "data": [7]}, state={"n": 1}), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [emitting(fakes, "a", {"type": "found", "data": [7]}, state={"n": 1}), fakes.member("b")]
     await run(network(members, on("a", START), on("b", "found"), options={"state": {"m": 0}}))
-    first, second = (turn for _, turn in cast.told)
+    first, second = (turn for _, turn in fakes.received)
     assert 'An event has come: {"type":"workflow.started"}' in first.task
     assert 'An event has come: {"type":"found","by":"a","data":[7]}' in second.task
     assert 'The shared state: {"m":0,"n":1}' in second.task
@@ -88,33 +89,35 @@ async def test_a_member_is_told_the_event_the_state_and_the_task_last() -> None:
 
 
 async def test_with_the_output_a_member_is_told_the_event_alone() -> None:  # P-03
-    cast = Ensemble()
-    members: list[Agent] = [emitting(cast, "a", {"type": "found", "data": [7]}, state={"n": 1}), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [emitting(fakes, "a", {"type": "found", "data": [7]}, state={"n": 1}), fakes.member("b")]
     await run(network(members, on("a", START), on("b", "found"), share="output"))
-    first, second = (turn for _, turn in cast.told)
+    first, second = (turn for _, turn in fakes.received)
     assert json.loads(first.prompt) == {"event": {"type": START, "data": TASK}, "state": {}}
     assert json.loads(second.prompt) == {"event": {"type": "found", "by": "a", "data": [7]}, "state": {"n": 1}}
 
 
 async def test_a_condition_decides_over_event_and_state() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     issues = [{"severity": "low"}, {"severity": "auto-fixable"}]
     members: list[Agent] = [
-        emitting(cast, "a", {"type": "found", "issues": issues}, {"type": "found", "issues": []}, state={"open": True}),
-        cast.member("fixer"),
-        cast.member("never"),
+        emitting(
+            fakes, "a", {"type": "found", "issues": issues}, {"type": "found", "issues": []}, state={"open": True}
+        ),
+        fakes.member("fixer"),
+        fakes.member("never"),
     ]
     fixable = "state.open and 'auto-fixable' in (data.issues | join(' ', 'severity'))"
     rows = (on("a", START), on("fixer", "found", when=fixable), on("never", "found", when="by != 'a'"))
     await run(network(members, *rows))
-    assert cast.spoke == ["a", "fixer"]
+    assert fakes.calls == ["a", "fixer"]
 
 
 async def test_a_member_reacts_to_an_event_once_by_the_first_subscription_that_fits() -> None:
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     rows = (on("a", START, "x", when="depth > 0"), on("a", START, "y"), on("a", START, "z"))
-    _, facts = await recorded(network([cast.member("a")], *rows))
-    assert cast.spoke == ["a"]
+    _, facts = await recorded(network([fakes.member("a")], *rows))
+    assert fakes.calls == ["a"]
     assert emitted(facts)[1:] == [("y", "a", 1)]
 
 
@@ -137,27 +140,27 @@ async def test_those_who_react_to_one_event_work_side_by_side() -> None:  # P-07
 
 
 async def test_what_waits_is_handled_first_come_first_served() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     members: list[Agent] = [
-        emitting(cast, "a", {"type": "x", "data": 1}, {"type": "y"}, {"type": "x", "data": 2}),
-        cast.member("b"),
-        cast.member("c"),
-        cast.member("d"),
+        emitting(fakes, "a", {"type": "x", "data": 1}, {"type": "y"}, {"type": "x", "data": 2}),
+        fakes.member("b"),
+        fakes.member("c"),
+        fakes.member("d"),
     ]
     rows = (on("a", START), on("d", "y"), on("c", "x", "late"), on("b", "x"), on("d", "late"))
     await run(network(members, *rows, options={"limit": 1}))
-    assert cast.spoke == ["a", "c", "b", "d", "c", "b", "d", "d"]
+    assert fakes.calls == ["a", "c", "b", "d", "c", "b", "d", "d"]
 
 
 async def test_state_is_merged_reply_by_reply_and_shown_as_it_stands() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     members: list[Agent] = [
-        emitting(cast, "a", {"type": "x"}, state={"n": 1, "by": "a"}),
-        emitting(cast, "b", {"type": "y"}, state={"n": 2}),
-        cast.member("c"),
+        emitting(fakes, "a", {"type": "x"}, state={"n": 1, "by": "a"}),
+        emitting(fakes, "b", {"type": "y"}, state={"n": 2}),
+        fakes.member("c"),
     ]
     result = await run(network(members, on("a", START), on("b", "x"), on("c", "y"), share="output"))
-    assert json.loads(cast.told[-1][1].task)["state"] == {"n": 2, "by": "a"}
+    assert json.loads(fakes.received[-1][1].task)["state"] == {"n": 2, "by": "a"}
     assert result.data == {"n": 2, "by": "a"}
 
 
@@ -165,7 +168,7 @@ async def test_declared_events_follow_from_replies_in_plain_words_and_from_data(
     async def test_it(turn: Turn) -> object:
         return {"passed": False, "state": {"tried": True}}
 
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     rows = (
         {"member": "a", "on": START, "emits": [{"type": "written"}, {"type": "cut", "when": "'…' in text"}]},
         {
@@ -178,18 +181,18 @@ async def test_declared_events_follow_from_replies_in_plain_words_and_from_data(
         },
         on("b", "tests.failed"),
     )
-    members: list[Agent] = [cast.member("a", "a page"), FunctionAgent("tester", test_it), cast.member("b")]
+    members: list[Agent] = [fakes.member("a", "a page"), FunctionAgent("tester", test_it), fakes.member("b")]
     _, facts = await recorded(network(members, *rows, share="output"))
     assert [kind for kind, _, _ in emitted(facts)] == [START, "written", "tests.failed"]
-    assert event_in(cast.told[-1][1])["data"] == {"passed": False, "state": {"tried": True}}
+    assert event_in(fakes.received[-1][1])["data"] == {"passed": False, "state": {"tried": True}}
 
 
 async def test_a_reply_in_words_may_hold_what_follows() -> None:
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     said = 'I looked.\n\n```json\n{"events": [{"type": "found", "where": "a.py"}], "stateUpdate": {"n": 1}}\n```\nBye.'
-    members: list[Agent] = [cast.member("a", said), cast.member("b")]
+    members: list[Agent] = [fakes.member("a", said), fakes.member("b")]
     result = await run(network(members, on("a", START), on("b", "found"), share="output"))
-    assert event_in(cast.told[-1][1])["data"] == {"where": "a.py"}
+    assert event_in(fakes.received[-1][1])["data"] == {"where": "a.py"}
     assert result.data == {"n": 1}
 
 
@@ -198,48 +201,48 @@ async def test_a_reply_in_words_may_hold_what_follows() -> None:
     [{"events": "found"}, {"events": [{"data": 1}]}, {"state": [1]}, {"events": [{"type": "no good name"}]}],
 )
 async def test_a_reply_that_cannot_be_read_is_told_back_once_and_is_then_an_error(reaction: object) -> None:
-    cast = Ensemble()
-    members: list[Agent] = [cast.member("a", json.dumps(reaction)), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a", json.dumps(reaction)), fakes.member("b")]
     result, facts = await recorded(network(members, on("a", START), on("b", "agent.error")))
-    assert cast.spoke == ["a", "a", "b"]
-    assert "Your last answer could not be used" in cast.told[1][1].task
+    assert fakes.calls == ["a", "a", "b"]
+    assert "Your last answer could not be used" in fakes.received[1][1].task
     assert [fact.member for fact in facts if isinstance(fact, TeamToldBack)] == ["a"]
-    assert '"error":"invalid_output"' in cast.told[2][1].task
+    assert '"error":"invalid_output"' in fakes.received[2][1].task
     assert result.status == "completed"
     assert names(result) == ["a", "a", "b"]
 
 
 @pytest.mark.parametrize("kind", [START, "agent.error"])
 async def test_the_events_of_the_team_itself_cannot_be_made_up(kind: str) -> None:
-    cast = Ensemble()
-    result = await run(network([emitting(cast, "a", {"type": kind})], on("a", START)))
+    fakes = FakeMembers(numbered)
+    result = await run(network([emitting(fakes, "a", {"type": kind})], on("a", START)))
     assert result.status == "failed"
     assert result.failure is not None
     assert "comes from the team itself" in result.failure.message
     with pytest.raises(ManifestError, match="comes from the team itself"):
-        network([cast.member("a")], on("a", START, kind))
+        network([fakes.member("a")], on("a", START, kind))
 
 
 async def test_a_failure_is_an_event_that_others_may_handle_without_its_words() -> None:  # P-07 law 5
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     members: list[Agent] = [
-        emitting(cast, "s", {"type": "file.changed", "file": "a.py"}),
-        cast.failing("a", WORDS),
-        cast.member("b", "done without it"),
+        emitting(fakes, "s", {"type": "file.changed", "file": "a.py"}),
+        fakes.member("a", Refused(WORDS)),
+        fakes.member("b", "done without it"),
     ]
     rows = (on("s", START), on("a", "file.changed"), on("b", "agent.error"))
     result, facts = await recorded(network(members, *rows, share="output"))
     assert (result.status, result.output, result.warnings) == ("completed", "done without it", ())
     at = {"type": "file.changed", "by": "s", "data": {"file": "a.py"}}
     data = {"member": "a", "error": "refused", "event": at}
-    assert event_in(cast.told[2][1]) == {"type": "agent.error", "by": "a", "data": data}
+    assert event_in(fakes.received[2][1]) == {"type": "agent.error", "by": "a", "data": data}
     assert emitted(facts)[2:] == [("agent.error", "a", 2)]
-    assert not any(WORDS in turn.prompt for _, turn in cast.told)
+    assert not any(WORDS in turn.prompt for _, turn in fakes.received)
 
 
 async def test_a_failure_that_nobody_handles_fails_the_team_and_keeps_what_was_said() -> None:  # P-07
-    cast = Ensemble()
-    members: list[Agent] = [cast.member("a"), cast.failing("b", WORDS), cast.member("c")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a"), fakes.member("b", Refused(WORDS)), fakes.member("c")]
     rows = (on("a", START, "x"), on("b", "x"), on("c", "agent.error", when="data.error == 'timeout'"))
     result = await run(network(members, *rows))
     assert (result.status, result.stop_reason) == ("failed", "error")
@@ -249,8 +252,8 @@ async def test_a_failure_that_nobody_handles_fails_the_team_and_keeps_what_was_s
 
 
 async def test_a_failure_that_nobody_handles_may_be_collected() -> None:
-    cast = Ensemble()
-    members: list[Agent] = [cast.failing("a", WORDS), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a", Refused(WORDS)), fakes.member("b")]
     result = await run(network(members, on("a", START), on("b", START), options={"on_failure": "collect"}))
     assert (result.status, names(result)) == ("degraded", ["b"])
     assert "'a' failed and was skipped" in result.warnings[0]
@@ -260,30 +263,30 @@ async def test_an_optional_member_may_fail() -> None:
     async def respond(turn: Turn) -> str:
         raise Refused(WORDS)
 
-    members: list[Agent] = [FunctionAgent("a", respond, optional=True), Ensemble().member("b")]
+    members: list[Agent] = [FunctionAgent("a", respond, optional=True), FakeMembers(numbered).member("b")]
     result = await run(network(members, on("a", START), on("b", START)))
     assert (result.status, names(result)) == ("degraded", ["b"])
 
 
 async def test_nobody_handles_a_failure_of_its_own() -> None:
-    cast = Ensemble()
-    members: list[Agent] = [cast.failing("a", WORDS), cast.failing("b", WORDS)]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a", Refused(WORDS)), fakes.member("b", Refused(WORDS))]
     result = await run(network(members, on("a", START), on("a", "agent.error"), on("b", "agent.error")))
     assert result.status == "failed"
-    assert cast.spoke[:3] == ["a", "b", "a"]
-    assert len(cast.spoke) <= 21
+    assert fakes.calls[:3] == ["a", "b", "a"]
+    assert len(fakes.calls) <= 21
 
 
 async def test_a_goal_ends_it_and_stops_who_is_at_work() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
 
     async def for_ever(turn: Turn) -> str:
         await anyio.sleep_forever()
         return "never"
 
     members: list[Agent] = [
-        emitting(cast, "a", {"type": "x"}, {"type": "y"}, state={"score": 3}),
-        emitting(cast, "b", {"type": "x"}, {"type": "x"}, state={"score": 9}),
+        emitting(fakes, "a", {"type": "x"}, {"type": "y"}, state={"score": 3}),
+        emitting(fakes, "b", {"type": "x"}, {"type": "x"}, state={"score": 9}),
         FunctionAgent("slow", for_ever),
     ]
     rows = (on("a", START), on("b", "x"), on("slow", "y"))
@@ -296,22 +299,22 @@ async def test_a_goal_ends_it_and_stops_who_is_at_work() -> None:  # P-07
 
 
 async def test_a_member_that_terminates_ends_it() -> None:  # R-08
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     said = json.dumps({"events": "not even readable"})
-    members: list[Agent] = [cast.member("a"), cast.member("b", said, signal="terminate"), cast.member("c")]
+    members: list[Agent] = [fakes.member("a"), fakes.member("b", said, signal="terminate"), fakes.member("c")]
     result = await run(
         network(members, on("a", START, "x", "x"), on("b", "x", "y"), on("c", "y"), options={"limit": 1})
     )
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", said)
-    assert cast.spoke == ["a", "b"]
+    assert fakes.calls == ["a", "b"]
 
 
 async def test_a_storm_of_events_ends_and_says_what_did_not_happen() -> None:  # P-07
-    cast = Ensemble()
-    members: list[Agent] = [emitting(cast, "a", *[{"type": "drop"}] * 500), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [emitting(fakes, "a", *[{"type": "drop"}] * 500), fakes.member("b")]
     result, facts = await recorded(network(members, on("a", START), on("b", "drop"), options={"max_events": 10}))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
-    assert cast.spoke == ["a"] + ["b"] * 9
+    assert fakes.calls == ["a"] + ["b"] * 9
     (warning,) = result.warnings
     assert warning == (
         "t: stopped at its limit of 10 events (max_events: 10; 491 did not happen, the first 'drop' from 'a', in the"
@@ -323,20 +326,20 @@ async def test_a_storm_of_events_ends_and_says_what_did_not_happen() -> None:  #
 
 
 async def test_a_storm_that_feeds_itself_ends() -> None:  # P-07
-    cast = Ensemble()
-    member = emitting(cast, "a", *[{"type": "drop"}] * 3)
+    fakes = FakeMembers(numbered)
+    member = emitting(fakes, "a", *[{"type": "drop"}] * 3)
     options = {"max_events": 50, "max_depth": 1000}
     result = await run(network([member], on("a", START), on("a", "drop"), options=options))
-    assert (result.stop_reason, len(cast.spoke)) == ("max_turns", 50)
+    assert (result.stop_reason, len(fakes.calls)) == ("max_turns", 50)
 
 
 async def test_a_loop_ends_and_is_told_as_one() -> None:  # P-07
-    cast = Ensemble()
-    members: list[Agent] = [cast.member("a"), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a"), fakes.member("b")]
     rows = (on("a", START, "ping"), on("b", "ping", "pong"), on("a", "pong", "ping"))
     result, facts = await recorded(network(members, *rows, options={"max_depth": 6}))
     assert (result.status, result.stop_reason) == ("completed", "max_turns")
-    assert cast.spoke == ["a", "b", "a", "b", "a", "b", "a"]
+    assert fakes.calls == ["a", "b", "a", "b", "a", "b", "a"]
     (warning,) = result.warnings
     assert warning == (
         "t: stopped at its limit of 6 events that follow from each other (max_depth: 6; 1 did not happen, the first"
@@ -346,20 +349,20 @@ async def test_a_loop_ends_and_is_told_as_one() -> None:  # P-07
 
 
 async def test_a_chain_that_is_too_deep_ends_and_the_rest_goes_on() -> None:  # P-07
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     chain = [on("a", START, "e1", "other"), *(on("a", f"e{n}", f"e{n + 1}") for n in range(1, 9))]
-    members: list[Agent] = [cast.member("a"), cast.member("b"), cast.member("c")]
+    members: list[Agent] = [fakes.member("a"), fakes.member("b"), fakes.member("c")]
     rows = (*chain, on("b", "other", "more"), on("c", "more"))
     result = await run(network(members, *rows, options={"max_depth": 4}))
     assert result.stop_reason == "max_turns"
     assert "e1 → e2 → e3 → e4 → e5" in result.warnings[0]
-    assert cast.spoke.count("a") == 5
-    assert {"b", "c"} <= set(cast.spoke)
+    assert fakes.calls.count("a") == 5
+    assert {"b", "c"} <= set(fakes.calls)
 
 
 async def test_a_goal_that_is_reached_beside_a_limit_is_an_end_with_a_warning() -> None:
-    cast = Ensemble()
-    members: list[Agent] = [emitting(cast, "a", *[{"type": "x"}] * 9), emitting(cast, "b", state={"ok": True})]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [emitting(fakes, "a", *[{"type": "x"}] * 9), emitting(fakes, "b", state={"ok": True})]
     options = {"max_events": 3, "goal": "state.ok", "state": {"ok": False}}
     result = await run(network(members, on("a", START), on("b", "x"), options=options))
     assert (result.status, result.stop_reason) == ("degraded", "done")
@@ -367,8 +370,8 @@ async def test_a_goal_that_is_reached_beside_a_limit_is_an_end_with_a_warning() 
 
 
 async def test_a_limit_may_be_a_failure_that_keeps_what_was_said() -> None:  # R-07
-    cast = Ensemble()
-    team = network([cast.member("a")], on("a", START, "x"), on("a", "x", "x"), on_max_turns="fail")
+    fakes = FakeMembers(numbered)
+    team = network([fakes.member("a")], on("a", START, "x"), on("a", "x", "x"), on_max_turns="fail")
     result = await run(team)
     assert (result.status, result.stop_reason) == ("failed", "max_turns")
     assert len(result.messages) == 21
@@ -387,8 +390,8 @@ async def test_time_ends_what_no_other_limit_does() -> None:  # P-07
 
 
 async def test_a_condition_that_cannot_be_answered_fails_the_team_in_words() -> None:
-    cast = Ensemble()
-    members: list[Agent] = [cast.member("a", "kept"), cast.member("b")]
+    fakes = FakeMembers(numbered)
+    members: list[Agent] = [fakes.member("a", "kept"), fakes.member("b")]
     result = await run(network(members, on("a", START, "x"), on("b", "x", when="data.score > 3")))
     assert (result.status, names(result)) == ("failed", ["a"])
     assert result.failure is not None
@@ -397,22 +400,25 @@ async def test_a_condition_that_cannot_be_answered_fails_the_team_in_words() -> 
 
 
 async def test_a_team_may_react_and_speaks_under_its_own_name() -> None:  # R-09
-    cast = Ensemble()
-    inner = Team("inner", members=[cast.member("x"), emitting(cast, "y", {"type": "made"})])
-    result = await run(network([inner, cast.member("b")], on("inner", START), on("b", "made")))
+    fakes = FakeMembers(numbered)
+    inner = Team("inner", members=[fakes.member("x"), emitting(fakes, "y", {"type": "made"})])
+    result = await run(network([inner, fakes.member("b")], on("inner", START), on("b", "made")))
     assert names(result) == ["inner", "inner", "b"]
 
 
 async def test_the_history_of_the_caller_is_passed_on() -> None:  # R-01
-    cast = Ensemble()
+    fakes = FakeMembers(numbered)
     earlier = [Message(name="user", content="before", role="user")]
-    await run(network([cast.member("a")], on("a", START, "x"), on("a", "x")), history=earlier)
-    assert [[message.content for message in turn.history] for _, turn in cast.told] == [["before"], ["before", "a 1"]]
+    await run(network([fakes.member("a")], on("a", START, "x"), on("a", "x")), history=earlier)
+    assert [[message.content for message in turn.history] for _, turn in fakes.received] == [
+        ["before"],
+        ["before", "a 1"],
+    ]
 
 
 def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
-    cast = Ensemble()
-    a, b = cast.member("a"), cast.member("b")
+    fakes = FakeMembers(numbered)
+    a, b = fakes.member("a"), fakes.member("b")
     for rows, more, words in (
         ([on("a", "x")], {}, "nobody reacts to 'workflow.started'"),
         ([on("a", START, when="data.")], {}, "the condition 'data.'"),

@@ -1,0 +1,101 @@
+"""Members whose effects return in an order that a test decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+
+from teamwright.agents.context import Context
+from teamwright.agents.effect import Attempt, Effect, Returned
+from teamwright.agents.functions.agent import FunctionAgent
+from teamwright.errors import Refused
+from teamwright.values.limits.usage import Usage
+from teamwright.values.turns.messages import digest
+from teamwright.values.turns.turn import Turn
+
+ORDER_TIMEOUT = 0.2
+GAP = 60
+
+
+@dataclass
+class ReturnSchedule:
+    """Decides when each effect returns: after a number of event loop iterations, taken from `delays` in turn.
+
+    With `order` effects return in the order of an earlier run; an effect that did not return there never returns. With
+    `spaced` two effects never return so close together that the length of a loop iteration matters.
+    """
+
+    delays: Sequence[int] = (0,)
+    spaced: bool = False
+    order: Sequence[str] | None = None
+    recorded: frozenset[str] = frozenset()
+    called: list[str] = field(default_factory=list[str])
+    prompts: list[str] = field(default_factory=list[str])
+    _returned: set[str] = field(default_factory=set[str])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _gap: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def call(self, value: str, usage: Usage, attempt: Attempt) -> Returned:
+        """Record the call of an effect, and return its value when it is due."""
+        effect = attempt.idempotency_key
+        self.called.append(effect)
+        try:
+            if self.order is None:
+                await yield_to_loop(self.delays[len(self.called) % len(self.delays)])
+            else:
+                await self._wait_for_predecessors(effect)
+            if self.spaced:
+                async with self._gap:
+                    await yield_to_loop(GAP)
+        finally:
+            self._returned.add(effect)
+            self._changed.set()
+        return Returned(value, usage)
+
+    async def _wait_for_predecessors(self, effect: str) -> None:
+        assert self.order is not None
+        if effect not in self.order:
+            await asyncio.get_running_loop().create_future()
+        before = set(self.order[: self.order.index(effect)]) - self.recorded
+        with anyio.move_on_after(ORDER_TIMEOUT):
+            while not before <= self._returned:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def effect_member(
+    name: str, schedule: ReturnSchedule, effects: int = 1, error: str | None = None, **options: Any
+) -> FunctionAgent:
+    """Make a member that calls some effects and answers with the digest of its turn, or fails with the given error."""
+
+    async def respond(turn: Turn, ctx: Context) -> str:
+        schedule.prompts.append(turn.prompt)
+        for number in range(1, effects + 1):
+            usage = Usage(requests=1, input_tokens=len(name), output_tokens=number)
+            call = partial(schedule.call, f"{name} {number}", usage)
+            await ctx.effect(f"e{number}", Effect("model", "effects", digest(turn.prompt, str(number)), call))
+        if error is not None:
+            raise Refused(error)
+        return f"{name} heard {turn.digest[:8]}"
+
+    return FunctionAgent(name, respond, **options)
+
+
+async def yield_to_loop(count: int) -> None:
+    """Let the event loop make this many iterations."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def wait_until(happened: Callable[[], Awaitable[bool]]) -> None:
+    """Poll until a condition holds; fail after ten seconds."""
+    for _ in range(2000):
+        if await happened():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("the condition never held")
