@@ -117,7 +117,7 @@ class Conditions:
     """Conditions over values that a reply brought."""
 
     name: ClassVar[str] = "conditions"
-    work_of: ClassVar[float] = 1.0
+    weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
     heavy: ClassVar[str] = ""
@@ -165,7 +165,7 @@ class Templates:
     """Templates over values that a reply brought, native and in ARK's Go form."""
 
     name: ClassVar[str] = "templates"
-    work_of: ClassVar[float] = 1.0
+    weight: ClassVar[float] = 1.0
     seconds: ClassVar[float] = 20.0
     load: ClassVar[float] = 1.0
     heavy: ClassVar[str] = ""
