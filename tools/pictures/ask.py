@@ -72,7 +72,7 @@ def _columns(top: float, bottom: float) -> list[str]:
             text(x, top - 21, "ctx", size=13, fill=MUTED, anchor="middle", mono=True),
             line(x, top - 12, x, bottom, dashes="2 4"),
         ]
-    heads = ((RECORD, "journal"), (KEY, "key"), (NOTE, "what it says"))
+    heads = ((RECORD, "journal"), (KEY, "key"), (NOTE, "meaning"))
     return [*parts, *(text(x, top - 21, name, weight=700) for x, name in heads), _rule(top - 12)]
 
 
@@ -125,8 +125,8 @@ def _note(event: Event) -> str:
         case AgentCallFailed(error=error, charged=charged):
             return f"{error}; reservation {'kept' if charged else 'released'}"
         case AgentReturned(usage=usage):
-            return f"answer; settle {usage.total_tokens} tokens" if usage.requests else "result of the tool"
+            return f"answer; settle {usage.total_tokens} tokens" if usage.requests else "tool result"
         case AgentReplied(usage=usage):
-            return f"reply; {usage.total_tokens} tokens in all"
+            return f"reply; {usage.total_tokens} tokens in total"
         case _:
             raise LookupError(f"Say what {event.kind!r} means in tools/pictures/ask.py")

@@ -43,7 +43,7 @@ def draw(lines: list[str]) -> str:
     screen = f'<rect {at} {size} rx="8" fill="{SCREEN}"/>'
     parts = [part for number, line in enumerate(shown) for part in _line(number, line)]
     subtitle = "Two members use a tiny model that runs on your own machine; two are plain Python functions."
-    return svg.document(width, bottom + svg.MARGIN, "A team reads the post of a hotel", subtitle, [screen, *parts])
+    return svg.document(width, bottom + svg.MARGIN, "A team reads the mail of a hotel", subtitle, [screen, *parts])
 
 
 def _line(number: int, line: str) -> Iterator[str]:

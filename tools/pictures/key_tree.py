@@ -76,7 +76,7 @@ def draw(events: list[Event]) -> str:
 
 
 def _heads() -> tuple[tuple[float, str], ...]:
-    return (MARGIN, "scope"), (WHAT, "what is there"), (KEY, "key"), (NUMBERS, "events")
+    return (MARGIN, "scope"), (WHAT, "part"), (KEY, "key"), (NUMBERS, "events")
 
 
 def _place(place: Place, rows: dict[str, float]) -> list[str]:

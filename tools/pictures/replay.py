@@ -207,8 +207,8 @@ def _legend(lower: float) -> list[str]:
     y = lower + 2 * LANE + 20
     entries = (
         (BLUE, False, "call made", 110.0),
-        (AMBER, False, "in doubt: made again after the cut", 270.0),
-        (TEAL, True, "handed back, no call", 180.0),
+        (AMBER, False, "in doubt: made again on resume", 270.0),
+        (TEAL, True, "from the record, no call", 180.0),
     )
     parts: list[str] = []
     x = MARGIN
