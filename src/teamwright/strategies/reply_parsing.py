@@ -49,11 +49,11 @@ def read_answer(reply: Reply, form: TypeAdapter[T]) -> T | ParseFailure:
 def read_matching(reply: Reply, schema: Mapping[str, JsonValue]) -> JsonValue | ParseFailure:
     """Return the one JSON value in a reply that matches this schema."""
 
-    def fit(value: JsonValue) -> JsonValue:
+    def validate(value: JsonValue) -> JsonValue:
         check(schema, value, "it")
         return value
 
-    return _read(reply, fit)
+    return _read(reply, validate)
 
 
 def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:
@@ -61,34 +61,34 @@ def candidate_values(reply: Reply) -> Iterator[list[JsonValue]]:
     if reply.data is not None:
         yield [reply.data]
     text = reply.text[:MOST_CHARACTERS]
-    yield _parsed(text.strip())
-    yield [value for block in _FENCE.findall(text) for value in _parsed(block)]
+    yield _parse(text.strip())
+    yield [value for block in _FENCE.findall(text) for value in _parse(block)]
     yield list(_in_prose(text))
 
 
-def _read(reply: Reply, fit: Callable[[JsonValue], T]) -> T | ParseFailure:
+def _read(reply: Reply, validate: Callable[[JsonValue], T]) -> T | ParseFailure:
     """Return the value of the first source with exactly one valid value. Two different ones are ambiguous."""
     problem = ""
     for values in candidate_values(reply):
-        fitting: list[T] = []
+        valid: list[T] = []
         for value in values:
             try:
-                made = fit(value)
+                parsed = validate(value)
             except (ValidationError, InvalidOutput) as error:
                 problem = problem or _error_text(error)
                 continue
-            if made not in fitting:
-                fitting.append(made)
-            if len(fitting) > MOST_DIFFERENT:
+            if parsed not in valid:
+                valid.append(parsed)
+            if len(valid) > MOST_DIFFERENT:
                 return ParseFailure(f"it gives more than {MOST_DIFFERENT} different answers; give one")
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            return ParseFailure(f"it gives {len(fitting)} different answers; give one")
+        if len(valid) == 1:
+            return valid[0]
+        if valid:
+            return ParseFailure(f"it gives {len(valid)} different answers; give one")
     return ParseFailure(problem or "it holds no JSON")
 
 
-def _parsed(text: str) -> list[JsonValue]:
+def _parse(text: str) -> list[JsonValue]:
     """Return the value of a text that is JSON as a whole, as a list of one; otherwise an empty list."""
     try:
         return [cast("JsonValue", from_json(text, allow_inf_nan=False))]
@@ -106,7 +106,7 @@ def _in_prose(text: str) -> Iterator[JsonValue]:
         end = start.end() if found is None else found.end
         if found is not None:
             # Parse again: the scan accepts some numbers and strings that are not valid JSON.
-            yield from _parsed(text[start.start() : end])
+            yield from _parse(text[start.start() : end])
 
 
 def _error_text(error: ValidationError | InvalidOutput) -> str:

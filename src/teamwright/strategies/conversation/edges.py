@@ -142,7 +142,7 @@ class RouteHistory:
             ERROR: self.failure.error if self.failure else None,
             "task": self._task.text,
             "state": {"turn": sum(self._turns.values()), "turns": turns, "replies": replies},
-            "workspace": {name: held.value for name, held in shared.items() if held is not None},
+            "workspace": {name: entry.value for name, entry in shared.items() if entry is not None},
         }
 
 

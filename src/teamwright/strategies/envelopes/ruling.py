@@ -12,8 +12,8 @@ from teamwright.values.specs.manifest import JsonSchema
 D = TypeVar("D", bound=str)
 
 
-def _plain(said: object) -> object:
-    return said.strip().lower() if isinstance(said, str) else said
+def _normalize(value: object) -> object:
+    return value.strip().lower() if isinstance(value, str) else value
 
 
 class Ruling(BaseModel, Generic[D]):
@@ -21,7 +21,7 @@ class Ruling(BaseModel, Generic[D]):
 
     model_config = ConfigDict(extra="ignore")
 
-    decision: Annotated[D, BeforeValidator(_plain)]
+    decision: Annotated[D, BeforeValidator(_normalize)]
     note: str = ""
 
 

@@ -130,10 +130,12 @@ def _length(value: JsonValue) -> int:
 
 
 def _end(value: JsonValue, index: int) -> JsonValue:
-    held = value if isinstance(value, str) else require_list(value)
-    if not held:
-        raise ExpressionFailed(f"{'an empty text' if isinstance(held, str) else 'an empty list'} has no first or last")
-    return held[index]
+    values = value if isinstance(value, str) else require_list(value)
+    if not values:
+        raise ExpressionFailed(
+            f"{'an empty text' if isinstance(values, str) else 'an empty list'} has no first or last"
+        )
+    return values[index]
 
 
 def _numbers(value: JsonValue) -> list[Number]:
@@ -145,12 +147,12 @@ def _numbers(value: JsonValue) -> list[Number]:
 
 def _join(value: JsonValue, separator: JsonValue = "", field: JsonValue = None) -> str:
     """Join the items of a list; with the name of a field, that field of each item."""
-    held, between = require_list(value), require_text(separator)
-    if len(between) * len(held) > MOST_JOINED:
-        raise ExpressionFailed(f"a list of {len(held)} can't be joined by a text of {len(between)} characters")
+    values, between = require_list(value), require_text(separator)
+    if len(between) * len(values) > MOST_JOINED:
+        raise ExpressionFailed(f"a list of {len(values)} can't be joined by a text of {len(between)} characters")
     if field is not None:
-        held = [_field(item, require_text(field)) for item in held]
-    return between.join([format_value(item) for item in held])
+        values = [_field(item, require_text(field)) for item in values]
+    return between.join([format_value(item) for item in values])
 
 
 def _field(item: JsonValue, name: str) -> JsonValue:

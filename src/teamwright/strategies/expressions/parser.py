@@ -98,11 +98,11 @@ def _parsed(source: str, length: int, most: int) -> nodes.Template:
 
 def _syntax_text(message: str) -> str:
     """Return the message of the parser in our wording."""
-    said = message.replace("end of print statement", "the end").replace("end of statement block", "the end of the tag")
+    plain = message.replace("end of print statement", "the end").replace("end of statement block", "the end of the tag")
     for theirs, ours in SYNTAX:
-        if found := theirs.search(said):
+        if found := theirs.search(plain):
             return found.expand(ours)
-    return said if LIBRARY not in said.casefold() else "it is not a template"
+    return plain if LIBRARY not in plain.casefold() else "it is not a template"
 
 
 def free_names(tree: nodes.Node) -> frozenset[str]:

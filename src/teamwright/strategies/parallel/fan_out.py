@@ -113,10 +113,10 @@ class FanOut(Strategy):
         options, talk = task.settings.read(FanOutOptions), Talk(task)
         chunks = options.chunks
         if options.splitter is not None:
-            made = await _split(task, talk, members.named(options.splitter), options.max_chunks, ctx)
-            if isinstance(made, Outcome):
-                return made
-            chunks = made
+            split_chunks = await _split(task, talk, members.named(options.splitter), options.max_chunks, ctx)
+            if isinstance(split_chunks, Outcome):
+                return split_chunks
+            chunks = split_chunks
         run = FanOutRun.create(task, options, chunks or ())
         parts = await run.process(_workers(members, options), ctx)
         if ended := parts.finish(talk, run.names):

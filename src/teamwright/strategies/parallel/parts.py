@@ -170,5 +170,5 @@ def part_turn(
         return Turn(own_task, History.of(inputs), number, purpose)
     if own_task is None:
         return Turn(task.text, History.of((*task.history, *inputs)), number, purpose)
-    asked = Message(name="user", content=task.text, role="user")
-    return Turn(own_task, History.of((*task.history, asked, *inputs)), number, purpose)
+    team_task = Message(name="user", content=task.text, role="user")
+    return Turn(own_task, History.of((*task.history, team_task, *inputs)), number, purpose)

@@ -71,20 +71,20 @@ class ConflictResolver:
         conflict = self._conflict(step, author)
         if conflict is None:
             return
-        said = await self._discuss(conflict, ctx) if ctx.cutback.peers and self._rounds else []
+        messages = await self._discuss(conflict, ctx) if ctx.cutback.peers and self._rounds else []
         lead = self._hub.lead
         if lead.ended is not None:
             return
-        lead.add_messages((conflict.message, *said))
+        lead.add_messages((conflict.message, *messages))
         text = RULE.format(step=step.id, author=author.name)
         reply = await lead.ask(text, ctx, "ruling", output_schema=RULING_SCHEMA)
         if reply is None:
             return
         found = read_answer(reply, _ruling())
         note = self._limit_note(reply.text if isinstance(found, ParseFailure) else found.note, ctx)
-        notes = [*said, Message(name=lead.agent.name, content=note)] if note else said
+        notes = [*messages, Message(name=lead.agent.name, content=note)] if note else messages
         self._hub.notes[step.id] = notes
-        lead.add_messages(notes[len(said) :])
+        lead.add_messages(notes[len(messages) :])
         if not isinstance(found, ParseFailure) and found.decision == "again":
             await self._redo(conflict, ctx)
 
@@ -114,36 +114,36 @@ class ConflictResolver:
         step, between = conflict.step.id, (conflict.author.name, conflict.other.name)
         reason = conflict.message.envelope.summary
         await ctx.emit(TeamChannelOpened(step=step, between=between, reason=reason))
-        said: list[Message] = []
+        messages: list[Message] = []
         settled = False
         for number in range(2 * self._rounds):
-            speaker, hearer = (conflict.other, conflict.author)[:: 1 if number % 2 == 0 else -1]
-            reply = await self._ask_peer(conflict, speaker, hearer, said, ctx, f"peers/{number + 1}")
+            speaker, listener = (conflict.other, conflict.author)[:: 1 if number % 2 == 0 else -1]
+            reply = await self._ask_peer(conflict, speaker, listener, messages, ctx, f"peers/{number + 1}")
             if reply is None:
                 break
-            said.append(reply.messages[-1])
-            await self._record_message(conflict, speaker, hearer, ctx)
+            messages.append(reply.messages[-1])
+            await self._record_message(conflict, speaker, listener, ctx)
             own = reply.full.handoff
             settled = own is not None and own.own and own.status == "done"  # declared by the author, not the default
             if settled:
                 break
-        await ctx.emit(TeamChannelClosed(step=step, between=between, messages=len(said), settled=settled))
-        return said
+        await ctx.emit(TeamChannelClosed(step=step, between=between, messages=len(messages), settled=settled))
+        return messages
 
     async def _ask_peer(
-        self, conflict: Conflict, speaker: Agent, hearer: Agent, said: Sequence[Message], ctx: Context, key: str
+        self, conflict: Conflict, speaker: Agent, listener: Agent, messages: Sequence[Message], ctx: Context, key: str
     ) -> Reply | None:
         runner = self._hub.runner
         other_step = [runner.message_of(conflict.other_step)] if conflict.other_step in runner.results.replies else []
         text = TALK.format(
             author=conflict.author.name,
             other=conflict.other.name,
-            hearer=hearer.name,
+            hearer=listener.name,
             step=conflict.step.id,
             task=self._task.text,
         )
-        history = History.of((*other_step, conflict.message, *said))
-        turn = Turn(text, history, len(said) + 1, "coordinate", handoff=forwarded_limits(self._task))
+        history = History.of((*other_step, conflict.message, *messages))
+        turn = Turn(text, history, len(messages) + 1, "coordinate", handoff=forwarded_limits(self._task))
         reply = await ctx.ask(speaker, turn, key=key)
         if isinstance(reply, Failure):
             self._hub.lead.note_failure(reply)

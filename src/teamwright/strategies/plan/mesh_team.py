@@ -79,12 +79,12 @@ class MeshTeam(Strategy):
         await ctx.emit(options.planned_event(self.name, members, schedule))
         lead, workers = Lead(options.lead_of(members), task), options.workers_for(members)
         mesh = Mesh(task, options, lead, workers)
-        for one in rounds_of(schedule, options, lead.agent, task, ctx):
-            await mesh.run_round(one, ctx)
+        for round_ in rounds_of(schedule, options, lead.agent, task, ctx):
+            await mesh.run_round(round_, ctx)
             if mesh.runner.results.is_over:
                 break
             for number in range(1, options.peer_rounds + 1):
-                await mesh.exchange(one, number, ctx)
+                await mesh.exchange(round_, number, ctx)
             if lead.ended is not None:
                 break
         return await lead.finish(mesh.runner, ctx)
@@ -99,31 +99,32 @@ class Mesh:
         self._round = Round(0, ())
         self._peer_messages: dict[str, Message] = {}
 
-    async def run_round(self, one: Round, ctx: Context) -> None:
+    async def run_round(self, round_: Round, ctx: Context) -> None:
         """Run the steps of a round concurrently."""
-        self._round = one
-        await self.runner.run(self._workers.size, ctx, {step.id for step in one.steps})
+        self._round = round_
+        await self.runner.run(self._workers.size, ctx, {step.id for step in round_.steps})
         self._peer_messages = {}  # these were for this round
         known, collects = self.runner.results, self._policy.on_failure == "collect"
-        ids = (step.id for step in one.steps if step.id in known.replies or (collects and step.id in known.failures))
+        ids = (step.id for step in round_.steps if step.id in known.replies or (collects and step.id in known.failures))
         self._lead.add_messages(map(self.runner.message_of, ids))
 
-    async def exchange(self, one: Round, number: int, ctx: Context) -> None:
+    async def exchange(self, round_: Round, number: int, ctx: Context) -> None:
         """Send each worker the results of the others or, after the first exchange, their responses."""
-        done = list(self._results(one))
-        said = _by_worker(done) if number == 1 else {name: [word] for name, word in self._peer_messages.items()}
-        who = {worker.name: worker for worker in (*self._workers.active(ctx), *(worker for worker, _ in done))}
-        if not ctx.cutback.peers or not said or len(who) < 2 or self._lead.ended is not None:
+        results = list(self._results(round_))
+        sent = _by_worker(results) if number == 1 else {name: [one] for name, one in self._peer_messages.items()}
+        workers = (*self._workers.active(ctx), *(worker for worker, _ in results))
+        recipients = {worker.name: worker for worker in workers}
+        if not ctx.cutback.peers or not sent or len(recipients) < 2 or self._lead.ended is not None:
             return
-        for name in said:
-            others = tuple(other for other in who if other != name)
-            await ctx.emit(TeamTold(by=name, to=others, round=one.number))
+        for name in sent:
+            others = tuple(other for other in recipients if other != name)
+            await ctx.emit(TeamTold(by=name, to=others, round=round_.number))
         replies: dict[str, Reply] = {}
-        async with ctx.branches(len(who), until=lambda: self._lead.ended is not None) as branches:
-            for name, worker in who.items():
-                branches.start(f"round-{one.number}/{number}-{name}", partial(self._ask_peer, worker, said, replies))
+        async with ctx.branches(len(recipients), until=lambda: self._lead.ended is not None) as branches:
+            for name, worker in recipients.items():
+                branches.start(f"round-{round_.number}/{number}-{name}", partial(self._ask_peer, worker, sent, replies))
         self._peer_messages = {
-            name: replies[name].messages[-1] for name in who if name in replies and replies[name].messages
+            name: replies[name].messages[-1] for name in recipients if name in replies and replies[name].messages
         }
         self._lead.add_messages(self._peer_messages.values())
 
@@ -148,19 +149,19 @@ class Mesh:
         if step.id in self.runner.results.replies:
             await ctx.emit(TeamTold(by=worker.name, to=(lead,), round=self._round.number))
 
-    def _results(self, one: Round) -> Iterator[tuple[Agent, Message]]:
+    def _results(self, round_: Round) -> Iterator[tuple[Agent, Message]]:
         """Yield the workers of a round, without the lead, each with its result."""
-        for step in one.steps:
+        for step in round_.steps:
             worker = self.runner.workers.get(step.id)
             if worker is not None and worker.name != self._lead.agent.name and step.id in self.runner.results.replies:
                 yield worker, self.runner.message_of(step.id)
 
     async def _ask_peer(
-        self, worker: Agent, said: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context
+        self, worker: Agent, sent: Mapping[str, Sequence[Message]], replies: dict[str, Reply], ctx: Context
     ) -> None:
-        heard = History.of(message for messages in said.values() for message in messages)
+        history = History.of(message for messages in sent.values() for message in messages)
         handoff = forwarded_limits(self._task)
-        turn = Turn(HEAR.format(task=self._task.text), heard, self._round.number, "coordinate", handoff=handoff)
+        turn = Turn(HEAR.format(task=self._task.text), history, self._round.number, "coordinate", handoff=handoff)
         reply = await ctx.ask(worker, turn, key="hear")
         if isinstance(reply, Failure):
             self._lead.note_failure(reply)
@@ -170,8 +171,8 @@ class Mesh:
             replies[worker.name] = reply
 
 
-def _by_worker(done: Sequence[tuple[Agent, Message]]) -> Mapping[str, Sequence[Message]]:
+def _by_worker(results: Sequence[tuple[Agent, Message]]) -> Mapping[str, Sequence[Message]]:
     found: dict[str, list[Message]] = {}
-    for worker, message in done:
+    for worker, message in results:
         found.setdefault(worker.name, []).append(message)
     return found

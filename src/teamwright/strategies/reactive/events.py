@@ -148,8 +148,8 @@ KEYS = frozenset(("events", "state", "state_update", "stateUpdate"))
 
 def read_reaction(reply: Reply) -> Reaction | ParseFailure:
     """Return the reaction in a reply. A reply in plain text, or with other data, causes no events."""
-    held = [value for values in candidate_values(reply) for value in values]
-    if not any(isinstance(value, dict) and KEYS & value.keys() for value in held):
+    found = [value for values in candidate_values(reply) for value in values]
+    if not any(isinstance(value, dict) and KEYS & value.keys() for value in found):
         return Reaction()
     return read_answer(reply, _reaction())
 
