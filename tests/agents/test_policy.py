@@ -60,6 +60,14 @@ def test_settings_one_by_one_or_as_a_policy_make_the_same_agent(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["model", "function", "scripted"])
+def test_a_misspelt_setting_is_an_error_that_names_the_right_one(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"'a' takes no 'limit': did you mean 'limits'\?"):
+        KINDS[kind](limit=Limits(calls=3))
+    with pytest.raises(UsageError, match="'a' takes no 'colour': that is no setting of an agent"):
+        KINDS[kind](colour="red")
+
+
+@pytest.mark.parametrize("kind", ["model", "function", "scripted"])
 def test_a_policy_comes_back_from_the_declaration(kind: str) -> None:
     agent = KINDS[kind](limits=Limits(calls=3), optional=True, max_bytes=5000, retry=RetryPolicy(attempts=1))
     again = policy_from_spec("a", agent.spec, one_call=kind == "function")

@@ -6,12 +6,12 @@ The engine reads a policy and never changes it. Everything optional that it want
 from __future__ import annotations
 
 from functools import cache
-from typing import Generic, Protocol, Self, TypeVar, cast, overload
+from typing import Generic, Protocol, Self, TypedDict, TypeVar, cast, overload
 
 from pydantic import ConfigDict, Field, SkipValidation, ValidationError
 
 from teamwright.agents.context import AgentLike
-from teamwright.errors import UsageError
+from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
 from teamwright.values.limits.retry import USUAL, Recovery, RetryPolicy, TooLong
@@ -63,9 +63,33 @@ ONE_CALL = UNSET.changed(one_call=True)
 """The policy of a function that sets nothing, shared by all of them: a team may have thousands."""
 
 
-def policy_for(name: str, base: Policy | None = None, **settings: object) -> Policy:
-    """The policy of the agent of this name: `base` with the settings that are given; raises `UsageError`."""
-    check_max_bytes(name, cast("int | None", settings.get("max_bytes")))
+class PolicySettings(TypedDict, total=False):
+    """The settings of a policy that every agent also takes by name: `FunctionAgent(…, optional=True)`."""
+
+    limits: Limits | None
+    approve: Approve | None
+    retry: RetryPolicy | None
+    fallback: AgentLike | None
+    too_long: TooLong | None
+    max_bytes: int | None
+    optional: bool
+    critical: bool
+
+
+def policy_for(name: str, base: Policy | None, settings: PolicySettings, **others: object) -> Policy:
+    """Return the policy of the agent of this name: `base` with the settings that are given; raises `UsageError`.
+
+    `others` are fields of the policy that the agent sets itself.
+    """
+    for unknown in settings.keys() - PolicySettings.__optional_keys__:
+        hint = nearest(unknown, PolicySettings.__optional_keys__, "that is no setting of an agent")
+        raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
+    check_max_bytes(name, settings.get("max_bytes"))
+    return _combined(name, base, {**settings, **others})
+
+
+def _combined(name: str, base: Policy | None, settings: dict[str, object]) -> Policy:
+    """Return `base` with the settings that are not empty, checked."""
     given = {field: value for field, value in settings.items() if value}
     if base is None and not given:
         return UNSET
@@ -88,7 +112,7 @@ def _validated(name: str, settings: dict[str, object]) -> Policy:
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
     """The policy that a declaration gives, with these changes; its fallback is an agent, which others have to make."""
     given = {field: value for field, value in spec if field in _declared_fields()}
-    return policy_for(name, None, **{**given, **changes})
+    return _combined(name, None, {**given, **changes})
 
 
 def check_standing(name: str, *, optional: bool, critical: bool) -> None:

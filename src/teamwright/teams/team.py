@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
-from teamwright.agents.policy import PolicyAttributes, policy_for
+from teamwright.agents.policy import PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of
@@ -67,9 +67,8 @@ class Team(PolicyAttributes):
         self.members, self.helpers = tuple(map(require_agent, members)), tuple(map(require_agent, helpers))
         self.strategy = find_strategy(strategy) if isinstance(strategy, str) else require_strategy(strategy)
         self.description = description
-        self.policy = policy_for(
-            name, None, limits=limits, recovery=recovery, approve=approve, optional=optional, critical=critical
-        )
+        settings = PolicySettings(limits=limits, approve=approve, optional=optional, critical=critical)
+        self.policy = policy_for(name, None, settings, recovery=recovery)
         self.output_schema = as_schema(output_schema, f"the answer of the team {name!r}")
         self.notify = notify
         if notify is not None and notify.secret and notify.secret != HIDDEN:

@@ -10,24 +10,21 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 from msgspec import convert, to_builtins
 from pydantic import JsonValue
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from teamwright.agents.context import AgentLike, Context
+from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.functions.threads import in_process, in_thread
-from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
+from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
-from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import reply_cut_warning
-from teamwright.values.limits.retry import RetryPolicy, TooLong
 from teamwright.values.names import check_name
-from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema
 from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
@@ -56,37 +53,17 @@ class FunctionAgent(PolicyAttributes):
         input_schema: JsonSchema | None = None,
         output_schema: JsonSchema | None = None,
         timeout: float | None = None,
-        max_bytes: int | None = None,
-        retry: RetryPolicy | None = None,
-        fallback: AgentLike | None = None,
-        too_long: TooLong | None = None,
-        limits: Limits | None = None,
-        approve: Approve | None = None,
         isolate: Literal["thread", "process"] = "thread",
         can_terminate: bool = False,
-        optional: bool = False,
-        critical: bool = False,
         policy: Policy | None = None,
+        **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
         self.description, self.capabilities = description, capabilities
         parameters = _parameters(function, name)
         self._wants_context = len(parameters) > 1
         self._wants_text = bool(parameters) and parameters[0].annotation in (str, "str")
-        self.policy = policy_for(
-            name,
-            policy,
-            max_bytes=max_bytes,
-            retry=retry,
-            fallback=fallback,
-            too_long=too_long,
-            limits=limits,
-            approve=approve,
-            can_terminate=can_terminate,
-            optional=optional,
-            critical=critical,
-            one_call=not self._wants_context,
-        )
+        self.policy = policy_for(name, policy, settings, can_terminate=can_terminate, one_call=not self._wants_context)
         if self.approve is not None and self.approve.tools:
             raise UsageError(f"The agent {name!r} is a function and has no tools that a person could approve.")
         self._function, self._timeout = function, timeout

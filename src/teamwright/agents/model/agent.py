@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from pydantic import BaseModel
 
-from teamwright.agents.context import AgentLike, Context
+from teamwright.agents.context import Context
 from teamwright.agents.model.models import Models, shared_models
-from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
+from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.schemas.schema import Schema, as_schema, check_input
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.toolbox import Toolbox
 from teamwright.errors import UsageError
-from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import IDLE_SECONDS, check_idle_timeout
-from teamwright.values.limits.retry import RetryPolicy, TooLong
 from teamwright.values.names import check_name
-from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import AgentSpec, AnyModel, model_key
 from teamwright.values.turns.turn import Reply, Turn
 
@@ -60,16 +57,9 @@ class ModelAgent(PolicyAttributes):
         priority: int = 0,
         timeout: float | None = None,
         idle_timeout: float | None = None,
-        max_bytes: int | None = None,
-        retry: RetryPolicy | None = None,
-        fallback: AgentLike | None = None,
-        too_long: TooLong | None = None,
-        limits: Limits | None = None,
-        approve: Approve | None = None,
-        optional: bool = False,
-        critical: bool = False,
         policy: Policy | None = None,
         models: Models | None = None,
+        **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
         if not model:
@@ -82,22 +72,9 @@ class ModelAgent(PolicyAttributes):
         self.output_type: type[object] | None = output_schema if isinstance(output_schema, type) else None
         self.temperature, self.max_tokens, self.timeout = temperature, max_tokens, timeout
         self.idle_timeout = check_idle_timeout(name, idle_timeout)
-        settings = policy_for(
-            name,
-            policy,
-            economy=economy,
-            priority=priority,
-            max_bytes=max_bytes,
-            retry=retry,
-            fallback=fallback,
-            too_long=too_long,
-            limits=limits,
-            approve=approve,
-            optional=optional,
-            critical=critical,
-        )
-        self.toolbox = Toolbox(tools, settings.approve, name, settings.reply_bytes)
-        self.policy = settings.changed(can_terminate=True) if self.toolbox.can_terminate else settings
+        own = policy_for(name, policy, settings, economy=economy, priority=priority)
+        self.toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
+        self.policy = own.changed(can_terminate=True) if self.toolbox.can_terminate else own
         self._models = models
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self, Unpack
 
 import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
@@ -21,7 +21,7 @@ from pydantic_core import to_json
 from teamwright.agents.budget_notice import left_line
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.policy import Policy, PolicyAttributes, policy_for
+from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
 from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
@@ -30,14 +30,12 @@ from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
 from teamwright.budget.money import Rate
 from teamwright.errors import AgentError, ScriptMismatch, nearest
-from teamwright.values.limits.limits import Limits, Pace
+from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.reply import MOST_REQUESTS, reply_cut_warning
-from teamwright.values.limits.retry import RetryPolicy, TooLong
 from teamwright.values.limits.usage import Usage
 from teamwright.values.models import Value
 from teamwright.values.names import check_name
-from teamwright.values.people.approvals import Approve
 from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
@@ -178,36 +176,18 @@ class ScriptedAgent(PolicyAttributes):
         output_schema: JsonSchema | None = None,
         max_tokens: int | None = None,
         timeout: float | None = None,
-        max_bytes: int | None = None,
-        retry: RetryPolicy | None = None,
-        fallback: AgentLike | None = None,
-        too_long: TooLong | None = None,
-        limits: Limits | None = None,
-        approve: Approve | None = None,
-        optional: bool = False,
-        critical: bool = False,
         policy: Policy | None = None,
         pace: Pace | None = None,
         price: Price | None = None,
         source: str | None = None,
+        **settings: Unpack[PolicySettings],
     ) -> None:
         self.name = check_name("agent", name)
         self.script = script if isinstance(script, Script) else Script(rules=tuple(script))
         self.description, self.instructions, self.capabilities = description, instructions, capabilities
-        settings = policy_for(
-            name,
-            policy,
-            max_bytes=max_bytes,
-            retry=retry,
-            fallback=fallback,
-            too_long=too_long,
-            limits=limits,
-            approve=approve,
-            optional=optional,
-            critical=critical,
-        )
-        self._toolbox = Toolbox(tools, settings.approve, name, settings.reply_bytes)
-        self.policy = settings.changed(can_terminate=True) if self._toolbox.can_terminate else settings
+        own = policy_for(name, policy, settings)
+        self._toolbox = Toolbox(tools, own.approve, name, own.reply_bytes)
+        self.policy = own.changed(can_terminate=True) if self._toolbox.can_terminate else own
         self._max_tokens, self._timeout = max_tokens, timeout
         self._input_schema = as_schema(input_schema, f"the input of {name!r}")
         self._output_schema = as_schema(output_schema, f"the output of {name!r}")
