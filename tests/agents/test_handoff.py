@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.handoff import asked_for, handed_over, with_handoff, written
+from teamwright.agents.handoff import asked_for, extract_handoff, with_handoff, written
 from teamwright.values.limits.usage import Usage
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
@@ -29,7 +29,7 @@ LONG = "The answer, which is by far longer than what is said about it in the sum
 
 def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, HandoffNote]:
     """What is left of a text, and the handoff beside it."""
-    reply = handed_over(Reply.of("a", text, **more), Turn("go", handoff=policy))
+    reply = extract_handoff(Reply.of("a", text, **more), Turn("go", handoff=policy))
     assert reply.handoff is not None
     return reply.text, reply.handoff
 
@@ -178,9 +178,9 @@ def test_an_author_that_writes_nothing_but_the_handoff_has_said_its_summary() ->
 
 def test_a_handoff_in_data_is_taken_out_of_it() -> None:
     data = {"events": [], "handoff": FIELDS}
-    reply = handed_over(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
+    reply = extract_handoff(Reply.of("a", json.dumps(data), data=data), Turn("go", handoff=POLICY))
     assert (reply.data, json.loads(reply.text), reply.handoff) == ({"events": []}, {"events": []}, AS_WRITTEN)
-    reply = handed_over(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
+    reply = extract_handoff(Reply.of("a", "In words.", data=data), Turn("go", handoff=POLICY))
     assert (reply.data, reply.text) == ({"events": []}, "In words.")
 
 
@@ -193,7 +193,7 @@ def test_a_handoff_that_a_function_gives_is_held_against_the_policy_too() -> Non
 
 def test_a_turn_that_asks_for_no_handoff_leaves_the_reply_alone() -> None:
     reply = Reply.of("a", f"The answer.\n{fenced()}")
-    assert handed_over(reply, Turn("go")) is reply
+    assert extract_handoff(reply, Turn("go")) is reply
 
 
 @given(st.text(max_size=700), st.integers(16, 400), st.integers(1, 9))
@@ -218,7 +218,7 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
     usage = Usage(input_tokens=100, output_tokens=50)
 
     def tokens(text: str, used: Usage) -> int:
-        reply = handed_over(Reply.of("b", text, usage=used), turn)
+        reply = extract_handoff(Reply.of("b", text, usage=used), turn)
         return reply.handoff.tokens if reply.handoff else -1
 
     told, own = 8 + 10 + 2, 8 + 9 + 3 + 2

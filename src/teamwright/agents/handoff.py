@@ -74,25 +74,25 @@ def with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
     return {**schema, "properties": {**properties, KEY: handoff}}
 
 
-def written(text: str, handover: HandoffNote) -> str:
+def written(text: str, note: HandoffNote) -> str:
     """A text with the handoff below it, as an author writes it."""
-    return f"{text}\n\n{FENCE}{KEY}\n{to_json(fields_of(handover)).decode()}\n{FENCE}"
+    return f"{text}\n\n{FENCE}{KEY}\n{to_json(fields_of(note)).decode()}\n{FENCE}"
 
 
-def fields_of(handover: HandoffNote) -> dict[str, JsonValue]:
+def fields_of(note: HandoffNote) -> dict[str, JsonValue]:
     """What an author writes as its handoff."""
-    return {name: value for name, value in handover.to_json().items() if name in FIELDS}
+    return {name: value for name, value in note.to_json().items() if name in FIELDS}
 
 
-def handed_over(reply: Reply, turn: Turn) -> Reply:
-    """The reply without the handoff in it, and with one beside it that keeps to the turn's policy."""
+def extract_handoff(reply: Reply, turn: Turn) -> Reply:
+    """Move the handoff out of the text or data of a reply into `reply.handoff`, cut to the limits of the turn."""
     if turn.handoff is None or not reply.messages:
         return reply
     read = _read(reply)
-    handover = bounded(read.handover, read.reply.text, turn.handoff)
-    written = envelope_tokens(handover) if handover.own else 0
+    note = bounded(read.note, read.reply.text, turn.handoff)
+    written = envelope_tokens(note) if note.own else 0
     tokens = min(reply.usage.total_tokens, written + sum(map(envelope_tokens, turn.envelopes)))
-    return read.reply.changed(handoff=handover.changed(tokens=tokens))
+    return read.reply.changed(handoff=note.changed(tokens=tokens))
 
 
 def bounded(said: HandoffNote | None, text: str, policy: EnvelopeLimits) -> HandoffNote:
@@ -100,38 +100,38 @@ def bounded(said: HandoffNote | None, text: str, policy: EnvelopeLimits) -> Hand
 
     The text takes the place of a summary that is missing, that says too little, or that is no shorter than the text.
     """
-    handover, least = said or HandoffNote(), policy.min_summary_chars
-    summary = handover.summary
+    note, least = said or HandoffNote(), policy.min_summary_chars
+    summary = note.summary
     if len(summary) < max(1, least) or least <= len(text) <= len(summary):
         summary = text if len(text) >= least else ALL + text
-    return handover.changed(
+    return note.changed(
         summary=policy.cut(summary),
-        artifacts=tuple(map(policy.cut, handover.artifacts[: policy.max_artifacts])),
-        needs=tuple(map(policy.cut, handover.needs[: policy.max_needs])),
-        next_action=policy.cut(handover.next_action),
+        artifacts=tuple(map(policy.cut, note.artifacts[: policy.max_artifacts])),
+        needs=tuple(map(policy.cut, note.needs[: policy.max_needs])),
+        next_action=policy.cut(note.next_action),
         own=said is not None,
     )
 
 
 class _Read(NamedTuple):
     reply: Reply
-    handover: HandoffNote | None
+    note: HandoffNote | None
 
 
 def _read(reply: Reply) -> _Read:
     """Look beside the reply, in its data and in its text, in this order."""
     if reply.handoff is not None:
-        return _Read(reply, handover_from(cast("Mapping[str, object]", reply.handoff.to_json())))
+        return _Read(reply, parse_handoff(cast("Mapping[str, object]", reply.handoff.to_json())))
     match reply.data:
         case {"handoff": dict() as fields, **rest} if "summary" in fields:
             text = to_json(rest).decode() if _is_json(reply.text, reply.data) else reply.text
-            return _Read(_saying(reply, text).changed(data=rest), handover_from(fields))
+            return _Read(_saying(reply, text).changed(data=rest), parse_handoff(fields))
         case _:
             found = _block(reply.text)
     if found is None:
         return _Read(reply, None)
-    handover = handover_from(found.fields)
-    return _Read(_saying(reply, found.content or handover.summary), handover)
+    note = parse_handoff(found.fields)
+    return _Read(_saying(reply, found.content or note.summary), note)
 
 
 def _saying(reply: Reply, text: str) -> Reply:
@@ -211,10 +211,10 @@ def _is_json(text: str, data: JsonValue) -> bool:
         return False
 
 
-def handover_from(fields: Mapping[str, object]) -> HandoffNote:
-    """What somebody wrote as a handoff, each field for itself: what can't be read is as if it were not there.
+def parse_handoff(fields: Mapping[str, object]) -> HandoffNote:
+    """Parse the fields of a handoff; a field that is invalid gets its default.
 
-    A risk in words of the author's own is at least medium.
+    A risk level in other words is at least medium.
     """
     risk = _word(fields.get("risk_level"))
     return HandoffNote(

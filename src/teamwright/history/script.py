@@ -76,16 +76,16 @@ def _turn_rules(
         return
     messages = record.bodies.messages(ending.messages)
     text = messages[-1].content if messages else ""
-    handover = ending.handoff if ending.handoff and ending.handoff.own else None
-    if handover is not None:
-        text = written(text, handover)
+    note = ending.handoff if ending.handoff and ending.handoff.own else None
+    if note is not None:
+        text = written(text, note)
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
         data = record.bodies.value(ending.data)
-        if handover is not None and isinstance(data, dict):
-            data = {**data, KEY: fields_of(handover)}
+        if note is not None and isinstance(data, dict):
+            data = {**data, KEY: fields_of(note)}
         yield Rule.model_validate({"agent": member, "json": data, "times": 1})
     else:
         yield Rule(agent=member, reply=text, times=1)

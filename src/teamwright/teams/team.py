@@ -144,12 +144,12 @@ class Team(PolicyAttributes):
             )
         )
         members = Members(self.members, self.helpers)
-        task, handover = Task(turn.task, turn.history, self.settings, turn.quoting != "none"), None
+        task, note = Task(turn.task, turn.history, self.settings, turn.quoting != "none"), None
         if self.settings.share == "a2a_lite":
             from teamwright.strategies.envelopes.context import run_with_envelopes
 
-            above = turn.handoff is not None
-            outcome, handover = await run_with_envelopes(self.strategy, task, members, ctx, nested=above)
+            nested = turn.handoff is not None
+            outcome, note = await run_with_envelopes(self.strategy, task, members, ctx, nested=nested)
         else:
             outcome = await self.strategy.run(task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
@@ -163,7 +163,7 @@ class Team(PolicyAttributes):
             data=outcome.data,
             stop_reason=outcome.stop_reason,
             warnings=self._own(outcome.warnings),
-            handoff=handover,
+            handoff=note,
         )
         if self.output_schema is None:
             return with_welcome_data(reply, turn.output_schema)

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 
 from pydantic import JsonValue, ValidationError
 
-from teamwright.agents.handoff import handed_over
+from teamwright.agents.handoff import extract_handoff
 from teamwright.runtime.redaction import whole_characters
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, envelope_schema, envelope_text
 from teamwright.values.turns.messages import Message
@@ -90,8 +90,8 @@ class Envelopes:
     def _check_reply(self, text: str, policy: EnvelopeLimits) -> None:
         reply = Reply(messages=(Message(name="a", content=text),))
         turn = Turn(task="Do it", handoff=policy)
-        read = handed_over(reply, turn)
-        if read != handed_over(reply, turn):
+        read = extract_handoff(reply, turn)
+        if read != extract_handoff(reply, turn):
             raise Violation("unstable", "reading a reply twice gives two handoffs")
         handoff = read.handoff
         if handoff is None:

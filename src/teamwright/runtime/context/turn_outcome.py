@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from teamwright.agents.context import AgentLike
-from teamwright.agents.handoff import handed_over, handover_from
+from teamwright.agents.handoff import extract_handoff, parse_handoff
 from teamwright.errors import AgentError, LimitReached, MemberFailed
 from teamwright.runtime.context.size_cap import reply_within_cap
 from teamwright.runtime.scope import Scope
@@ -35,12 +35,12 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     if reply.warnings:
         changes["warnings"] = tuple(map(redactor.text, reply.warnings))
     if reply.handoff is not None:
-        changes["handoff"] = handover_from(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
+        changes["handoff"] = parse_handoff(cast("Mapping[str, object]", redactor.value(reply.handoff.to_json())))
     if not known:  # what came from an effect is known, and clean
         changes["messages"] = tuple(one.changed(content=redactor.text(one.content)) for one in reply.messages)
     reply = reply.changed(**changes) if changes else reply
     if turn.handoff is not None:
-        reply = handed_over(reply, turn)
+        reply = extract_handoff(reply, turn)
     return _signed(reply, member.name, child)
 
 
