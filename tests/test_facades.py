@@ -44,6 +44,7 @@ NOT_AT_FIRST = {
 DEPRECATED = ("Envelope", "HandoffPolicy", "Members", "Outcome", "Question", "Talk", "Task")
 RENAMED = (
     ("teamwright.history", "Gate", "KpiGate"),
+    ("teamwright.history", "Comparison", "RunDiff"),
     ("teamwright.strategies", "Handoff", "EnvelopeSettings"),
     ("teamwright.strategies", "HandoffPolicy", "EnvelopeLimits"),
     ("teamwright.strategies", "Handover", "HandoffNote"),

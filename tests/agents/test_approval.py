@@ -20,7 +20,7 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.event import Event
 from teamwright.values.events.person import PersonAnswered, PersonAsked
-from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import McpSpec, McpTool, ServerModel
 from teamwright.values.turns.messages import digest
@@ -273,5 +273,5 @@ async def test_whatever_is_neither_a_yes_nor_an_edit_is_a_no() -> None:
     def fit(data: object) -> str:
         raise AgentError("never asked")
 
-    decision = await decided(ask, approval("May it?", "x"), "p", fit)
+    decision = await decided(ask, approval_question("May it?", "x"), "p", fit)
     assert (decision.agreed, decision.reason) == (False, "a person said no")

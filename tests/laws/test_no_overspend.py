@@ -102,7 +102,7 @@ def maybe(most: int) -> st.SearchStrategy[int | None]:
 money = maybe(6000).map(lambda amount: None if amount is None else dollars(amount))
 messages = st.one_of(st.none(), st.builds(MessageLimits, tokens=st.integers(1, 400)))
 limits_of_any_kind = st.builds(Limits, tokens=maybe(1500), usd=money, calls=maybe(12), message=messages).filter(
-    lambda limits: limits.counted
+    lambda limits: limits.bounds_spend
 )
 bounds = st.one_of(st.none(), limits_of_any_kind)
 spenders = st.builds(

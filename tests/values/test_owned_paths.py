@@ -78,9 +78,9 @@ def test_what_lies_within_a_key_is_covered_by_it(inner: str, outer: str, path: s
 def test_the_index_finds_exactly_the_keys_that_overlap(keys: list[str]) -> None:
     seen = Overlaps()
     for key in keys:
-        seen.of(key)
+        seen.overlapping(key)
     for key in keys:
-        assert sorted(seen.of(key)) == sorted(other for other in keys if overlap(key, other))
+        assert sorted(seen.overlapping(key)) == sorted(other for other in keys if overlap(key, other))
 
 
 def test_a_step_may_write_what_all_around_it_own_and_everything_where_nobody_owns_anything() -> None:  # Z-05
@@ -92,13 +92,13 @@ def test_a_step_may_write_what_all_around_it_own_and_everything_where_nobody_own
     assert inner.may_write("src/a.py")
     assert not inner.may_write("src/a.py/below")
     assert not inner.may_write("docs/x.md")
-    assert outer.beyond(["src/a.py", "docs/x", "tests"]) == ["tests"]
+    assert outer.find_unowned(["src/a.py", "docs/x", "tests"]) == ["tests"]
 
 
 def test_a_step_that_owns_nothing_writes_nothing_and_stands_in_nobodys_way() -> None:
     nothing = Owned().narrowed(("src",)).narrowed(())
     assert not nothing.may_write("src/a.py")
-    assert nothing.beyond(["src/a.py"]) == []
+    assert nothing.find_unowned(["src/a.py"]) == []
     assert nothing.narrowed(("src/a.py",)).may_write("src/a.py")
     assert nothing.refusal("src/a.py").endswith("; this step owns no path: say in your answer what 'src/a.py' needs.")
 
@@ -117,7 +117,7 @@ def test_the_index_of_what_is_owned_finds_what_comparing_with_each_key_finds(
     assert owned.may_write(path) is all(any(covers(key, path) for key in level) for level in levels)
     owning = [level for level in levels if level]
     beyond = [key for key in keys if not all(any(within(key, outer) for outer in level) for level in owning)]
-    assert owned.beyond(keys) == beyond
+    assert owned.find_unowned(keys) == beyond
 
 
 @pytest.mark.parametrize("form", ["src/m{}.py", "src/m{}/**", "./src//m{}/*.py"])
@@ -125,7 +125,7 @@ def test_what_lies_within_many_keys_is_found_in_linear_time(form: str) -> None: 
     def narrow_each(keys: tuple[str, ...]) -> None:
         outer = Owned().narrowed(keys)
         for key in keys:
-            assert not outer.beyond((key,))
+            assert not outer.find_unowned((key,))
             inner = outer.narrowed((key,))
             assert inner.may_write(key.replace("*", "x"))
 

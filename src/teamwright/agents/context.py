@@ -18,7 +18,7 @@ from teamwright.values.limits.degradation import Cutback
 from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import Owned
 from teamwright.values.people.questions import Answer, Question
-from teamwright.values.turns.artifacts import Artifact, Held
+from teamwright.values.turns.artifacts import Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class Workspace(Protocol):
 
     def names(self) -> list[str]: ...
 
-    def get(self, name: str) -> Held | None:
+    def get(self, name: str) -> SharedValue | None:
         """A value with its version, or nothing."""
         ...
 

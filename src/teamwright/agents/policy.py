@@ -14,7 +14,7 @@ from teamwright.agents.context import AgentLike
 from teamwright.errors import UsageError, nearest
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.reply import MAX_BYTES, check_max_bytes
-from teamwright.values.limits.retry import USUAL, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
 from teamwright.values.people.approvals import Approve
 from teamwright.values.specs.manifest import AgentSettings, AgentSpec, AnyModel, FallbackModel
 from teamwright.values.text.validation_messages import misfits_of
@@ -45,7 +45,11 @@ class Policy(AgentSettings):
         """The fields of an `AgentSpec` that differ from the usual ones, for the agent of this name."""
         if self is UNSET or self is ONE_CALL:
             return {}
-        given = {field: value for field, value in self if field in _declared_fields() and value and value is not USUAL}
+        given = {
+            field: value
+            for field, value in self
+            if field in _declared_fields() and value and value is not DEFAULT_RETRY
+        }
         if self.fallback is not None and (fallback := fallback_spec(name, self.fallback)) is not None:
             given["fallback"] = fallback
         return given
@@ -57,7 +61,7 @@ def _declared_fields() -> frozenset[str]:
     return frozenset(AgentSettings.model_fields)
 
 
-UNSET = Policy.model_construct(retry=USUAL)
+UNSET = Policy.model_construct(retry=DEFAULT_RETRY)
 """The policy of an agent that sets nothing."""
 ONE_CALL = UNSET.changed(one_call=True)
 """The policy of a function that sets nothing, shared by all of them: a team may have thousands."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from teamwright.values.events.agent import AgentReturned
 from teamwright.values.events.event import Event, Fact
 from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, RunResumed, RunStarted, ScopeWaited
-from teamwright.values.limits.usage import added
+from teamwright.values.limits.usage import add_usd
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 
 TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
@@ -48,7 +48,7 @@ class RunStatus:
     def _count(self, event: Event, fact: Fact) -> None:
         if isinstance(fact, AgentReturned):
             self.tokens += fact.usage.total_tokens
-            self.usd = added(self.usd, fact.usage.usd)
+            self.usd = add_usd(self.usd, fact.usage.usd)
         elif isinstance(fact, ScopeWaited) and not event.scope:
             self.seconds -= fact.seconds
         else:

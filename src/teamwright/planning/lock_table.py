@@ -74,11 +74,11 @@ class Claims:
         if claim.state == "held":
             for key in claim.keys:
                 del self._holders[key]
-                for near in self._overlaps.of(key):
+                for near in self._overlaps.overlapping(key):
                     self._busy[near] -= 1
         claim.state = "ended"
         for key in claim.keys:
-            for near in self._overlaps.of(key):
+            for near in self._overlaps.overlapping(key):
                 if not self._busy[near] and (first := self._first(near)) is not None:
                     heappush(self._hopeful, (first.rank, first))
 
@@ -86,7 +86,7 @@ class Claims:
         """The keys that a claim waits for, and who has each of them or is to have it first."""
         keys, ahead = dict[str, None](), dict[Claim, None]()
         for key in claim.keys:
-            for near in self._overlaps.of(key):
+            for near in self._overlaps.overlapping(key):
                 holder = self._holders.get(near) or self._first(near)
                 if holder is not None and holder is not claim and (holder.state == "held" or holder.rank < claim.rank):
                     keys[key] = ahead[holder] = None
@@ -100,14 +100,14 @@ class Claims:
     def _may_go(self, claim: Claim) -> bool:
         if any(self._busy[key] for key in claim.keys):
             return False
-        lines = (near for key in claim.keys for near in self._overlaps.of(key))
+        lines = (near for key in claim.keys for near in self._overlaps.overlapping(key))
         return all((first := self._first(near)) is None or first.rank >= claim.rank for near in lines)
 
     def _hold(self, claim: Claim) -> None:
         claim.state = "held"
         for key in claim.keys:
             self._holders[key] = claim
-            for near in self._overlaps.of(key):
+            for near in self._overlaps.overlapping(key):
                 self._busy[near] += 1
 
     def _first(self, key: str) -> Claim | None:

@@ -230,7 +230,7 @@ class RunState:
 
     def account(self, scope: str, limits: Limits | None, parent: Account | None) -> Account | None:
         """The account of a scope; a scope without limits uses the one around it."""
-        if limits is None or not limits.counted:
+        if limits is None or not limits.bounds_spend:
             return parent
         before = self.past.charges.by_scope.get(scope)
         return Account(scope, limits, parent, before.cost if before else NO_COST)

@@ -22,7 +22,7 @@ from teamwright.runtime.follow import follow
 from teamwright.runtime.live_runs import LiveRuns
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunAborted, RunCheckpoint
-from teamwright.values.people.approvals import fitting
+from teamwright.values.people.approvals import check_answer
 from teamwright.values.people.interventions import Answered, Cancel, Mark, Pause
 from teamwright.values.people.questions import Answer
 from teamwright.values.results import FINAL, RunResult, RunSummary
@@ -138,7 +138,7 @@ class Runs:
         given = given.changed(
             text=redactor.text(given.text), data=redactor.value(given.data), by=redactor.text(given.by)
         )
-        await self._journal.send(run_id, Answered(key=key, answer=fitting(question, key, given)))
+        await self._journal.send(run_id, Answered(key=key, answer=check_answer(question, key, given)))
         await self._live.deliver_inboxes()
 
     async def answers(self, run_id: str) -> dict[str, Answer]:

@@ -61,19 +61,19 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
     def to_json(self) -> dict[str, JsonValue]:
         """All fields as JSON data."""
-        fields = {name: plain(getattr(self, name)) for name in self.__struct_fields__}
+        fields = {name: to_plain_json(getattr(self, name)) for name in self.__struct_fields__}
         kind = self.__struct_config__.tag
         return {"kind": kind, **fields} if kind else fields
 
 
-def plain(value: object) -> JsonValue:
+def to_plain_json(value: object) -> JsonValue:
     """A value of a record's field as JSON data."""
     match value:
         case Record():
             return value.to_json()
         case list() | tuple():
-            return [plain(item) for item in cast("list[Any]", value)]
+            return [to_plain_json(item) for item in cast("list[Any]", value)]
         case dict():
-            return {key: plain(item) for key, item in cast("dict[str, Any]", value).items()}
+            return {key: to_plain_json(item) for key, item in cast("dict[str, Any]", value).items()}
         case _:
             return cast("JsonValue", value)

@@ -47,7 +47,7 @@ class Owned:
     def may_write(self, path: str) -> bool:
         """Whether a path lies within these keys."""
         parts = _parts(path)
-        return all(level.hold(parts, _matches) for level in self._index)
+        return all(level.covers(parts, _matches) for level in self._index)
 
     def refusal(self, path: str) -> str:
         """Why a path may not be written, in words that whoever wanted to can act on."""
@@ -60,10 +60,10 @@ class Owned:
         owning = [level for level in self._index if level.keys]
         return Owned((*(level.keys for level in owning), keys), (*owning, _Level(keys)))
 
-    def beyond(self, keys: Sequence[str]) -> list[str]:
+    def find_unowned(self, keys: Sequence[str]) -> list[str]:
         """Those of the keys that do not lie within what is owned here."""
         owning = [level for level in self._index if level.keys]
-        return [key for key in keys if not all(level.hold(_parts(key), _takes_in) for level in owning)]
+        return [key for key in keys if not all(level.covers(_parts(key), _takes_in) for level in owning)]
 
 
 class _Level:
@@ -76,7 +76,7 @@ class _Level:
         self._starts: dict[str, list[Parts]] | None = None
         self._lengths: tuple[int, ...] = ()
 
-    def hold(self, parts: Parts, fits: Callable[[str, str], bool]) -> bool:
+    def covers(self, parts: Parts, fits: Callable[[str, str], bool]) -> bool:
         """Whether one of the keys takes in all of a path or of another key."""
         if self._starts is None:
             self._starts = {}
@@ -114,7 +114,7 @@ class Overlaps:
         self._starts = SortedTexts()
         self._near: dict[str, list[str]] = {}
 
-    def of(self, key: str) -> Sequence[str]:
+    def overlapping(self, key: str) -> Sequence[str]:
         """The key itself, and all others seen so far that overlap it."""
         return self._near[key] if key in self._near else self.add(key)
 

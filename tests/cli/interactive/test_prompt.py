@@ -23,7 +23,7 @@ from teamwright.cli.text.events import draft_text, note_text, question_text
 from teamwright.cli.views.view import Silent
 from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.person import PersonAsked
-from teamwright.values.people.approvals import approval
+from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
 from tests.cli.conftest import write_team
 from tests.cli.test_processes import PROGRAM, finish
@@ -31,7 +31,7 @@ from tests.kit.records import wait_for_question
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals of POSIX")
 
-DRAFT = approval("May it begin?", "the draft")
+DRAFT = approval_question("May it begin?", "the draft")
 TEAM = """\
 agents:
   writer: {scripted: replies.yaml, approve: {before: true, after: true}}
@@ -112,8 +112,8 @@ SEEN = "pay 10⟨ESC⟩[2K⟨CR⟩pay 99⟨BS⟩⟨U+202E⟩⟨U+200B⟩⟨U+009
 @pytest.mark.parametrize(
     "question",
     [
-        approval("May it begin?", HIDING),
-        approval("May it call the tool?", json.dumps({"args": HIDING}, ensure_ascii=False), form="json"),
+        approval_question("May it begin?", HIDING),
+        approval_question("May it call the tool?", json.dumps({"args": HIDING}, ensure_ascii=False), form="json"),
         Question(text=HIDING, choices=("yes", "no")),
         Question(text="Which?", choices=("yes", HIDING)),
         Question(text="Who?", to=HIDING, choices=("yes",)),
@@ -141,7 +141,7 @@ def note_of(question: Question) -> str:
 async def test_a_long_draft_is_shown_whole_on_request() -> None:
     draft = "\n".join(f"line {number}" for number in range(60))
     with desk("whole\na\n") as made:
-        assert await made.prompt.ask("t/q", approval("May it?", draft)) == Answer.approve()
+        assert await made.prompt.ask("t/q", approval_question("May it?", draft)) == Answer.approve()
     first, _, second = made.screen.getvalue().partition("30 more lines; 'whole' shows them")
     assert "line 29" in first
     assert "line 30" not in first
@@ -165,7 +165,7 @@ async def test_an_editor_shows_them_too_and_what_is_left_is_sent_as_it_was(
     with Path(os.devnull).open("r+") as nowhere, desk("e\n") as made:
         monkeypatch.setattr("sys.stdin", nowhere)
         monkeypatch.setattr("sys.stderr", nowhere)
-        answer = await made.prompt.ask("t/q", approval("May it?", HIDING + " key sk_live_abcdefgh12345678"))
+        answer = await made.prompt.ask("t/q", approval_question("May it?", HIDING + " key sk_live_abcdefgh12345678"))
     assert answer == Answer.edit(edited)
     assert "sk_live_abc" not in made.screen.getvalue()
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from teamwright.history.record.workspace import Store
-from teamwright.values.turns.artifacts import Held
+from teamwright.values.turns.artifacts import SharedValue
 
 
 def test_a_value_is_seen_from_the_point_at_which_it_was_written() -> None:
@@ -15,9 +15,9 @@ def test_a_value_is_seen_from_the_point_at_which_it_was_written() -> None:
     assert store.write("a", 2, by="y", number=7) == 2
     assert [store.get("a", at) for at in (2, 3, 6, 7)] == [
         None,
-        Held(value=1, version=1, by="x"),
-        Held(value=1, version=1, by="x"),
-        Held(value=2, version=2, by="y"),
+        SharedValue(value=1, version=1, by="x"),
+        SharedValue(value=1, version=1, by="x"),
+        SharedValue(value=2, version=2, by="y"),
     ]
     assert store.get("b") is None
 

@@ -8,7 +8,7 @@ from teamwright import ModelAgent, Team
 from teamwright.lab.calibration.behaviour import MOST_VALUES, from_data, learn
 from teamwright.lab.simulation.agents import Cast, Learnt, SimulatedAgent
 from teamwright.lab.simulation.trials import Play
-from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, value_at
+from teamwright.values.specs.simulation import Behaviour, Data, Simulation, Uniform, quantile
 
 MEMBERS = ["a", "b"]
 BEHAVIOUR = Simulation(
@@ -41,7 +41,7 @@ def test_behaviour_is_found_again_in_the_runs_that_it_made() -> None:
         assert made is not None
         for chance in (0.1, 0.5, 0.9):
             # Time that was lost by failures, and by waiting after them, is no part of what a turn takes.
-            assert value_at(learnt, chance) == pytest.approx(value_at(made, chance), rel=0.15)
+            assert quantile(learnt, chance) == pytest.approx(quantile(made, chance), rel=0.15)
     assert found.input == Data(data=(100.0,) * MOST_VALUES)
 
 
@@ -72,7 +72,7 @@ def test_a_simulation_that_learnt_does_as_the_runs_did() -> None:
 def test_many_values_are_kept_as_so_many_at_even_distances() -> None:
     data = from_data(float(value) for value in range(10_000))
     assert (len(data.data), data.data[0], data.data[-1]) == (MOST_VALUES, 0.0, 9999.0)
-    assert data.at(0.5) == pytest.approx(5000, abs=60)
+    assert data.quantile(0.5) == pytest.approx(5000, abs=60)
 
 
 def test_nothing_is_learnt_of_nothing() -> None:

@@ -60,7 +60,7 @@ def test_a_limit_of_the_user_comes_first() -> None:
 
 def test_absurd_amounts_stay_numbers() -> None:  # S-01
     assert len(filled("x", 10**15)) == MOST_FILLED * CHARACTERS_PER_TOKEN
-    assert Lognormal(lognormal=(1.0, 1e300)).at(0.999) > 1e20
+    assert Lognormal(lognormal=(1.0, 1e300)).quantile(0.999) > 1e20
 
 
 def test_forecasts_of_absurd_turn_counts_say_nothing() -> None:  # S-01

@@ -6,7 +6,7 @@ import pytest
 
 from teamwright.strategies.conversation.edges import Edge, RouteHistory, edge_flaws
 from teamwright.strategies.protocol import Members, Task
-from teamwright.values.turns.artifacts import Held
+from teamwright.values.turns.artifacts import SharedValue
 from teamwright.values.turns.turn import Failure, Reply, Turn
 from tests.kit.members import FakeMembers
 
@@ -23,8 +23,8 @@ class Shared:
     def names(self) -> list[str]:
         return ["mood"]
 
-    def get(self, name: str) -> Held:
-        return Held(value="calm", version=1, by="a")
+    def get(self, name: str) -> SharedValue:
+        return SharedValue(value="calm", version=1, by="a")
 
 
 def route(*edges: Edge) -> RouteHistory:

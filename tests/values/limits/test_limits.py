@@ -51,8 +51,8 @@ def test_limits_come_back_from_a_record_as_they_were() -> None:
 
 
 def test_limits_that_bound_nothing_but_time_are_not_counted() -> None:
-    assert not Limits(seconds=1).counted
-    assert Limits(message=MessageLimits(seconds=1)).counted
+    assert not Limits(seconds=1).bounds_spend
+    assert Limits(message=MessageLimits(seconds=1)).bounds_spend
 
 
 def test_the_tighter_bounds_of_a_message_hold() -> None:

@@ -4,10 +4,10 @@ import pytest
 from pydantic import JsonValue
 
 from teamwright.errors import UsageError
-from teamwright.values.people.approvals import Approve, approval, fitting
+from teamwright.values.people.approvals import Approve, approval_question, check_answer
 from teamwright.values.people.questions import Answer, Question
 
-TEXT, ARGUMENTS = approval("May it?", "draft"), approval("May it?", "{}", form="json")
+TEXT, ARGUMENTS = approval_question("May it?", "draft"), approval_question("May it?", "{}", form="json")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_an_approval_is_a_question_with_three_answers() -> None:
     ],
 )
 def test_an_answer_is_taken_as_the_question_needs_it(question: Question, given: Answer, taken: Answer) -> None:
-    assert fitting(question, "k", given) == taken
+    assert check_answer(question, "k", given) == taken
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_an_answer_is_taken_as_the_question_needs_it(question: Question, given: 
 )
 def test_an_edit_of_another_form_is_refused(question: Question, data: JsonValue) -> None:
     with pytest.raises(UsageError, match="'k'"):
-        fitting(question, "k", Answer.edit(data))
+        check_answer(question, "k", Answer.edit(data))

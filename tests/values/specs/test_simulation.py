@@ -19,8 +19,8 @@ from teamwright.values.specs.simulation import (
     Percentiles,
     Simulation,
     Uniform,
-    over,
-    value_at,
+    quantile,
+    with_defaults,
 )
 
 READ: TypeAdapter[Distribution] = TypeAdapter(Distribution)
@@ -40,7 +40,7 @@ distributions = st.one_of(
 @given(distributions, CHANCES, CHANCES)
 def test_more_chance_never_gives_less_and_nothing_is_negative(one: Distribution, low: float, high: float) -> None:
     low, high = sorted((low, high))
-    assert 0 <= value_at(one, low) <= value_at(one, high)
+    assert 0 <= quantile(one, low) <= quantile(one, high)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_more_chance_never_gives_less_and_nothing_is_negative(one: Distribution,
 )
 def test_a_distribution_is_read_as_it_is_written(written: object, median: float, ninth: float) -> None:
     found = READ.validate_python(written)
-    assert value_at(found, 0.5) == pytest.approx(median)
-    assert value_at(found, 0.9) == pytest.approx(ninth)
+    assert quantile(found, 0.5) == pytest.approx(median)
+    assert quantile(found, 0.9) == pytest.approx(ninth)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_what_is_no_distribution_is_refused(written: object) -> None:
 
 def test_values_over_even_chances_have_the_mean_that_was_asked_for() -> None:
     chances = [(place + 0.5) / 10_000 for place in range(10_000)]
-    assert mean(value_at(Normal(normal=(100, 10)), one) for one in chances) == pytest.approx(100, rel=1e-3)
-    assert mean(value_at(Uniform(uniform=(0, 10)), one) for one in chances) == pytest.approx(5, rel=1e-3)
+    assert mean(quantile(Normal(normal=(100, 10)), one) for one in chances) == pytest.approx(100, rel=1e-3)
+    assert mean(quantile(Uniform(uniform=(0, 10)), one) for one in chances) == pytest.approx(5, rel=1e-3)
 
 
 def test_what_is_said_stands_over_what_is_usual() -> None:
     usual = Simulation(skill=0.5, latency=3.0, coordinate=Behaviour(latency=1.0))
-    assert over(None, usual) == usual
-    assert over(Simulation(skill=0.9), usual) == usual.model_copy(update={"skill": 0.9})
-    assert over(Simulation(skill=0.0), usual).skill == 0.0
+    assert with_defaults(None, usual) == usual
+    assert with_defaults(Simulation(skill=0.9), usual) == usual.model_copy(update={"skill": 0.9})
+    assert with_defaults(Simulation(skill=0.0), usual).skill == 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from teamwright.values.turns.envelope import Envelope, EnvelopeMessage, envelope_text
 from teamwright.values.turns.messages import History, Message
-from teamwright.values.turns.transcript import LINE_BREAKS, folded, header_name, quoted, transcript
+from teamwright.values.turns.transcript import LINE_BREAKS, header_name, quote_headers, single_line, transcript
 from teamwright.values.turns.turn import Turn
 from tests.growth import assert_linear
 
@@ -37,7 +37,7 @@ def test_the_speakers_of_a_prompt_are_exactly_those_who_spoke(said: list[tuple[s
 
 @given(HOSTILE, HOSTILE)
 def test_two_texts_are_never_quoted_into_one(one: str, other: str) -> None:  # S-03
-    assert (quoted(one) == quoted(other)) == (one == other)
+    assert (quote_headers(one) == quote_headers(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_two_texts_are_never_quoted_into_one(one: str, other: str) -> None:  # S
     ],
 )
 def test_a_line_that_looks_like_a_header_gets_a_backslash(text: str, shown: str) -> None:  # S-03
-    assert quoted(text, ["lead"]) == shown
+    assert quote_headers(text, ["lead"]) == shown
 
 
 @pytest.mark.parametrize(
     "text", ["# Findings", "## Findings:", "# TODO: mend it", "    # in code:", "a # lead:", "C# is: fine", "#1: one"]
 )
 def test_ordinary_headings_and_comments_stay_as_they_are(text: str) -> None:
-    assert quoted(text, ["lead"]) == text
+    assert quote_headers(text, ["lead"]) == text
 
 
 def test_ordinary_messages_stand_under_plain_headers() -> None:
@@ -96,9 +96,9 @@ def test_an_envelope_has_one_line_for_each_part_and_no_header(texts: list[str]) 
 
 @given(st.text())
 def test_a_folded_text_is_one_line(text: str) -> None:
-    assert len(folded(text).splitlines()) <= 1
+    assert len(single_line(text).splitlines()) <= 1
 
 
 @pytest.mark.parametrize("piece", ["#", "\\", "\n# lead:", "\n   \\\\#", "\u200b", "\n" + " " * 40])
 def test_quoting_takes_linear_work(piece: str) -> None:  # S-01
-    assert_linear(lambda text: quoted(text, ["lead"]), prepare=lambda size: "#" + piece * size, size=20_000)
+    assert_linear(lambda text: quote_headers(text, ["lead"]), prepare=lambda size: "#" + piece * size, size=20_000)

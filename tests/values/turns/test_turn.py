@@ -53,8 +53,8 @@ def test_terms_of_a_handoff_are_no_part_of_what_a_turn_is_recognised_by() -> Non
 
 def test_a_turn_knows_whether_there_is_something_to_open() -> None:
     plain = History.of([Message(name="a", content="see artifact://0")])
-    assert not Turn("go", plain).points
-    assert Turn("open artifact://0").points
+    assert not Turn("go", plain).has_pointers
+    assert Turn("open artifact://0").has_pointers
 
 
 def test_a_reply_is_its_own_whole_unless_it_stands_for_another() -> None:

@@ -109,7 +109,7 @@ class ModelAgent(PolicyAttributes):
         async with self._client(model) as client:
             from teamwright.agents.model.turn import take_turn
 
-            points = client.takes_tools and turn.points
+            points = client.takes_tools and turn.has_pointers
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
                 return await take_turn(self, model, turn, ctx, client, tools)
 

@@ -34,7 +34,7 @@ from teamwright.values.limits.reply import cut_text, text_size
 from teamwright.values.limits.usage import MOST_TOKENS, MOST_USD, Usage
 from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.messages import Message, digest
-from teamwright.values.turns.transcript import quoted, under_name
+from teamwright.values.turns.transcript import quote_headers, with_header
 from teamwright.values.turns.turn import Turn
 
 VOLATILE = {"timestamp", "run_id", "conversation_id"}
@@ -68,10 +68,10 @@ def told(turn: Turn, name: str) -> list[ModelMessage]:
 def _under_name(message: Message, speakers: Collection[str] | None) -> str:
     """What somebody said, under a name unless a person did; without `speakers` as it is."""
     if message.role == "user":
-        return message.content if speakers is None else quoted(message.content, speakers)
+        return message.content if speakers is None else quote_headers(message.content, speakers)
     if speakers is None:
         return f"# {message.name}:\n{message.content}"
-    return under_name(message.name, message.content, speakers)
+    return with_header(message.name, message.content, speakers)
 
 
 @dataclass(frozen=True, slots=True)

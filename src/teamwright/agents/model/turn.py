@@ -263,7 +263,7 @@ async def take_turn(
     model = RecordedModel(agent, chosen, turn, ctx, client, tools, shape)
     try:
         result = await _runner(agent, model, client, tools, shape, _instructions(agent, chosen, turn, shape)).run(
-            turn.shown_task,
+            turn.quoted_task,
             message_history=told(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
             infer_name=False,

@@ -40,7 +40,7 @@ from teamwright.values.secrets.patterns import mask_value
 from teamwright.values.specs.manifest import TERMINATE, AgentSpec, JsonSchema, NamedModel
 from teamwright.values.text.timed_regex import PatternSearch, pattern_problem
 from teamwright.values.turns.messages import Message, digest
-from teamwright.values.turns.transcript import quoted
+from teamwright.values.turns.transcript import quote_headers
 from teamwright.values.turns.turn import Reply, Signal, Turn
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class ScriptedAgent(PolicyAttributes):
         if turn.left is not None and (little := left_line(turn, self._named, self.instructions, cap)):
             told += f"\n\n{little}"
         failed: set[str] = set()
-        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.points) as tools:
+        async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.has_pointers) as tools:
             for number in range(1, MOST_REQUESTS + 1):
                 call = partial(self._answer, told, tools, failed)
                 returned = await ctx.effect(f"request-{number}", self._request(told, cap, call))
@@ -263,7 +263,7 @@ class ScriptedAgent(PolicyAttributes):
     def _shown(result: JsonValue, turn: Turn) -> str:
         """What came of a tool, as text in which nothing looks like the words of anybody else."""
         text = result if isinstance(result, str) else to_json(result).decode()
-        return text if turn.quoting == "none" else quoted(text, turn.speakers)
+        return text if turn.quoting == "none" else quote_headers(text, turn.speakers)
 
     def _request(self, told: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
         return Effect(

@@ -21,7 +21,7 @@ from teamwright.errors import AgentError, DuplicateName, TeamwrightError, ToolEr
 from teamwright.values.limits.reply import MAX_BYTES, cut_warning
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import NOTHING, Usage
-from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.specs.manifest import TERMINATE, ToolSpec
 from teamwright.values.turns.messages import digest
@@ -197,7 +197,9 @@ class Tools:
             return self.fit(name, data)
 
         draft = json.dumps(arguments, indent=2, ensure_ascii=False)
-        question = approval(f"May {self._owner!r} call the tool {name!r} with these arguments?", draft, form="json")
+        question = approval_question(
+            f"May {self._owner!r} call the tool {name!r} with these arguments?", draft, form="json"
+        )
         decision = await decided(ask, question, f"{key}/approve", fit)
         if not decision.agreed:
             raise ToolError(f"The call of the tool {name!r} was refused: {decision.reason}")

@@ -56,7 +56,7 @@ from teamwright.values.events.team import (
     TeamToldBack,
 )
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
-from teamwright.values.limits.reply import tells_of_cut_reply
+from teamwright.values.limits.reply import is_reply_cut_warning
 from teamwright.values.people.interventions import Mark
 from teamwright.values.people.questions import REJECT
 from teamwright.values.results import RunResult, Status, StopReason
@@ -301,7 +301,7 @@ def _note_of_member(event: Event) -> str | None:
         case AgentFailed(error=error, message=message):
             return "stopped before its end" if error == "cancelled" else f"failed: {message}"
         case AgentReplied(truncated=True, warnings=warnings):
-            by_size = any(map(tells_of_cut_reply, warnings))
+            by_size = any(map(is_reply_cut_warning, warnings))
             return f"the reply was cut at its {'size' if by_size else 'output'} cap"
         case AgentAbandoned(name=name, grace=grace):
             return f"{name} did not stop within {seconds_text(grace)} and was left behind"
@@ -397,7 +397,7 @@ def _note_of_team(event: Event) -> str | None:
         case TeamEmitted(type=kind, by=by, to=to):
             return f"event {kind}{f' from {by}' if by else ''}, to {', '.join(to) or 'nobody'}"
         case TeamBounded(limit=limit, most=most, type=kind, by=by) as fact:
-            return f"stopped by {limit} ({most}): {kind} from {by} does not happen, {fact.course}"
+            return f"stopped by {limit} ({most}): {kind} from {by} does not happen, {fact.chain_text}"
         case TeamGoalReached(by=by, at_work=at_work, waiting=waiting):
             return f"{by} reached the goal; {at_work} at work are stopped, {count_text(waiting, 'reaction')} dropped"
         case TeamEscalated(member=member, risk_level=risk, to=to, reason=reason):

@@ -15,7 +15,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.events.run import RunMeasured
 from teamwright.values.events.workspace import WorkspaceKept
 from teamwright.values.text.display import count_text
-from teamwright.values.turns.artifacts import Held
+from teamwright.values.turns.artifacts import SharedValue
 
 if TYPE_CHECKING:
     from teamwright.history.history import RunHistory
@@ -29,7 +29,7 @@ MOST_LISTED = 20
 class Holdings:
     """The workspace at the end of the record, and the figures, each with its sum and how often it was given."""
 
-    values: dict[str, Held]
+    values: dict[str, SharedValue]
     artifacts: Sequence[WorkspaceKept]
     figures: dict[str, tuple[float, int]]
 
@@ -77,7 +77,7 @@ def _figures(events: Sequence[Event]) -> dict[str, tuple[float, int]]:
     return found
 
 
-def _value(name: str, held: Held) -> list[str]:
+def _value(name: str, held: SharedValue) -> list[str]:
     text = held.value if isinstance(held.value, str) else json_text(held.value, indent=None)
     lines = textwrap.wrap(clean(text), WIDTH - 4) or ["(empty)"]
     shown = lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from teamwright.values.turns.artifacts import Held
+from teamwright.values.turns.artifacts import SharedValue
 
 LATEST = float("inf")
 """After every event."""
@@ -19,7 +19,7 @@ LATEST = float("inf")
 
 class _Version(NamedTuple):
     number: int
-    held: Held
+    held: SharedValue
 
 
 class Store:
@@ -31,10 +31,10 @@ class Store:
     def write(self, name: str, value: JsonValue, *, by: str, number: int) -> int:
         """Add a version and return its count; event numbers only grow."""
         versions = self._values.setdefault(name, [])
-        versions.append(_Version(number, Held(value=value, version=len(versions) + 1, by=by)))
+        versions.append(_Version(number, SharedValue(value=value, version=len(versions) + 1, by=by)))
         return len(versions)
 
-    def get(self, name: str, at: float = LATEST) -> Held | None:
+    def get(self, name: str, at: float = LATEST) -> SharedValue | None:
         """The value as of the event with this number; None where it did not exist."""
         versions = self._values.get(name, ())
         index = bisect_right(versions, at, key=attrgetter("number"))

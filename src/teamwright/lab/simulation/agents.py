@@ -35,7 +35,7 @@ from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN, Usage
 from teamwright.values.models import Value
 from teamwright.values.specs.manifest import AgentSpec, Manifest, model_key
-from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, over, value_at
+from teamwright.values.specs.simulation import Behaviour, Distribution, Percentiles, Simulation, quantile, with_defaults
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Purpose, Reply, Turn
 
@@ -194,7 +194,7 @@ class Taken:
         self.turn, self.behaviour, self.right, self.chance, self.said = turn, behaviour, right, chance, said
         if behaviour.input is not None:
             count_turn(0)
-            self.input = round(value_at(behaviour.input, chance.random()))
+            self.input = round(quantile(behaviour.input, chance.random()))
         else:
             told = len(instructions) + len(turn.prompt)
             count_turn(told)
@@ -202,7 +202,7 @@ class Taken:
 
 
 def _drawn(distribution: Distribution | None, chance: Random) -> float:
-    return 0.0 if distribution is None else value_at(distribution, chance.random())
+    return 0.0 if distribution is None else quantile(distribution, chance.random())
 
 
 def declared_behaviour(team: Team) -> dict[str, Simulation]:
@@ -237,7 +237,7 @@ class Cast:
         `made` are the teams that have been made so: one that is a member of many is made once.
         """
         own = self.declared.get(team.name)
-        usual = over(own, around) if own is not None and around is not None else own or around
+        usual = with_defaults(own, around) if own is not None and around is not None else own or around
         teams = {} if made is None else made
         part = (team.name, usual.model_dump_json() if usual is not None else "")
         if part in teams:
@@ -273,8 +273,10 @@ class Cast:
     def _stand_in(self, agent: AgentLike, usual: Simulation | None) -> SimulatedAgent:
         declared, learnt = self.declared.get(agent.name), self.learnt.members.get(agent.name)
         function = agent.kind == "function"
-        simulation = USUAL_FUNCTION if function else over(usual, over(self.learnt.everybody, USUAL_MEMBER))
-        simulation = over(learnt, over(declared, simulation))
+        simulation = (
+            USUAL_FUNCTION if function else with_defaults(usual, with_defaults(self.learnt.everybody, USUAL_MEMBER))
+        )
+        simulation = with_defaults(learnt, with_defaults(declared, simulation))
         spec = spec_of(agent)
         declared_spec = spec if isinstance(spec, AgentSpec) else AgentSpec()
         policy = policy_of(agent).changed(approve=None, fallback=None, max_bytes=None, one_call=False)

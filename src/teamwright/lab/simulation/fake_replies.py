@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.specs.manifest import JsonSchema
-from teamwright.values.specs.simulation import Simulation, value_at
+from teamwright.values.specs.simulation import Simulation, quantile
 
 FILLER = "and so on, step by step; "
 MOST_FILLED = 250_000
@@ -76,7 +76,7 @@ class MadeUp:
 
     def _items(self, schema: Mapping[str, JsonValue], depth: int) -> JsonValue:
         least, most = int(cast("int", schema.get("minItems", 0))), int(cast("int", schema.get("maxItems", 1000)))
-        wanted = 3.0 if self.simulation.items is None else value_at(self.simulation.items, self.chance.random())
+        wanted = 3.0 if self.simulation.items is None else quantile(self.simulation.items, self.chance.random())
         many = min(most, max(least, round(wanted))) if depth else least
         one = cast("JsonSchema", schema.get("items", {}))
         return [self._numbered(one, place, depth) for place in range(1, many + 1)]

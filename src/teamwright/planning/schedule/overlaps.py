@@ -17,7 +17,7 @@ def contended(owns: Sequence[Collection[str]]) -> Sequence[Collection[str]]:
         return owns
     overlaps = Overlaps()
     for key in sorted(known):
-        overlaps.of(key)
+        overlaps.overlapping(key)
     shared = {key: _shared(key, overlaps) for key in known}
     return [set[str]().union(*[shared[key] for key in keys]) for keys in owns]
 
@@ -38,4 +38,4 @@ def _stand_apart(keys: Set[str]) -> bool:
 
 def _shared(key: str, overlaps: Overlaps) -> list[str]:
     """The key itself, and for each that overlaps it one that only these two have."""
-    return [key if other == key else "\0".join(sorted((key, other))) for other in overlaps.of(key)]
+    return [key if other == key else "\0".join(sorted((key, other))) for other in overlaps.overlapping(key)]

@@ -13,7 +13,7 @@ from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.question import ask_person_at
 from teamwright.runtime.scope import Scope
-from teamwright.values.people.approvals import Approve, approval
+from teamwright.values.people.approvals import Approve, approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.messages import Message, digest
 from teamwright.values.turns.turn import Failure, Reply, Turn
@@ -49,7 +49,9 @@ class ApprovalGate:
         """The turn once a person has agreed to it; they are asked once, however often it is tried."""
         if self._before:
             self._before = False
-            question = approval(f"May {self._member.name!r} begin with this task?", turn.task, about=turn.digest)
+            question = approval_question(
+                f"May {self._member.name!r} begin with this task?", turn.task, about=turn.digest
+            )
             decision = await decided(self._ask, question, f"{self._place}/{BEFORE}", edited_text)
             if not decision.agreed:
                 self.refusal = self._refused(f"It was not to begin: {decision.reason}")
@@ -62,7 +64,9 @@ class ApprovalGate:
         """The reply that counts, once a person has agreed."""
         if not self._after:
             return reply
-        question = approval(f"May this reply of {self._member.name!r} stand?", reply.text, about=_digest(reply))
+        question = approval_question(
+            f"May this reply of {self._member.name!r} stand?", reply.text, about=_digest(reply)
+        )
 
         async def ask(question: Question, place: str) -> Answer:
             return await ask_person_at(child, child.claim(place), question)

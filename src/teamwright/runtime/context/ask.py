@@ -222,7 +222,7 @@ class Ask:
         member = self._member
         try:
             reply = await member.respond(self.turn, self.new_context(child))
-            if reply.__class__ is not Reply or not reply.well_formed:
+            if reply.__class__ is not Reply or not reply.is_well_formed:
                 raise AgentError(f"{member.name!r} must answer with a Reply of messages, and gave {reply!r:.200}")
         except (AgentError, LimitReached) as error:
             return failure_from(error, member, child)

@@ -27,7 +27,7 @@ from teamwright.values.events.budget import BudgetEased, BudgetExceeded, BudgetT
 from teamwright.values.events.event import Delta
 from teamwright.values.key import join_key
 from teamwright.values.limits.limits import tighter
-from teamwright.values.limits.retry import USUAL, RetryPolicy
+from teamwright.values.limits.retry import DEFAULT_RETRY, RetryPolicy
 from teamwright.values.limits.usage import NOTHING
 from teamwright.values.text.display import LONGEST_ERROR, cut, error_text
 from teamwright.values.turns.messages import digest
@@ -302,9 +302,9 @@ class EffectCall:
         A request or function call that has none keeps to that of its agent. A tool may not be safe to call again.
         """
         own, teams = self._effect.retry, self._scope.recovery
-        if own is None and self._effect.kind != "tool" and self._scope.policy.retry is not USUAL:
+        if own is None and self._effect.kind != "tool" and self._scope.policy.retry is not DEFAULT_RETRY:
             own = self._scope.policy.retry
-        return teams.retry or own if own is USUAL and teams is not None else own
+        return teams.retry or own if own is DEFAULT_RETRY and teams is not None else own
 
     def _as_recorded(self, error: AgentError) -> AgentError:
         text = self._text_of(error)

@@ -9,12 +9,12 @@ from teamwright.errors import UsageError
 from teamwright.runtime.redaction import Redactor
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.custom import Custom
-from teamwright.values.events.event import ENGINES_OWN, Fact
+from teamwright.values.events.event import ENGINE_FACTS, Fact
 
 
 def emit_fact(scope: Scope, fact: Fact) -> None:
     """Record a fact of a scope unless the record holds it already; raises `UsageError` for kinds of the engine."""
-    if fact.__class__ in ENGINES_OWN:
+    if fact.__class__ in ENGINE_FACTS:
         raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
     if scope.closed:
         return

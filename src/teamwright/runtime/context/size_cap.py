@@ -24,7 +24,7 @@ def within_cap(returned: Returned, effect: Effect) -> Returned:
 
     Figures that nobody can have used count as not reported.
     """
-    if returned.usage is not NOTHING and not returned.usage.believable:
+    if returned.usage is not NOTHING and not returned.usage.is_plausible:
         returned = structs.replace(returned, usage=Usage(requests=min(1, returned.usage.requests)))
     value, cap = returned.value, effect.max_bytes
     if isinstance(value, str):

@@ -11,7 +11,7 @@ from teamwright.journal.decoder import decode_body
 from teamwright.runtime.scope import Scope
 from teamwright.values.events.workspace import WorkspaceConflicted, WorkspaceKept, WorkspaceWritten
 from teamwright.values.key import is_inside, join_key, key_and_parents
-from teamwright.values.turns.artifacts import POINTER, Artifact, Held
+from teamwright.values.turns.artifacts import POINTER, Artifact, SharedValue
 from teamwright.values.turns.turn import Failure, Reply
 
 BYTES = "$bytes"
@@ -42,7 +42,7 @@ class RunWorkspace:
         """The names of all values."""
         return self._scope.run.store.names(self._horizon.number)
 
-    def get(self, name: str) -> Held | None:
+    def get(self, name: str) -> SharedValue | None:
         """A value with its version, or nothing."""
         return self._scope.run.store.get(name, self._horizon.number)
 

@@ -114,7 +114,7 @@ class PathLocks:
             return
         if owner.in_agent:
             raise NotOwned(f"The agent at {path!r} can't own {keys_text(keys)} itself; its step does, with  owns")
-        if beyond := holding.owned.beyond(keys):
+        if beyond := holding.owned.find_unowned(keys):
             raise NotOwned(
                 f"{path!r} would own {keys_text(beyond)}, and what is around it owns only"
                 f" {keys_text(holding.owned.keys or ())}: let the outer step own it too"

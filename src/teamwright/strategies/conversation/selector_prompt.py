@@ -15,7 +15,7 @@ from teamwright.strategies.expressions.template import Template
 from teamwright.strategies.introduction import introduction
 from teamwright.strategies.protocol import Members, Task
 from teamwright.values.turns.messages import EMPTY, Conversation, History, Message
-from teamwright.values.turns.transcript import quoted, transcript, under_name
+from teamwright.values.turns.transcript import quote_headers, transcript, with_header
 from teamwright.values.turns.turn import Reply, Turn
 
 PROMPT = """\
@@ -96,9 +96,9 @@ class SelectorPrompt:
     def _message_text(self, message: Message) -> str:
         if not self._task.quotes:
             return transcript((message,), quote=False)
-        return under_name(message.name, message.content, self._members.names)
+        return with_header(message.name, message.content, self._members.names)
 
     def _task_text(self) -> str:
         """Return the task, quoted if the prompt also contains the conversation, so that it cannot imitate a message."""
         shared = self._task.quotes and "history" in self._fields
-        return quoted(self._task.text, self._members.names) if shared else self._task.text
+        return quote_headers(self._task.text, self._members.names) if shared else self._task.text

@@ -17,7 +17,7 @@ from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
 from teamwright.strategies.reply_parsing import ParseFailure, read_answer
 from teamwright.strategies.talk import lasting_warnings
 from teamwright.values.events.team import TeamEscalated
-from teamwright.values.people.approvals import approval
+from teamwright.values.people.approvals import approval_question
 from teamwright.values.people.questions import Answer, Question
 from teamwright.values.turns.envelope import EnvelopeMessage, Escalate, RiskLevel
 from teamwright.values.turns.messages import History, digest
@@ -100,7 +100,7 @@ async def _ask_person(message: EnvelopeMessage, draft: Draft, ctx: Context, key:
 
     envelope, text = message.envelope, draft.reply.text
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
-    question = approval(words, text, about=digest(envelope.task_id, text))
+    question = approval_question(words, text, about=digest(envelope.task_id, text))
     decision = await decided(ask, question, f"{key}/approve-risk", draft.edited)
     return RiskRuling(decision.agreed, decision.reason, decision.edited)
 

@@ -284,5 +284,5 @@ def _limit_words(suppressed: SuppressedEvents) -> tuple[str, str]:
     """Return the limit that was reached, and the option that sets it with the suppressed events."""
     first, total = suppressed
     limit = "events" if first.limit == "max_events" else "events that follow from each other"
-    about = f"{total} did not happen, the first {first.type!r} from {first.by!r}, {first.course}"
+    about = f"{total} did not happen, the first {first.type!r} from {first.by!r}, {first.chain_text}"
     return f"{first.most} {limit}", f"{first.limit}: {first.most}; {about}"

@@ -92,7 +92,7 @@ Fact = (
 )  # fmt: skip
 
 
-ENGINES_OWN: frozenset[type[Fact]] = frozenset((
+ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
     RunStarted, RunResumed, RunPaused, RunInterrupted, RunIntervened, RunAborted, RunEnded, RunNotified,
     ScopeExpired, ScopeWaited, TimerSet, TimerFired,
     AgentAsked, AgentReplied, AgentFailed, AgentCalled, AgentReturned, AgentCallFailed,

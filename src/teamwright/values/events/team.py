@@ -150,7 +150,7 @@ class TeamBounded(Record, frozen=True):
     chain: tuple[str, ...] = ()
 
     @property
-    def course(self) -> str:
+    def chain_text(self) -> str:
         """The chain in words; one that comes back to where it began is a loop."""
         loop = len(self.chain) > 1 and self.chain[0] == self.chain[-1]
         return f"in the {'loop' if loop else 'chain'} {' → '.join(self.chain)}"

@@ -13,14 +13,14 @@ N = TypeVar("N", int, float)
 
 
 class MessageLimits(Value):
-    """Upper bounds of each single model request."""
+    """Upper bounds of every single model request."""
 
     tokens: int | None = Field(default=None, ge=1, description="tokens of its prompt and its answer")
     usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="what it may cost, in US dollars")
     seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="how long it may take")
 
     def tightened(self, other: MessageLimits) -> MessageLimits:
-        """The tighter of both bounds, each by itself."""
+        """Return the tighter of each pair of limits."""
         return MessageLimits(
             tokens=tighter(self.tokens, other.tokens),
             usd=tighter(self.usd, other.usd),
@@ -29,7 +29,7 @@ class MessageLimits(Value):
 
 
 class Limits(Value):
-    """Upper bounds; `None` is no bound of its own (those around it still hold)."""
+    """Upper bounds; `None` sets no bound here, and the bounds of enclosing scopes still apply."""
 
     tokens: int | None = Field(default=None, ge=0, description="input and output tokens")
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money, in US dollars")
@@ -40,27 +40,27 @@ class Limits(Value):
     message: MessageLimits | None = Field(default=None, description="bounds of each single model request")
 
     @property
-    def counted(self) -> bool:
-        """Whether there is anything to hold besides time."""
+    def bounds_spend(self) -> bool:
+        """Whether any bound besides time is set."""
         return any(bound is not None for bound in (self.tokens, self.usd, self.calls, self.message))
 
     @property
     def bounds(self) -> Bounds:
-        """The same as it stands in a record."""
+        """The limits in their recorded form."""
         one = self.message
         message = Amounts(tokens=one.tokens, usd=one.usd, seconds=one.seconds) if one else None
         return Bounds(tokens=self.tokens, usd=self.usd, calls=self.calls, seconds=self.seconds, message=message)
 
     @classmethod
     def from_bounds(cls, bounds: Bounds) -> Limits:
-        """What a record says."""
+        """Return the limits from their recorded form."""
         one = bounds.message
         message = {"tokens": one.tokens, "usd": one.usd, "seconds": one.seconds} if one else None
         return cls.model_validate({**bounds.given, "message": message})
 
 
 class Pace(Value):
-    """How fast an engine may call one model, all its runs together."""
+    """The rate limits of one model, for all runs of an engine together."""
 
     requests_per_minute: int | None = Field(default=None, ge=1, description="requests that leave in any sixty seconds")
     tokens_per_minute: int | None = Field(
@@ -69,7 +69,7 @@ class Pace(Value):
     concurrency: int | None = Field(default=None, ge=1, description="requests that are out at once; 32 unless said")
 
     def tightened(self, other: Pace) -> Pace:
-        """The tighter of both bounds, each by itself."""
+        """Return the tighter of each pair of limits."""
         return Pace(
             requests_per_minute=tighter(self.requests_per_minute, other.requests_per_minute),
             tokens_per_minute=tighter(self.tokens_per_minute, other.tokens_per_minute),
@@ -78,7 +78,7 @@ class Pace(Value):
 
 
 def tighter(one: N | None, other: N | None) -> N | None:
-    """The smaller of two bounds, where there are two."""
+    """Return the smaller of two bounds; `None` is no bound."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)

@@ -9,7 +9,7 @@ from teamwright.values.models import Value
 
 
 class Price(Value):
-    """What a model costs, in US dollars for a million tokens."""
+    """The price of a model, in US dollars per million tokens."""
 
     input: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of input")
     output: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of output")
@@ -18,7 +18,7 @@ class Price(Value):
     )
 
     def cost(self, usage: Usage) -> float:
-        """What this much use costs."""
+        """Return the cost of this usage in US dollars."""
         cached = min(usage.cached_tokens, usage.input_tokens)
         fresh = usage.input_tokens - cached
         price_of_cached = self.input if self.cached is None else self.cached

@@ -1,4 +1,4 @@
-"""How long a reply may take and how large a reply or a tool's result may be, and how a text is cut to that size."""
+"""Limits of a single reply: its time, and the size of a reply or a tool result, with the truncation to that size."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import math
 from teamwright.errors import UsageError
 
 REPLY_SECONDS = 600.0
-"""Seconds that a model's whole reply may take where nothing else is set."""
+"""The default timeout of a model's whole reply, in seconds."""
 IDLE_SECONDS = 60.0
-"""Seconds of silence after which a stream that has begun counts as lost, where nothing else is set."""
+"""The default idle timeout of a stream that has begun, in seconds."""
 MOST_REQUESTS = 50
-"""Requests that one turn of a model may make before it counts as one without an answer."""
+"""The most requests of one turn of a model; then the turn fails without an answer."""
 MAX_BYTES = 4_000_000
-"""Bytes that one reply or tool result may have where nothing else is set."""
+"""The default size cap of a reply or tool result, in bytes."""
 LEAST_MAX_BYTES, MOST_MAX_BYTES = 1_000, 1_000_000_000
 _REPLY = "the reply of "
 
 
 def check_max_bytes(name: str, max_bytes: int | None) -> int:
-    """The size cap of an agent, or the usual one where it sets none."""
+    """Return the size cap of an agent, or the default; raise a `UsageError` if it is out of range."""
     if max_bytes is None:
         return MAX_BYTES
     if type(max_bytes) is not int or not LEAST_MAX_BYTES <= max_bytes <= MOST_MAX_BYTES:
@@ -31,7 +31,7 @@ def check_max_bytes(name: str, max_bytes: int | None) -> int:
 
 
 def check_idle_timeout(name: str, idle_timeout: float | None) -> float:
-    """The idle timeout of an agent, or the usual one where it sets none."""
+    """Return the idle timeout of an agent, or the default; raise a `UsageError` if it is out of range."""
     if idle_timeout is None:
         return IDLE_SECONDS
     if not (math.isfinite(idle_timeout) and idle_timeout > 0):
@@ -40,33 +40,33 @@ def check_idle_timeout(name: str, idle_timeout: float | None) -> float:
 
 
 def text_size(text: str) -> int:
-    """Bytes of a text in UTF-8; a lone surrogate counts as three."""
+    """The size of a text in UTF-8 bytes; a lone surrogate counts as three."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def fits(text: str, cap: int) -> bool:
-    """Whether a text is within the cap; a short one is not encoded to find out."""
+    """Whether a text is within the cap; a short text is not encoded to find out."""
     size = len(text)
     return size * 4 <= cap or (size <= cap and text_size(text) <= cap)
 
 
 def cut_text(text: str, cap: int) -> str:
-    """The beginning of a text that fits the cap, without half a character at its end."""
+    """Truncate a text to the cap, at a character boundary."""
     if fits(text, cap):
         return text
     return text[:cap].encode("utf-8", "surrogatepass")[:cap].decode("utf-8", "ignore")
 
 
 def cut_warning(what: str, cap: int) -> str:
-    """The warning that a text was cut."""
+    """The warning that a text was truncated."""
     return f"{what} was cut at {cap} bytes; raise  max_bytes  to get more of it"
 
 
 def reply_cut_warning(name: str, cap: int) -> str:
-    """The warning that the reply of a member was cut."""
+    """The warning that the reply of a member was truncated."""
     return cut_warning(f"{_REPLY}{name!r}", cap)
 
 
-def tells_of_cut_reply(warning: str) -> bool:
-    """Whether a warning of a member tells that its reply was cut, and not the result of one of its tools."""
+def is_reply_cut_warning(warning: str) -> bool:
+    """Whether a warning says that a reply was truncated, and not the result of a tool."""
     return warning.startswith(_REPLY) and "max_bytes" in warning

@@ -10,7 +10,7 @@ from teamwright.values.models import Value
 
 
 class RetryPolicy(Value):
-    """How often and how patiently a failed call is made again."""
+    """How many times, and with which backoff, a failed call is retried."""
 
     attempts: int = Field(default=3, ge=0, le=20, description="further attempts after the first")
     backoff: float = Field(default=2.0, ge=0, description="seconds before the second attempt, doubled each time")
@@ -18,14 +18,14 @@ class RetryPolicy(Value):
     jitter: float = Field(default=0.1, ge=0, le=1, description="share of the wait that is random")
 
 
-USUAL = RetryPolicy.model_construct()
-"""What an agent that says nothing retries; a team may set something else for its members."""
+DEFAULT_RETRY = RetryPolicy.model_construct()
+"""The policy of an agent that sets none; its team may set another for its members."""
 
 TooLong = Literal["summarise", "fallback", "fail"]
 
 
 class Recovery(Value):
-    """How a team meets failures of members that say nothing about it themselves."""
+    """How a team recovers from failures of members that have no such settings themselves."""
 
     retry: RetryPolicy | None = Field(
         default=None, description="for calls of members that have no `retry` of their own"

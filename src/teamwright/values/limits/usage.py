@@ -1,4 +1,4 @@
-"""What work has cost, and what it may cost or has left, as records."""
+"""Recorded amounts: the usage of calls, and the limits and remainders of budgets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CHARACTERS_PER_TOKEN = 4
 """Characters per token in an estimate: about right for English text."""
 MOST_TOKENS = 10**9
 MOST_USD = 10.0**6
-"""What one call may report at most: more can't be true, and sums of it would not fit a record."""
+"""The most that one call may report: more is not plausible, and its sums would overflow a record."""
 MOST_IN_ALL = 2**63 - 1
 
 
 class Usage(Record, frozen=True):
-    """Tokens, requests and money; adds up."""
+    """Requests, tokens, tool calls and money; usages can be added."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -34,12 +34,12 @@ class Usage(Record, frozen=True):
             self.tool_calls, usd,
         )  # fmt: skip
         if min(counts) < 0:
-            raise ValueError(f"what was used can't be negative: {self!r}")
+            raise ValueError(f"a usage can't be negative: {self!r}")
         if max(counts) > MOST_IN_ALL or usd != usd:  # noqa: PLR0124 - only NaN differs from itself
-            raise ValueError(f"what was used can't be this much: {self!r}")
+            raise ValueError(f"a usage can't be this large: {self!r}")
 
     @property
-    def believable(self) -> bool:
+    def is_plausible(self) -> bool:
         """Whether a single call can have used this much."""
         usd = self.usd or 0.0
         most = max(self.requests, self.input_tokens, self.output_tokens, self.tool_calls)
@@ -47,7 +47,7 @@ class Usage(Record, frozen=True):
 
     @property
     def total_tokens(self) -> int:
-        """Input and output; cached and reasoning tokens are parts of these."""
+        """Input and output tokens, which include cached and reasoning tokens."""
         return self.input_tokens + self.output_tokens
 
     @override
@@ -67,22 +67,22 @@ class Usage(Record, frozen=True):
             cached_tokens=self.cached_tokens + other.cached_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             tool_calls=self.tool_calls + other.tool_calls,
-            usd=added(self.usd, other.usd),
+            usd=add_usd(self.usd, other.usd),
         )
 
 
 NOTHING = Usage()
 
 
-def added(one: float | None, other: float | None) -> float | None:
-    """The sum of two amounts of money, to the picodollar, so that sums of floats don't drift; nothing is unknown."""
+def add_usd(one: float | None, other: float | None) -> float | None:
+    """Add two amounts of money, rounded to the picodollar so that float sums don't drift; None is unknown."""
     if one is None or other is None:
         return other if one is None else one
     return round(one + other, 12)
 
 
 class Amounts(Record, frozen=True):
-    """Tokens, money in US dollars, calls and seconds; `None` where nothing bounds them."""
+    """Tokens, US dollars, calls and seconds; `None` where there is no bound."""
 
     tokens: int | None = None
     usd: float | None = None
@@ -91,12 +91,12 @@ class Amounts(Record, frozen=True):
 
 
 class Bounds(Amounts, frozen=True):
-    """Limits as they stand in a record; `message` bounds each single model request."""
+    """Limits in their recorded form; `message` bounds every single model request."""
 
     message: Amounts | None = None
 
     @property
     def given(self) -> dict[str, int | float | Amounts]:
-        """The bounds that there are, by name."""
+        """The bounds that are set, by name."""
         found = {name: cast("int | float | Amounts | None", getattr(self, name)) for name in self.__struct_fields__}
         return {name: bound for name, bound in found.items() if bound is not None}

@@ -1,4 +1,4 @@
-"""Where a person has to agree, what they are asked then and may decide, and who is told that a run waits for one."""
+"""Approvals: where a person has to approve, how an answer is checked, and the webhook for a waiting run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET_PREFIX = "whsec_"
 
 
 class Approve(Value):
-    """The points at which a person has to agree before a member goes on."""
+    """The points at which a person has to approve before a member continues."""
 
     before: bool = Field(default=False, description="before each turn: its task may be edited")
     after: bool = Field(default=False, description="after each turn: its reply may be edited")
@@ -27,14 +27,14 @@ class Approve(Value):
     )
 
     def needed_for(self, tool: str, group: str = "") -> bool:
-        """Whether a call of this tool needs a person; `group` is what it came with, a server for example."""
+        """Whether a call of this tool needs approval; `group` is the source of the tool, such as a server."""
         if isinstance(self.tools, bool):
             return self.tools
         return tool in self.tools or (group != "" and group in self.tools)
 
 
 class Notify(Value):
-    """Who is told when a run is set down to wait for a person."""
+    """The webhook that is called when a run pauses to wait for a person."""
 
     webhook: str = Field(description="an http address that gets a JSON document by POST; ${NAME} reads the environment")
     secret: str | None = Field(
@@ -43,7 +43,7 @@ class Notify(Value):
 
 
 def signing_key(secret: str) -> bytes:
-    """The key of a Standard Webhooks secret, or a `UsageError` that says how one looks; the secret is never shown."""
+    """Decode the key of a Standard Webhooks secret; raise a `UsageError` that does not show an invalid one."""
     try:
         key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -56,13 +56,13 @@ def signing_key(secret: str) -> bytes:
     return key
 
 
-def approval(text: str, draft: str, *, about: str = "", form: Literal["text", "json"] = "text") -> Question:
-    """The question whether something may go on as it is."""
+def approval_question(text: str, draft: str, *, about: str = "", form: Literal["text", "json"] = "text") -> Question:
+    """Return the question whether a draft is approved."""
     return Question(text=text, choices=CHOICES, reason="approval", draft=draft, about=about, form=form)
 
 
-def fitting(question: Question, key: str, given: Answer) -> Answer:
-    """The answer as the question takes it, or a `UsageError` that says what it takes."""
+def check_answer(question: Question, key: str, given: Answer) -> Answer:
+    """Return a valid answer to a question; raise a `UsageError` that names the valid ones."""
     if question.choices and given.text not in question.choices:
         raise UsageError(f"{given.text!r} is no answer to {key!r}; choose one of {', '.join(question.choices)}.")
     if question.reason != "approval":
@@ -74,12 +74,12 @@ def fitting(question: Question, key: str, given: Answer) -> Answer:
     if question.form == "json":
         return given.changed(data=_arguments(key, given.data))
     if not isinstance(given.data, str):
-        raise UsageError(f"An edit of {key!r} needs the text that is to stand there.")
+        raise UsageError(f"An edit of {key!r} needs the new text.")
     return given
 
 
 def _arguments(key: str, data: JsonValue) -> JsonValue:
-    """Arguments as JSON, or as the text of it."""
+    """Parse edited arguments, given as an object or as JSON text."""
     if isinstance(data, str):
         try:
             data = cast("JsonValue", json.loads(data))

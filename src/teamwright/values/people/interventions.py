@@ -9,7 +9,7 @@ from teamwright.values.people.questions import Answer
 
 
 class Answered(Record, frozen=True, tag_field="kind", tag="answer"):
-    """An answer on its way to the question with this key."""
+    """An answer to the question with this key."""
 
     kind: ClassVar = "answer"
     key: str
@@ -17,7 +17,7 @@ class Answered(Record, frozen=True, tag_field="kind", tag="answer"):
 
 
 class Cancel(Record, frozen=True, tag_field="kind", tag="cancel"):
-    """End the run for good."""
+    """Cancel the run; it can't be resumed."""
 
     kind: ClassVar = "cancel"
     reason: str = ""
@@ -25,14 +25,14 @@ class Cancel(Record, frozen=True, tag_field="kind", tag="cancel"):
 
 
 class Pause(Record, frozen=True, tag_field="kind", tag="pause"):
-    """Let calls under way finish, start no further ones, and set the run down."""
+    """Pause the run after calls in flight have finished."""
 
     kind: ClassVar = "pause"
     by: str = ""
 
 
 class Mark(Record, frozen=True, tag_field="kind", tag="checkpoint"):
-    """Give the point that the run has come to a name."""
+    """Name the current point of the run as a checkpoint."""
 
     kind: ClassVar = "checkpoint"
     name: str

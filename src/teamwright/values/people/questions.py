@@ -8,16 +8,16 @@ from teamwright.values.models import JsonValue, Record
 
 Reason = Literal["question", "approval", "failure"]
 ABORT = "abort"
-"""What a person says of a failure that is to end the run, whatever the team would do about it."""
+"""The answer to a failure that ends the run, whatever the team's recovery."""
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
-"""What a person may decide about a draft."""
+"""The decisions about a draft."""
 
 
 class Question(Record, frozen=True):
-    """What a person is asked; `choices` bounds the answer when given, and `reason` says why somebody is needed.
+    """A question to a person; `choices`, where given, are the only valid answers.
 
-    An approval is about a `draft`, which an edit replaces; `form` says how it is written. `about` tells questions
-    with the same words apart: an answer holds for what it was given to and for nothing else.
+    An approval has a `draft` of the given `form`, which an edit replaces. `about` distinguishes questions with the
+    same text: an answer is valid only for the question that it was given to.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Question(Record, frozen=True):
 
 
 class Answer(Record, frozen=True):
-    """What the person said; with a decision about a draft, `data` is the reason or what takes its place."""
+    """The answer of a person. For a decision about a draft, `data` is the reason or the new content."""
 
     text: str
     data: JsonValue = None
@@ -38,15 +38,15 @@ class Answer(Record, frozen=True):
 
     @classmethod
     def approve(cls, *, by: str = "") -> Answer:
-        """Let it go on as it is."""
+        """Approve the draft as it is."""
         return cls(text=APPROVE, by=by)
 
     @classmethod
     def edit(cls, instead: JsonValue, *, by: str = "") -> Answer:
-        """Let it go on with this in place of the draft."""
+        """Approve this in place of the draft."""
         return cls(text=EDIT, data=instead, by=by)
 
     @classmethod
     def reject(cls, reason: str = "", *, by: str = "") -> Answer:
-        """Do not let it go on; the reason is recorded and reaches no other member."""
+        """Reject the draft; the reason is recorded and reaches no other member."""
         return cls(text=REJECT, data=reason or None, by=by)

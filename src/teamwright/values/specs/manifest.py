@@ -1,4 +1,4 @@
-"""Declarations: what a manifest says, as values. A run records its manifest in this form and is rebuilt from it."""
+"""The content of a manifest as values. A run records its manifest in this form, and is rebuilt from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from teamwright.values.limits.degradation import Degradation
 from teamwright.values.limits.limits import Limits, Pace
 from teamwright.values.limits.price import Price
 from teamwright.values.limits.reply import LEAST_MAX_BYTES, MOST_MAX_BYTES
-from teamwright.values.limits.retry import USUAL, Recovery, RetryPolicy, TooLong
+from teamwright.values.limits.retry import DEFAULT_RETRY, Recovery, RetryPolicy, TooLong
 from teamwright.values.models import Value
 from teamwright.values.people.approvals import Approve, Notify
 from teamwright.values.specs.simulation import Simulation
@@ -20,19 +20,19 @@ from teamwright.values.turns.envelope import EnvelopeSettings
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 AgentName = Annotated[str, Field(json_schema_extra={"names": "agent"})]
-"""In a strategy's options: the name of an agent or team. One that is no member becomes a helper."""
+"""A name of an agent or team in the options of a strategy; one that is no member becomes a helper."""
 
 MemberName = Annotated[str, Field(json_schema_extra={"names": "member"})]
-"""In a strategy's options: the name of one of the team's members."""
+"""A name of a member of the team in the options of a strategy."""
 
 TERMINATE = "terminate"
-"""The built-in tool by which a member ends its team."""
+"""The built-in tool with which a member ends its team."""
 
 WORKSPACE = "workspace"
-"""The built-in tools by which a member reads and writes what the run shares."""
+"""The built-in tools with which a member reads and writes the workspace of the run."""
 
 FILES = "files"
-"""The built-in tools by which a member reads and writes files below one folder."""
+"""The built-in tools with which a member reads and writes files below one folder."""
 
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
@@ -46,7 +46,7 @@ PRICE = "US dollars for a million tokens; else what is publicly known of the mod
 
 
 class NamedModel(Pace):
-    """A model by its name, how fast it may be called and what it costs."""
+    """A model by name, with its rate limits and price."""
 
     model: str = Field(description="provider:name, local, local:FILE or scripted:FILE")
     price: Price | None = Field(default=None, description=PRICE)
@@ -68,7 +68,7 @@ AnyModel = str | NamedModel | ServerModel
 
 
 def model_key(model: AnyModel) -> str:
-    """What tells one model from another: all who write it somehow share its limits."""
+    """Return the identity of a model: all ways to declare it share its rate limits."""
     match model:
         case str():
             return model
@@ -86,7 +86,7 @@ class FunctionTool(Value):
 
 
 class McpTool(Value):
-    """A server that speaks the Model Context Protocol, by command or URL; `allow` narrows what it offers."""
+    """An MCP server, by command or URL; `allow` restricts its tools."""
 
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class McpSpec(Value):
 
 
 class FilesTool(Value):
-    """Files below one folder; without a root it is the current folder of whoever drives the run."""
+    """File tools below one folder; without a root, below the current folder of the driver's process."""
 
     root: str | None = Field(default=None, description="the folder, as seen from the manifest's own")
 
@@ -115,13 +115,13 @@ class FilesSpec(Value):
 
 
 class CustomTool(Value):
-    """The tool form `{kind: settings}` of a kind that another package registers."""
+    """The tool form `{kind: settings}`, for a kind that another package registers."""
 
     model_config = ConfigDict(extra="allow")
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        """Leave alone what is written as one of our kinds, and does not fit it."""
+        """Reject a built-in kind, whose own class reports its mistakes."""
         if len(self.model_extra or ()) != 1 or not OWN_TOOL_KINDS.isdisjoint(self.model_extra or ()):
             raise PydanticKnownError("model_type", {"class_name": "CustomTool"})
         return self
@@ -129,20 +129,20 @@ class CustomTool(Value):
 
 OWN_TOOL_KINDS = frozenset({"function", "mcp", "files"})
 ToolSpec = FunctionTool | McpSpec | FilesSpec | CustomTool
-"""A declared tool: the name of its field is the name of its kind."""
+"""A declared tool; the name of its field is its kind."""
 
 DeclaredTool = FunctionTool | McpSpec | FilesSpec | SkipJsonSchema[CustomTool]
-"""The same as a field: the schema of another package's kind is added where it is known."""
+"""The type of a field for tools; schemas of kinds of other packages are added where they are known."""
 
 
 class FallbackModel(Value):
-    """Another model for the same agent."""
+    """A fallback to another model of the same agent."""
 
     model: AnyModel = Field(description="a name from `models`, or a model")
 
 
 class MemberSettings(Value):
-    """The settings that agents and teams share as members of a team."""
+    """Settings of every member, agent or team."""
 
     limits: Limits | None = None
     approve: Approve | None = Field(default=None, description=APPROVE)
@@ -151,7 +151,7 @@ class MemberSettings(Value):
 
 
 class AgentSettings(MemberSettings):
-    """The settings that every kind of agent has: declared once for manifests and for the policy of an agent."""
+    """Settings of every kind of agent, declared once for manifests and for `Policy`."""
 
     economy: AnyModel | None = Field(
         default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
@@ -165,14 +165,14 @@ class AgentSettings(MemberSettings):
         le=MOST_MAX_BYTES,
         description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
     )
-    retry: RetryPolicy = USUAL
+    retry: RetryPolicy = DEFAULT_RETRY
     too_long: TooLong | None = Field(
         default=None, description="when the conversation no longer fits: summarise, fallback or fail"
     )
 
 
 class AgentSpec(AgentSettings):
-    """One agent. Exactly one of `model`, `function` and `scripted` says who answers."""
+    """One agent: exactly one of `model`, `function` and `scripted` is set."""
 
     description: str = ""
     instructions: str = ""
@@ -234,7 +234,7 @@ class TeamSpec(MemberSettings):
 
 
 class Manifest(Value):
-    """Everything that a file or folder declares, by name."""
+    """All declarations of a file or folder, by name."""
 
     agents: dict[Name, AgentSpec] = {}
     teams: dict[Name, TeamSpec] = {}
@@ -243,7 +243,7 @@ class Manifest(Value):
 
 
 class Source(Value):
-    """Where a team came from, so that it can be made again: recorded with every run, without secrets."""
+    """The source of a team, from which it can be rebuilt: recorded with every run, without secrets."""
 
     manifest: Manifest
     team: str
@@ -257,10 +257,10 @@ class Source(Value):
     )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """All that was said, as JSON data, quickly: of thousands of agents, most say nothing of themselves."""
+        """The fields that are set, as JSON data. Agents without settings, most of thousands, take a fast path."""
         agents = self.manifest.agents
-        silent = {name for name, spec in agents.items() if not spec.model_fields_set}
-        said = self.model_dump(mode="json", exclude_unset=True, exclude={"manifest": {"agents": silent}})
-        if silent:
+        unset = {name for name, spec in agents.items() if not spec.model_fields_set}
+        said = self.model_dump(mode="json", exclude_unset=True, exclude={"manifest": {"agents": unset}})
+        if unset:
             said["manifest"]["agents"] = {name: said["manifest"]["agents"].get(name, {}) for name in agents}
         return said

@@ -1,4 +1,4 @@
-"""A plan: the steps of some work, what each needs, owns and may cost. It never says how they are worked through."""
+"""A plan: steps with their needs, owned keys and limits. It does not say how a team executes them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from teamwright.values.specs.manifest import MemberName
 
 
 class Step(Value):
-    """One step: who does what, after what, on what, when at all, and for about how much.
+    """One step: its agent, task, needs, owned keys, condition and limits.
 
-    Names, needs and circles are checked where all steps of a plan are seen together.
+    Names, needs and cycles are checked where all steps of a plan are known.
     """
 
     id: str = Field(description="its name, under which its output reaches the steps that need it")
@@ -35,7 +35,7 @@ class Step(Value):
 
 
 class Plan(Value):
-    """Steps that stand on each other, in any order. A file of tasks spells them `tasks`."""
+    """Steps in any order; their needs define the order of execution. A task file spells the field `tasks`."""
 
     steps: tuple[Step, ...] = Field(
         min_length=1, validation_alias=AliasChoices("steps", "tasks"), description="the steps"

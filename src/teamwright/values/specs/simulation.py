@@ -1,6 +1,6 @@
-"""How a member behaves in a simulation: how often it is right, how long it takes, what it uses and how it fails.
+"""The behaviour of a member in a simulation: its skill, latency, usage and failure rates.
 
-Amounts are distributions: each makes a value out of a number between 0 and 1, so the same number gives the same value.
+Amounts are distributions, sampled by their quantile functions: the same random number gives the same value.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from teamwright.values.models import Value
 
 SMALLEST_CHANCE = 1e-12
 P90 = 1.2815515655446004
-"""How many standard deviations above the mean nine of ten stay below."""
+"""The 90th percentile of the standard normal distribution."""
 
 LARGEST_EXPONENT = 60.0
-"""Beyond it an amount means nothing, and the exponential of a large one is no number at all."""
+"""A cap that avoids overflow; amounts beyond it are meaningless."""
 
 Amount = Annotated[FiniteFloat, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Uniform(Value):
-    """Anything between two bounds, each as likely."""
+    """A uniform distribution between two bounds."""
 
     uniform: tuple[Amount, Amount] = Field(description="the lowest and the highest value")
 
@@ -34,36 +34,36 @@ class Uniform(Value):
             raise ValueError("the lowest value of uniform comes first")
         return self
 
-    def at(self, chance: float) -> float:
-        """The value below which this share of all lies."""
+    def quantile(self, chance: float) -> float:
+        """Return the quantile for a probability."""
         low, high = self.uniform
         return low + (high - low) * chance
 
 
 class Normal(Value):
-    """Around a mean; never below nothing."""
+    """A normal distribution, cut off at zero."""
 
     normal: tuple[Amount, Amount] = Field(description="the mean and the standard deviation")
 
-    def at(self, chance: float) -> float:
-        """The value below which this share of all lies."""
+    def quantile(self, chance: float) -> float:
+        """Return the quantile for a probability."""
         mean, deviation = self.normal
         return max(0.0, mean + deviation * _z(chance))
 
 
 class Lognormal(Value):
-    """Around a median, with a long tail upwards, as times and lengths of answers mostly are."""
+    """A lognormal distribution, with a long tail, as latencies and lengths of replies mostly have."""
 
     lognormal: tuple[Amount, Amount] = Field(description="the median, and the standard deviation of the logarithm")
 
-    def at(self, chance: float) -> float:
-        """The value below which this share of all lies."""
+    def quantile(self, chance: float) -> float:
+        """Return the quantile for a probability."""
         median, sigma = self.lognormal
         return median * exp(min(LARGEST_EXPONENT, sigma * _z(chance)))
 
 
 class Percentiles(Value):
-    """A lognormal distribution by two values that half and nine of ten stay below."""
+    """A lognormal distribution, given by its median and 90th percentile."""
 
     p50: Annotated[FiniteFloat, Field(gt=0)]
     p90: Annotated[FiniteFloat, Field(gt=0)]
@@ -74,32 +74,32 @@ class Percentiles(Value):
             raise ValueError("p90 is at least p50")
         return self
 
-    def at(self, chance: float) -> float:
-        """The value below which this share of all lies."""
+    def quantile(self, chance: float) -> float:
+        """Return the quantile for a probability."""
         return self.p50 * exp(log(self.p90 / self.p50) / P90 * _z(chance))
 
 
 class Data(Value):
-    """One of these values, each as likely: what was measured."""
+    """The empirical distribution of measured values."""
 
     data: Annotated[tuple[Amount, ...], AfterValidator(lambda values: tuple(sorted(values)))] = Field(min_length=1)
 
-    def at(self, chance: float) -> float:
-        """The value below which this share of all lies."""
+    def quantile(self, chance: float) -> float:
+        """Return the quantile for a probability."""
         return self.data[min(len(self.data) - 1, int(chance * len(self.data)))]
 
 
 Distribution = Amount | Uniform | Normal | Lognormal | Percentiles | Data
-"""A number is the same every time."""
+"""A plain number is a constant."""
 
 
-def value_at(distribution: Distribution, chance: float) -> float:
-    """The value of a distribution below which this share of all lies."""
-    return distribution if isinstance(distribution, float | int) else distribution.at(chance)
+def quantile(distribution: Distribution, chance: float) -> float:
+    """Return the quantile of a distribution."""
+    return distribution if isinstance(distribution, float | int) else distribution.quantile(chance)
 
 
 class Behaviour(Value):
-    """What a turn takes; what is left out is told elsewhere or usual."""
+    """The latency and tokens of a turn; a field that is left out has its default."""
 
     latency: Distribution | None = Field(default=None, description="seconds of a call")
     input: Distribution | None = Field(
@@ -109,13 +109,13 @@ class Behaviour(Value):
 
 
 class Simulation(Behaviour):
-    """How a member behaves in a simulation."""
+    """The behaviour of a member in a simulation."""
 
-    skill: Share | None = Field(default=None, description="how often what it does is right")
-    rate_limit: Share | None = Field(default=None, description="how often a call is turned away for the moment")
-    timeout: Share | None = Field(default=None, description="how often a call does not come back in time")
-    error: Share | None = Field(default=None, description="how often a call fails in another way that may pass")
-    terminate: Share | None = Field(default=None, description="how often it ends the team, where it may")
+    skill: Probability | None = Field(default=None, description="how often what it does is right")
+    rate_limit: Probability | None = Field(default=None, description="how often a call is turned away for the moment")
+    timeout: Probability | None = Field(default=None, description="how often a call does not come back in time")
+    error: Probability | None = Field(default=None, description="how often a call fails in another way that may pass")
+    terminate: Probability | None = Field(default=None, description="how often it ends the team, where it may")
     items: Distribution | None = Field(default=None, description="how many parts it makes of something")
     right: JsonValue = Field(default=None, description="what it says when it is right: a text, or data")
     wrong: JsonValue = Field(default=None, description="what it says when it is wrong")
@@ -123,8 +123,8 @@ class Simulation(Behaviour):
     judge: Behaviour | None = Field(default=None, description="what a turn takes in which it judges others")
 
 
-def over(first: Simulation | None, other: Simulation) -> Simulation:
-    """The first, and where it says nothing the other."""
+def with_defaults(first: Simulation | None, other: Simulation) -> Simulation:
+    """Return the first, with its unset fields filled from the other."""
     if first is None:
         return other
     given = {name: getattr(first, name) for name in first.model_fields_set if getattr(first, name) is not None}
@@ -132,7 +132,7 @@ def over(first: Simulation | None, other: Simulation) -> Simulation:
 
 
 def _z(chance: float) -> float:
-    """How many standard deviations from the mean this share of all lies below."""
+    """The quantile of the standard normal distribution."""
     from statistics import NormalDist  # brings half the numeric tower, which only simulations need
 
     return NormalDist().inv_cdf(min(1 - SMALLEST_CHANCE, max(SMALLEST_CHANCE, chance)))

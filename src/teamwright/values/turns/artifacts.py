@@ -1,4 +1,4 @@
-"""What members share: values with versions, and pointers to artifacts."""
+"""What members share: versioned values, and pointers to artifacts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from teamwright.values.models import JsonValue, Record
 POINTER = "artifact://"
 
 
-class Held(Record, frozen=True):
-    """A shared value as somebody left it."""
+class SharedValue(Record, frozen=True):
+    """A version of a shared value, with its author."""
 
     value: JsonValue
     version: int
@@ -16,7 +16,7 @@ class Held(Record, frozen=True):
 
 
 class Artifact(Record, frozen=True):
-    """A pointer to something large; the same content is stored once, whoever keeps it."""
+    """A pointer to a large content; the same content is stored once."""
 
     hash: str
     name: str
@@ -25,5 +25,5 @@ class Artifact(Record, frozen=True):
 
     @property
     def pointer(self) -> str:
-        """How envelopes and texts point at it."""
+        """The pointer as it appears in envelopes and texts."""
         return POINTER + self.hash

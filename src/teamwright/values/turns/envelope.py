@@ -1,7 +1,7 @@
-"""The envelope that members hand each other in place of transcripts, and the policy that keeps it small.
+"""The envelope that members send each other in place of transcripts, and the limits that keep it small.
 
-An envelope has a fixed form and is checked when it is made. How long its parts may be is the policy's matter, so that
-what a model wrote too long can be cut and need not be asked for again.
+An envelope has a fixed schema and is validated when it is created. Its limits are checked separately, so that a text
+that is too long can be truncated and need not be asked for again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from teamwright.values.limits.usage import CHARACTERS_PER_TOKEN
 from teamwright.values.models import Record, Value
 from teamwright.values.text.display import cut
 from teamwright.values.turns.messages import Message
-from teamwright.values.turns.transcript import folded
+from teamwright.values.turns.transcript import single_line
 
 EnvelopeStatus = Literal["queued", "running", "blocked", "done", "failed"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
@@ -24,19 +24,19 @@ BudgetLevel = Literal["low", "medium", "high"]
 Escalate = Literal["lead", "person", "off"]
 
 CONTINUE = "continue"
-"""What is next where nobody said anything about it; it goes without saying."""
+"""The default of `next_action`, which is not shown."""
 ENVELOPE_TOKENS = 8
 
 
 def percentage(value: float) -> float:
-    """A share strictly between 0 and 1 as a whole percentage; any other number is one already."""
+    """Convert a share strictly between 0 and 1 to a whole percentage; other numbers are percentages already."""
     return round(value * 100) if isinstance(value, float) and 0 < value < 1 else value
 
 
 def _percent(value: object) -> object:
-    """A number as a percentage; whatever else stands there is left as it is."""
+    """Convert a number to a percentage; other values are left to the validation of the field."""
     if isinstance(value, bool):
-        raise ValueError("it is a number from 0 to 100, not true or false")  # noqa: TRY004 - pydantic tells it in words
+        raise ValueError("it is a number from 0 to 100, not true or false")  # noqa: TRY004 - pydantic reports ValueError alone
     return percentage(value) if isinstance(value, float) else value
 
 
@@ -57,7 +57,7 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 
 
 class Envelope(Value):
-    """One message between members: how far a task is, in short, and where the rest can be read."""
+    """A message between members: the status of a task, a short summary, and pointers to the evidence."""
 
     run_id: Text = Field(description="the run")
     task_id: Text = Field(description="the step or task that it is about")
@@ -75,23 +75,23 @@ class Envelope(Value):
 
 
 class EnvelopeMessage(Message, frozen=True, kw_only=True):
-    """What others are told of a reply: its envelope, as text. `whole` is what was said, which reaches results alone."""
+    """The message that forwards a reply: its envelope as text. `whole` is the original, which only results contain."""
 
     envelope: Envelope
     whole: tuple[Message, ...]
 
     @classmethod
     def of(cls, envelope: Envelope, name: str, whole: tuple[Message, ...], *, quote: bool = True) -> EnvelopeMessage:
-        """The envelope as it is told under a name; its texts are quoted, except in runs of format 1."""
+        """Return the message of an envelope under a name; its texts are quoted, except in runs of format 1."""
         content = envelope_text(envelope) if quote else _unquoted_text(envelope)
         return cls(name=name, content=content, envelope=envelope, whole=whole)
 
 
 class HandoffNote(Record, frozen=True):
-    """What an author says of its reply for others: the part of an envelope that only it can write.
+    """The author's part of an envelope about its reply.
 
-    `own` says that the author wrote it, and not only its reply; `tokens` estimates how much of the turn went into
-    envelopes, those that it was told and its own.
+    `own` says whether the author wrote it, or it was derived from the reply. `tokens` estimates the tokens of envelopes
+    in the turn, both those in its input and its own.
     """
 
     summary: str = ""
@@ -106,7 +106,7 @@ class HandoffNote(Record, frozen=True):
 
 
 class EnvelopeLimits(Value):
-    """How long an envelope may be."""
+    """Upper and lower bounds of the parts of an envelope."""
 
     min_summary_chars: int = Field(default=16, ge=0, description="a shorter summary says too little")
     max_summary_chars: int = Field(default=320, ge=1, description="a longer summary is cut")
@@ -122,7 +122,7 @@ class EnvelopeLimits(Value):
         return self
 
     def check(self, envelope: Envelope) -> list[str]:
-        """Every breach, in words."""
+        """Return a sentence for each limit that the envelope breaks."""
         return list(self._breaches(envelope))
 
     def _breaches(self, envelope: Envelope) -> Iterator[str]:
@@ -139,9 +139,9 @@ class EnvelopeLimits(Value):
                 yield f"there are {found} {what}, more than {most}: keep those that matter most"
 
     def compact(self, envelope: Envelope) -> Envelope:
-        """The envelope with what is too long cut off.
+        """Truncate the parts of an envelope that are too long.
 
-        The result has no breach, unless its summary was too short to begin with.
+        The result breaks no limit, except where its summary was too short.
         """
         shorter: dict[str, object] = {}
         if len(envelope.summary) > self.max_summary_chars:
@@ -153,12 +153,12 @@ class EnvelopeLimits(Value):
         return envelope.model_copy(update=shorter) if shorter else envelope
 
     def cut(self, text: str) -> str:
-        """A text that is no longer than a summary may be."""
+        """Truncate a text to the limit of a summary."""
         return cut(text, self.max_summary_chars)
 
 
 class EnvelopeSettings(EnvelopeLimits):
-    """How the members of a team hand over to each other, with `share: a2a_lite`."""
+    """Envelope settings of a team with `share: a2a_lite`."""
 
     budget: BudgetLevel = Field(
         default="medium", description="the budget profile, which bounds summaries too: 80, 120 or 180 tokens"
@@ -171,15 +171,15 @@ class EnvelopeSettings(EnvelopeLimits):
 
 
 def envelope_text(envelope: Envelope) -> str:
-    """An envelope as members are told it, under the name of its sender: each part on one line, its texts in quotes.
+    """Return an envelope as text: each part on one line, its texts in quotes.
 
-    So no text in it can look like another part, nor like a message of somebody else.
+    So no text can look like another part or like the header of a message.
     """
-    return _lines(envelope, lambda text: json.dumps(folded(text), ensure_ascii=False))
+    return _lines(envelope, lambda text: json.dumps(single_line(text), ensure_ascii=False))
 
 
 def _unquoted_text(envelope: Envelope) -> str:
-    """An envelope as members are told it in runs of format 1."""
+    """Return an envelope as text in the form of runs of format 1."""
     return _lines(envelope, lambda text: text)
 
 
@@ -195,7 +195,7 @@ def _lines(envelope: Envelope, written: Callable[[str], str]) -> str:
 
 
 def envelope_tokens(envelope: Envelope | HandoffNote) -> int:
-    """About how many tokens an envelope takes."""
+    """Estimate the tokens of an envelope."""
     texts = (envelope.summary, envelope.next_action, *envelope.artifacts, *envelope.needs)
     return ENVELOPE_TOKENS + sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts)
 
@@ -204,5 +204,5 @@ def envelope_schema() -> dict[str, JsonValue]:
     """The JSON Schema of an envelope."""
     schema = cast("dict[str, JsonValue]", Envelope.model_json_schema())
     for field in cast("dict[str, dict[str, JsonValue]]", schema["properties"]).values():
-        field.pop("title", None)  # it only repeats the field's name
+        field.pop("title", None)  # repeats the field's name
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Teamwright envelope"}

@@ -1,4 +1,4 @@
-"""What is said: messages, and the append-only conversations that turns look at without copying."""
+"""Messages, and append-only conversations that turns share without copying."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ DIGEST_BYTES = 20
 
 
 def digest(text: str, *more: str) -> str:
-    """The content hash of one or more strings, as hex; used for bodies and for matching turns."""
+    """Return the content hash of one or more strings as hex; it identifies bodies and turns."""
     if more:
         text = "".join([f"{len(part)}:{part}" for part in (text, *more)])
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
 
 
 class Message(Record, frozen=True):
-    """One thing that somebody said."""
+    """One message: its author's name, its text, and its role."""
 
     name: str
     content: str
     role: Role = "assistant"
 
 
-def _rolled(before: str, messages: Sequence[Message]) -> str:
-    """The digest of a conversation with these further messages, from that of the conversation before them."""
+def _extended_digest(before: str, messages: Sequence[Message]) -> str:
+    """Extend the rolling digest of a conversation by these messages."""
     for message in messages:
         name, role, content = message.name, message.role, message.content
         before = digest(f"{before} {role} {len(name)} {name} {content}")
@@ -36,7 +36,7 @@ def _rolled(before: str, messages: Sequence[Message]) -> str:
 
 
 class History(Sequence[Message]):
-    """A fixed stretch of a conversation. It stays as it is when the conversation grows, and costs nothing to make."""
+    """An immutable slice of a conversation. It shares the list of messages, so it is cheap to create."""
 
     __slots__ = ("_messages", "_start", "_stop", "digest")
 
@@ -46,9 +46,9 @@ class History(Sequence[Message]):
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> History:
-        """A history of its own, from messages that belong to no conversation."""
+        """Return a history of messages that belong to no conversation."""
         kept = list(messages)
-        return cls(kept, 0, len(kept), _rolled("", kept))
+        return cls(kept, 0, len(kept), _extended_digest("", kept))
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -74,10 +74,10 @@ class History(Sequence[Message]):
 
 
 class Conversation:
-    """Messages in the order they were said; only ever grows.
+    """An append-only list of messages.
 
-    The digest rolls: it is made from the one before and the new message, so adding and matching take constant work. It
-    is made when somebody is told, since much of what is said is told to nobody.
+    Its digest is rolling: it is computed from the previous one and the new message, so appending takes constant work.
+    It is computed lazily, in `history`, since many messages never reach a prompt.
     """
 
     __slots__ = ("_digest", "_digested", "_messages")
@@ -87,22 +87,22 @@ class Conversation:
         self._digest, self._digested = "", 0
 
     def append(self, message: Message) -> None:
-        """Add what was said."""
+        """Append a message."""
         self._messages.append(message)
 
     def extend(self, messages: Iterable[Message]) -> None:
-        """Add several, in order."""
+        """Append several messages, in order."""
         self._messages.extend(messages)
 
     def history(self) -> History:
-        """Everything so far."""
+        """The history of all messages so far."""
         length = len(self._messages)
-        self._digest = _rolled(self._digest, self._messages[self._digested :])
+        self._digest = _extended_digest(self._digest, self._messages[self._digested :])
         self._digested = length
         return History(self._messages, 0, length, self._digest)
 
     def since(self, start: int) -> tuple[Message, ...]:
-        """What was said from the given position on."""
+        """The messages from the given position on."""
         return tuple(self._messages[start:])
 
     def __len__(self) -> int:

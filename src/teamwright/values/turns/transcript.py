@@ -1,7 +1,7 @@
-"""Messages as text under headers, `# name:`, in which nobody can write a header but the one who composes the text.
+"""Renders messages as text under headers, `# name:`, so that no message can forge a header.
 
-A line in the text of a message that looks like a header gets a backslash before its `#`; one that has backslashes there
-already gets one more, so that the quoting can be undone.
+A line of a message that looks like a header gets a backslash before its `#`; a line that has backslashes there already
+gets one more, so that the quoting is reversible.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Literal
 from teamwright.values.turns.messages import Message
 
 Quoting = Literal["all", "history", "none"]
-"""Which texts of a prompt are quoted: all; the history alone, where the task holds a transcript that was quoted when it
-was made; none, in runs that began before texts were quoted."""
+"""Which texts of a prompt are quoted: all; only the history, where the task contains a quoted transcript; none, in runs
+of format 1."""
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-"""What `str.splitlines` breaks lines at; a reader may take any of them for the end of a line."""
+"""The line breaks of `str.splitlines`, any of which a reader may take for the end of a line."""
 MOST_NAME = 120
-"""Characters of a line that are looked at for a name."""
+"""The most characters of a line that are searched for a name."""
 ROLES = frozenset(("user", "system", "assistant", "human", "developer"))
-"""Names that stand for somebody in every conversation."""
+"""Names that every reader takes for a speaker."""
 
 _BLANKS = " \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufeff"
@@ -40,16 +40,16 @@ _LOOKALIKE = re.compile(
 )
 
 
-def under_name(name: str, text: str, speakers: Collection[str] = ()) -> str:
-    """A text under the header of who said it, with lines in it quoted that look like the header of anybody else."""
-    return f"# {header_name(name)}:\n{quoted(text, speakers)}"
+def with_header(name: str, text: str, speakers: Collection[str] = ()) -> str:
+    """Return a text under its author's header, with lines quoted that look like a header."""
+    return f"# {header_name(name)}:\n{quote_headers(text, speakers)}"
 
 
-def quoted(text: str, speakers: Collection[str] = ()) -> str:
-    """The text with every line quoted that looks like a header.
+def quote_headers(text: str, speakers: Collection[str] = ()) -> str:
+    """Quote every line that looks like a header.
 
-    Such a line consists of one `#` and something that ends in a colon; or it begins with the name of a speaker behind
-    up to six `#`. Other lines, Markdown headings and comments in code among them, stay as they are.
+    Such a line consists of one `#` and text that ends in a colon, or begins with up to six `#` and the name of a
+    speaker. Other lines, such as Markdown headings and comments in code, stay as they are.
     """
     if not any(mark in text for mark in _HASHES):
         return text
@@ -67,20 +67,20 @@ def quoted(text: str, speakers: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=1024)
 def header_name(name: str) -> str:
-    """A name as it stands in a header: on one line, and without a mark that would end it."""
+    """Return a name as it is written in a header: on one line, without characters that would end the header."""
     plain = "".join(one if one.isprintable() and one not in _HASHES + _COLONS else " " for one in name)
-    return folded(plain)[:MOST_NAME].rstrip() or "unnamed"
+    return single_line(plain)[:MOST_NAME].rstrip() or "unnamed"
 
 
 def transcript(messages: Iterable[Message], *, quote: bool = True) -> str:
-    """All messages under their headers, with an empty line between two."""
+    """Return all messages under their headers, separated by empty lines."""
     if not quote:
         return "\n\n".join(f"# {message.name}:\n{message.content}" for message in messages)
     said = list(messages)
     speakers = {message.name for message in said}
-    return "\n\n".join(under_name(message.name, message.content, speakers) for message in said)
+    return "\n\n".join(with_header(message.name, message.content, speakers) for message in said)
 
 
-def folded(text: str) -> str:
-    """A text on one line, for a place that has room for one only."""
+def single_line(text: str) -> str:
+    """Collapse all whitespace of a text, including line breaks, to single blanks."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""One member's turn: what it is told, what it says, or why it could not."""
+"""A member's turn: its input, and its reply or failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from teamwright.values.models import JsonValue, Record
 from teamwright.values.turns.artifacts import POINTER, Artifact
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
 from teamwright.values.turns.messages import EMPTY, History, Message, digest
-from teamwright.values.turns.transcript import Quoting, quoted, transcript
+from teamwright.values.turns.transcript import Quoting, quote_headers, transcript
 from teamwright.values.typed_data import read_as
 
 Purpose = Literal["work", "coordinate", "judge"]
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Turn(Struct, frozen=True, dict=True):
-    """What a member is told. The task stands last; the history before it is never changed by anybody."""
+    """The input of a member. The task comes last; the history before it is immutable."""
 
     task: str
     history: History = EMPTY
@@ -36,23 +36,23 @@ class Turn(Struct, frozen=True, dict=True):
     tools: tuple[str, ...] | None = None
     max_output: int | None = None
     output_schema: Mapping[str, JsonValue] | None = None
-    """The shape that the asker would like the reply's data to have. The agent's own schema comes first, and a reply
-    that does not fit is no failure: it comes without data."""
+    """The preferred schema of the reply's data. The agent's own schema takes precedence, and a reply that does not fit
+    is no failure: it has no data."""
     left: Amounts | None = None
-    """What is left of the budget around the turn as it begins, where there is one. The engine sets it."""
+    """What remains of the budget when the turn begins, where there is one. The engine sets it."""
     tier: Tier = "primary"
-    """Which of its models is to answer, for a member that has a cheaper one. The engine sets it."""
+    """Which model answers, for a member that has a cheaper one. The engine sets it."""
     handoff: EnvelopeLimits | None = None
-    """The policy that holds when the ask begins, where others will be told an envelope in place of the reply."""
+    """The limits of the envelope, where other members get an envelope in place of the reply."""
     quoting: Quoting = "all"
-    """Which texts of the prompt are quoted, so that none of them looks like another message."""
+    """Which texts of the prompt are quoted, so that none looks like the header of another message."""
 
     @property
     def digest(self) -> str:
-        """By this a turn is recognised on replay: all that the asker tells, but not the turn's number."""
+        """The content hash by which a replay matches the turn; it excludes the turn's number."""
         kept = cast("dict[str, str]", self.__dict__)
         known = kept.get("digest")
-        if known is None:  # kept by hand: a cached_property takes a lock, which costs more than the hash
+        if known is None:  # cached by hand: a cached_property takes a lock, which costs more than the hash
             tools = "*" if self.tools is None else ",".join(self.tools)
             head = f"{self.history.digest} {self.purpose} {self.max_output} {len(tools)} {tools}"
             if self.output_schema is not None:
@@ -62,42 +62,42 @@ class Turn(Struct, frozen=True, dict=True):
 
     @property
     def prompt(self) -> str:
-        """Everything the member is told, as one text: the history under names, then the task.
+        """The whole input as one text: the history under the names of its authors, then the task.
 
-        Lines in it that look like a header and are none are quoted, as `\\# name:`.
+        Lines that look like a header and are none are quoted, as `\\# name:`.
         """
         if not self.history:
             return self.task
-        return f"{transcript(self.history, quote=self.quoting != 'none')}\n\n{self.shown_task}"
+        return f"{transcript(self.history, quote=self.quoting != 'none')}\n\n{self.quoted_task}"
 
     @property
     def speakers(self) -> frozenset[str]:
-        """The names under which things were said."""
+        """The names of the authors in the history."""
         return frozenset(message.name for message in self.history)
 
     @property
-    def shown_task(self) -> str:
-        """The task as it stands behind the history: nothing in it looks like a message of that."""
-        return quoted(self.task, self.speakers) if self.history and self.quoting == "all" else self.task
+    def quoted_task(self) -> str:
+        """The task with lines quoted that look like the header of a message."""
+        return quote_headers(self.task, self.speakers) if self.history and self.quoting == "all" else self.task
 
     @property
     def envelopes(self) -> tuple[Envelope, ...]:
-        """The envelopes among what the member is told, in order."""
+        """The envelopes in the history, in order."""
         return tuple(message.envelope for message in self.history if isinstance(message, EnvelopeMessage))
 
     @property
-    def points(self) -> bool:
-        """Whether it points at something that is kept, so that there is something to open."""
+    def has_pointers(self) -> bool:
+        """Whether the input contains a pointer to an artifact that the member can open."""
         return POINTER in self.task or any(
             isinstance(message, EnvelopeMessage) and POINTER in message.content for message in reversed(self.history)
         )
 
 
 class Failure(Record, frozen=True):
-    """Why a member gave no answer. Its text is for people and records, never for another member.
+    """Why a member gave no reply. Its text is for people and records, never for another member.
 
-    `member` names who failed. Where that was somebody inside the member that was asked, it is the path from there:
-    `inner/writer`. `warnings` are those of a team that failed, about what happened before.
+    `member` is the member that failed; inside a nested team it is the path from the member that was asked, such as
+    `inner/writer`. `warnings` are those of a failed team.
     """
 
     member: str
@@ -110,27 +110,27 @@ class Failure(Record, frozen=True):
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields but the data and the warnings, which stand in the result."""
+        """All fields except data and warnings, which are fields of the result."""
         return {name: value for name, value in super().to_json().items() if name not in {"data", "warnings"}}
 
     @property
     def asked(self) -> str:
-        """The member that was asked, in whom the failure lies."""
+        """The member that was asked, in which the failure happened."""
         return root_key(self.member)
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """Warnings that the team goes on without this member's answer, and of what happened inside it."""
+        """The warnings of a team that continues without this member's reply."""
         return f"{self.asked!r} failed and was skipped ({self.error}: {self.message})", *self.warnings
 
 
 class Reply(Record, frozen=True):
-    """What a member said.
+    """The reply of a member.
 
-    `context_updates` are values for the workspace. One that others have changed since the turn began is not taken
-    over, which the record and the result tell. `handoff` is what the author says of it for others.
+    `context_updates` are values for the workspace. An update of a value that has changed since the turn began is
+    dropped, with a recorded conflict and a warning. `handoff` is the author's note for other members.
 
-    With `share: a2a_lite` a strategy gets replies that hold what may be told of them, and the real one as `whole`.
+    With `share: a2a_lite` a strategy gets replies that contain only what may be forwarded; `whole` is the original.
     """
 
     messages: tuple[Message, ...] = ()
@@ -147,7 +147,7 @@ class Reply(Record, frozen=True):
 
     @property
     def text(self) -> str:
-        """The last thing said, which is the answer."""
+        """The last message, which is the answer."""
         return self.messages[-1].content if self.messages else ""
 
     def data_as(self, form: type[T]) -> T:
@@ -162,12 +162,12 @@ class Reply(Record, frozen=True):
 
     @property
     def full(self) -> Reply:
-        """The reply as the member gave it: for decisions and results, never to be passed on to another member."""
+        """The original reply, for decisions and results; never forward it to another member."""
         return self if self.whole is None else self.whole
 
     @property
-    def well_formed(self) -> bool:
-        """Whether it holds what it should: nothing checks a record when an agent makes one."""
+    def is_well_formed(self) -> bool:
+        """Whether its messages have the right types; constructing a record does not check them."""
         for one in self.messages:
             if one.__class__ is not Message or one.content.__class__ is not str or one.name.__class__ is not str:
                 return False
@@ -175,5 +175,5 @@ class Reply(Record, frozen=True):
 
     @classmethod
     def of(cls, name: str, content: str, **more: object) -> Reply:
-        """A reply of one message."""
+        """Return a reply of one message."""
         return cls(messages=(Message(name=name, content=content),), **more)  # pyright: ignore[reportArgumentType]
