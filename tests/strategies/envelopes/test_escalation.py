@@ -91,7 +91,7 @@ async def test_the_lead_rules_at_once_and_its_note_travels(level: RiskLevel) -> 
     asked = [turn for name, turn in fakes.received if name == "lead" and ESCALATED in turn.task]
     assert [turn.purpose for turn in asked] == ["coordinate"]
     assert [one.summary for turn in asked for one in turn.envelopes] == [SUMMARY]
-    assert all(TASK in turn.task and turn.points for turn in asked)
+    assert all(TASK in turn.task and turn.has_pointers for turn in asked)
     assert result.output == "lead: raise the wall first | continue"
     assert LONG.strip() in contents(result.messages)
 
