@@ -1,10 +1,10 @@
-"""The pages of the documentation, cut into the blocks that can be run.
+"""The pages of the documentation, split into blocks that can be run.
 
-A comment right above a fence says what is special about it:
+A comment directly above a fence sets how its block is handled:
 
-    <!-- file: team.yaml -->     it is written to the page's folder and not run
-    <!-- skip: why -->           it needs something that a test does not have
-    <!-- shell -->               its commands need a process of their own (it is killed, or pipes)
+    <!-- file: team.yaml -->     written to the page's folder, not run
+    <!-- skip: why -->           not run: it needs something that a test does not have
+    <!-- shell -->               run in a shell, for commands that are killed or use pipes
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One fenced block; `shown` is the text block that follows a Python block at once, which is what it prints."""
+    """One fenced block; `shown` is the text block directly after a Python block: its expected output."""
 
     page: Path
     line: int
@@ -43,14 +43,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One line after a `$`, and what it is said to print."""
+    """One line after a `$`, and its expected output."""
 
     line: str
     shown: str
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """The blocks of a page, in order."""
+    """Yield the blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = list(_FENCE.finditer(text))
     for index, fence in enumerate(found):
@@ -64,7 +64,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def commands(block: Block) -> list[Command]:
-    """The commands of a console block; a line that ends in a backslash goes on in the next."""
+    """Return the commands of a console block; a line that ends in a backslash continues on the next."""
     found: list[Command] = []
     lines = iter(block.text.splitlines())
     for line in lines:

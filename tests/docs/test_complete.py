@@ -1,4 +1,4 @@
-"""What users can write or call stands in the documentation: fields, commands, options, exit codes, names, variables."""
+"""Every field, command, option, public name and environment variable is documented."""
 
 from __future__ import annotations
 
@@ -45,26 +45,26 @@ def test_every_name_is_on_its_page(name: str, fields: list[str]) -> None:
     assert not [field for field in fields if f"`{field}`" not in text]
 
 
-def test_every_field_of_a_server_is_told() -> None:
+def test_every_field_of_a_server_is_documented() -> None:
     own = [name for name in ServerModel.model_fields if name not in Pace.model_fields]
     assert "{" + ", ".join(own) + "}" in page("manifests.md")
 
 
-def test_every_command_is_told() -> None:
+def test_every_command_is_documented() -> None:
     text = page("cli.md")
     missing = [path for path in command_paths(typer.main.get_command(app), "teamwright") if f"`{path}" not in text]
     assert not missing
 
 
 def command_paths(command: object, path: str) -> list[str]:
-    """The full names of all commands below one."""
+    """Return the full names of all commands below one."""
     inner: dict[str, object] = getattr(command, "commands", {})
     if not inner:
         return [path]
     return [found for name, one in inner.items() for found in command_paths(one, f"{path} {name}")]
 
 
-def test_every_option_of_run_is_told() -> None:
+def test_every_option_of_run_is_documented() -> None:
     command = typer.main.get_command(app)
     run = getattr(command, "commands")["run"]  # noqa: B009 - a group has them, a command does not
     options = {option for one in run.params for option in one.opts if option.startswith("--")}
@@ -72,7 +72,7 @@ def test_every_option_of_run_is_told() -> None:
     assert not [option for option in options - {"--help"} if f"`{option}" not in text]
 
 
-def test_every_environment_variable_of_ours_is_told() -> None:
+def test_every_environment_variable_of_ours_is_documented() -> None:
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     variables = set(re.findall(r"\bTEAMWRIGHT_[A-Z_]+\b", sources))
     assert not [one for one in variables if f"`{one}`" not in page("cli.md")]

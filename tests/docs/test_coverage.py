@@ -1,4 +1,4 @@
-"""Every test that docs/coverage.md names exists, and every requirement and law stands there."""
+"""Every test that docs/coverage.md names exists, and every requirement and law is listed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REQUIRED = [f"{letter}-{number:02}" for letter, count in COUNTS.items() for numb
 
 @cache
 def names_of(file: Path) -> set[str]:
-    """The names of the tests in a file, also of those in classes."""
+    """Return the names of all functions in a file, including methods."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 

@@ -1,7 +1,7 @@
-"""Runs every example in README.md and docs/, and compares what it prints with what the page shows.
+"""Runs every example in README.md and docs/, and compares its output with the page.
 
-Each page has one temporary folder, in which its blocks run in order, offline. Ids, times and clocks are masked, and a
-line `…` stands for any number of lines.
+The blocks of a page run offline and in order, in one temporary folder. Ids, times and clocks are masked, and a line `…`
+matches any number of lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.docs.pages import PAGES, ROOT, Block, blocks, commands
 EVERY = [block for page in PAGES for block in blocks(page)]
 SKIPPED = [block for block in EVERY if block.mark == "skip"]
 OUTSIDE = re.compile(r"^(make|pip|git|uv|sudo|export)\b")
-"""Commands that change more than the page's folder: a page that shows one marks it as skipped."""
+"""Commands that change more than the page's folder; a page must mark them as skipped."""
 
 MASKS = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "RUN"),
@@ -38,14 +38,14 @@ MASKS = (
 
 
 def masked(text: str) -> list[str]:
-    """The lines without what differs from run to run."""
+    """Return the lines with the parts masked that differ between runs."""
     for pattern, instead in MASKS:
         text = pattern.sub(instead, text)
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
 def fits(shown: str, printed: str) -> bool:
-    """Whether a page shows what was printed; `…` on a line of its own is any number of lines."""
+    """Return whether the output matches the page; a line `…` matches any number of lines."""
     pattern = "".join(r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line) + r"\n" for line in masked(shown))
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in masked(printed))) is not None
 
@@ -55,7 +55,7 @@ def compare(block: Block, what: str, shown: str, printed: str) -> None:
 
 
 def run_python(block: Block) -> None:
-    """Run a Python block as a program of its own."""
+    """Run a Python block as a program."""
     printed = io.StringIO()
     with redirect_stdout(printed):
         exec(compile(block.text, block.name, "exec", dont_inherit=True), {"__name__": "__main__"})  # noqa: S102
@@ -64,7 +64,7 @@ def run_python(block: Block) -> None:
 
 
 def in_shell(line: str) -> str:
-    """What a command prints in a shell, both streams together; like a terminal it tells of a killed process."""
+    """Run a command in a shell and return both streams; a killed process adds `Killed`, as in a terminal."""
     done = subprocess.run(
         ["bash", "-c", line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=30
     )
@@ -72,7 +72,7 @@ def in_shell(line: str) -> str:
 
 
 def in_process(line: str) -> str:
-    """What the program prints when it is called here, which takes a tenth of the time."""
+    """Run `teamwright` in this process, which takes a tenth of the time, and return its output."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         main(shlex.split(line)[1:])
@@ -89,7 +89,7 @@ def run_console(block: Block) -> None:
 
 
 def run(block: Block, folder: Path) -> None:
-    """Do with a block what it is there for."""
+    """Write, run, parse or skip a block, depending on its mark and language."""
     match block.mark, block.language:
         case "skip", _:
             return
@@ -152,7 +152,7 @@ def test_every_link_to_a_file_or_heading_leads_there() -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page, as they are made from its headings."""
+    """Return the anchors that GitHub derives from the headings of a page."""
     lines = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
 

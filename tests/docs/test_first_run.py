@@ -1,4 +1,4 @@
-"""The run at the top of the README is what the first team prints, offline and with the embedded model."""
+"""The run at the top of the README is the output of the first team, offline and with the embedded model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MASKS = (
 
 
 def masked(lines: list[str]) -> list[str]:
-    """The lines without tokens, times and spaces in JSON, which differ between the embedded model and a script."""
+    """Return the lines without tokens, times and spaces in JSON, which differ between the embedded model and a script."""
     for pattern, instead in MASKS:
         lines = [pattern.sub(instead, line) for line in lines]
     return lines

@@ -1,4 +1,4 @@
-"""README, docs and examples import from the facades alone, so that every other module may move."""
+"""README, docs and examples import only from facades, so that every other module can move."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOTTED = re.compile(r"\bteamwright(?:\.[a-z_]+)+\b")
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """Every Python program that users read: its place and its text."""
+    """Yield every Python program that users read: its place and its text."""
     for page in PAGES:
         for block in blocks(page):
             if block.language in {"python", "py"}:
@@ -27,7 +27,7 @@ def programs() -> Iterator[tuple[str, str]]:
 
 
 def inner_imports(text: str) -> list[str]:
-    """The modules of the package that a program imports and that are private."""
+    """Return the private modules of the package that a program imports."""
     found: list[str] = []
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -50,7 +50,7 @@ EVERY = [*PAGES, *sorted((ROOT / "examples").rglob("*.yaml"))]
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_names_a_private_module(page: Path) -> None:
-    if "decisions" in page.parts or page.name == "coverage.md":  # for those who work on the package itself
+    if "decisions" in page.parts or page.name == "coverage.md":  # written for contributors
         return
     named = set(DOTTED.findall(page.read_text(encoding="utf-8")))
     assert {one for one in named if (ROOT / "src" / one.replace(".", "/")).with_suffix(".py").exists()} <= PUBLIC

@@ -1,4 +1,4 @@
-"""The page on the lab names every option and field, and its numbers are those of the model."""
+"""The page on the lab documents every option and field, and its numbers are those of the model."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PAGE = (ROOT / "docs" / "lab.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "sweep"])
-def test_every_option_is_told(command: str) -> None:
+def test_every_option_is_documented(command: str) -> None:
     group = getattr(typer.main.get_command(app), "commands")["lab"]  # noqa: B009 - a group has them, a command does not
     options = {name for one in group.commands[command].params for name in one.opts if name != "--help"}
     known = {f"--{one}" for one in ("budget", "workload", "protocol", "degradation")}
     assert not [option for option in options - known if f"`{option}" not in PAGE]
 
 
-def test_every_field_is_told() -> None:
+def test_every_field_is_documented() -> None:
     fields = [name for kind in (Row, RowGates, Rankings, Choice, Scored) for name in kind.__struct_fields__]
     own = ["score", "recommended", *COLUMNS[:8]]
     assert not [field for field in (*fields, *own) if f"`{field}`" not in PAGE]
 
 
 def numbers(name: str) -> list[float]:
-    """The numbers in the last line of a table that begins with a name."""
+    """Return the numbers in the last table row that begins with a name."""
     line = re.findall(rf"^\| `{name}` \|(.*)$", PAGE, flags=re.MULTILINE)[-1]
     return [float(one.replace("\u2212", "-")) for one in re.findall(r"(?<![\w.])[+\u2212]?\d+(?:\.\d+)?", line)]
 

@@ -1,4 +1,4 @@
-"""The pictures of the documentation are those that the code draws, and can be read."""
+"""The pictures of the documentation are up to date and legible."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_picture_can_be_read(file: object) -> None:
 
 
 def area(element: ElementTree.Element) -> tuple[float, float, float, float]:
-    """About where a line of text stands: left, top, right, bottom."""
+    """Return the approximate box of a line of text: left, top, right, bottom."""
     size, x, y = (float(element.attrib[name]) for name in ("font-size", "x", "y"))
     wide = len(element.text or "") * size * (0.61 if "font-family" in element.attrib else 0.53)
     left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[element.attrib["text-anchor"]]

@@ -1,4 +1,4 @@
-"""The page on security names tests that exist, and says for each threat who, what is promised and what is not."""
+"""The page on security names existing tests, and lists attacker, promises and limits for each threat."""
 
 from __future__ import annotations
 
