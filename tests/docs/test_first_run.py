@@ -22,7 +22,7 @@ MASKS = (
 
 
 def masked(lines: list[str]) -> list[str]:
-    """Return the lines without tokens, times and spaces in JSON, which differ between the embedded model and a script."""
+    """Return the lines without tokens, times and JSON spacing, which differ between the embedded model and a script."""
     for pattern, instead in MASKS:
         lines = [pattern.sub(instead, line) for line in lines]
     return lines
