@@ -17,7 +17,7 @@ from teamwright.teams.team import Team
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
-from tests.laws.orchestra import hops
+from tests.kit.effects import yield_to_loop
 from tests.laws.program import program_team
 from tests.strategies.example.debate import Debate
 
@@ -38,7 +38,7 @@ def member(name: str, answer: Answer, effects: int = 1, *, patience: int = 0) ->
     """
 
     async def call(attempt: Attempt) -> Returned:
-        await hops(patience)
+        await yield_to_loop(patience)
         return answer(name, attempt)
 
     async def respond(turn: Turn, ctx: Context) -> Reply:

@@ -1,19 +1,19 @@
-"""The nurseries of children for all tests of a worker that need other processes."""
+"""Fork servers, shared by all tests of a worker that need child processes."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.laws.crash.nursery import Nursery
+from tests.laws.crash.fork_server import ForkServer
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as made:
         yield made
 
 
 @pytest.fixture(scope="session")
-def second_nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+def second_fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as made:
         yield made

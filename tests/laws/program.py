@@ -1,7 +1,7 @@
-"""A strategy that does whatever a small program says: everything a third party could do with a context, in any nesting.
+"""A strategy that interprets a small program, so that tests use all of a context in any nesting.
 
-A program is JSON: a list of a word and its arguments. Who came first decides what everybody is told from then on, so a
-replay that lets anything arrive in another order is found out by the digest of the next turn.
+A program is JSON: a list of a word and its arguments. The order of arrival is part of every later turn, so a replay in
+another order is detected by the digest of the next turn.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from teamwright.values.turns.turn import Failure, Turn
 
 Node = Sequence[Any]
 Levels = tuple[tuple[str, ...], ...]
-"""What owning scopes within each other own, the outermost first."""
+"""The owned keys of nested scopes, outermost first."""
 
 
 def program_team(name: str, program: Node, members: Sequence[AgentLike], **more: Any) -> Team:
-    """A team that follows a program."""
+    """Make a team that interprets a program."""
     return Team(name, members=members, strategy=Program(), options={"program": cast("Any", program)}, **more)
 
 
-def _may_not_meet(one: Levels, other: Levels) -> bool:
-    """Whether two owning scopes are in each other's way: neither is within the other, and their keys overlap."""
+def _conflict(one: Levels, other: Levels) -> bool:
+    """Whether two owning scopes conflict: neither contains the other, and their keys overlap."""
     shared = min(len(one), len(other))
     if one[:shared] == other[:shared] and len(one) != len(other):
         return False
@@ -41,7 +41,7 @@ def _may_not_meet(one: Levels, other: Levels) -> bool:
 
 
 class Program:
-    """Follows the program in the team's options."""
+    """Interprets the program in the team's options."""
 
     name = "program"
     version = 1
@@ -50,14 +50,14 @@ class Program:
         return []
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        performance = Performance(task, members)
-        await performance.do(cast("Node", task.settings.options["program"]), ctx, "p")
-        said = performance.said.since(0)
+        program_run = ProgramRun(task, members)
+        await program_run.do(cast("Node", task.settings.options["program"]), ctx, "p")
+        said = program_run.said.since(0)
         return Outcome(messages=said)
 
 
-class Performance:
-    """One run of a program: what was said so far, and what its branches share."""
+class ProgramRun:
+    """One run of a program: the conversation so far, and the state that its branches share."""
 
     def __init__(self, task: Task, members: Members) -> None:
         self._task = task
@@ -76,7 +76,7 @@ class Performance:
         self.said.append(Message(name=name, content=text))
 
     async def _ask(self, ctx: Context, path: str, name: str) -> None:
-        """Ask a member, told everything that has reached the program so far."""
+        """Ask a member with the whole conversation so far as its history."""
         reply = await ctx.ask(self._members[name], Turn(self._task.text, self.said.history()), key=path)
         if isinstance(reply, Failure):
             self.note("program", f"{name} gave no answer")
@@ -84,16 +84,16 @@ class Performance:
             self.said.extend(reply.messages)
 
     async def _seq(self, ctx: Context, path: str, *nodes: Node) -> None:
-        """One after the other."""
+        """Run nodes in sequence."""
         for index, node in enumerate(nodes):
             await self.do(node, ctx, f"{path}{index}")
 
     async def _all(self, ctx: Context, path: str, limit: int, *nodes: Node) -> None:
-        """Side by side; the order in which they finish is told."""
+        """Run nodes concurrently and note the order in which they finish."""
         await self._side_by_side(ctx, path, limit, len(nodes), nodes)
 
     async def _race(self, ctx: Context, path: str, take: int, *nodes: Node) -> None:
-        """Side by side until `take` of them have finished; the rest is cancelled."""
+        """Run nodes concurrently until `take` of them have finished, and cancel the rest."""
         await self._side_by_side(ctx, path, len(nodes), take, nodes)
 
     async def _side_by_side(self, ctx: Context, path: str, limit: int, take: int, nodes: Sequence[Node]) -> None:
@@ -114,17 +114,17 @@ class Performance:
         self.note("program", f"{path}: {' '.join(done)}")
 
     async def _lock(self, ctx: Context, path: str, node: Node) -> None:
-        """Alone among the branches; who had the lock is told."""
+        """Run a node under a lock and note the owner."""
         async with self._mutex:
             self.note("program", f"{path} has the lock")
             await self.do(node, ctx, f"{path}l")
 
     async def _own(self, ctx: Context, path: str, keys: Sequence[str], priority: int, node: Node) -> None:
-        """Owner of these keys, which is told; one who can't own them where it is goes on without."""
+        """Run a node as owner of these keys, or without them where they can't be owned."""
         try:
             async with ctx.scope(f"{path}o", owns=keys, priority=priority) as inner:
                 self.note("program", f"{path} owns {' '.join(keys)}")
-                overlapping = [one for one in self._owned if _may_not_meet(inner.owned.levels, one)]
+                overlapping = [one for one in self._owned if _conflict(inner.owned.levels, one)]
                 assert not overlapping, f"{inner.owned.levels} beside {overlapping}"
                 self._owned.append(inner.owned.levels)
                 try:
@@ -136,12 +136,12 @@ class Performance:
             await self.do(node, ctx, f"{path}n")
 
     async def _claim(self, ctx: Context, path: str, what: str) -> None:
-        """Compare and set: the first to come wins."""
+        """Claim a name; only the first claim wins."""
         self.note("program", f"{path} {'lost' if what in self._taken else 'won'} {what}")
         self._taken.add(what)
 
     async def _swap(self, ctx: Context, path: str, name: str, node: Node) -> None:
-        """Compare and set a shared value around some work; whoever was overtaken is told and writes all the same."""
+        """Compare and set a shared value around a node; a stale write is noted and then made unconditionally."""
         held = ctx.workspace.get(name)
         await self.do(node, ctx, f"{path}s")
         try:
@@ -156,7 +156,7 @@ class Performance:
         self.note("program", f"{path} woke")
 
     async def _draw(self, ctx: Context, path: str) -> None:
-        """Chance and ids, told to everybody after."""
+        """Note a random number and an id."""
         self.note("program", f"{path} drew {ctx.clock.random():.6f} {ctx.clock.new_id()}")
 
     async def _person(self, ctx: Context, path: str, text: str) -> None:
@@ -164,7 +164,7 @@ class Performance:
         self.note("person", answer.text)
 
     async def _hurry(self, ctx: Context, path: str, seconds: float, node: Node) -> None:
-        """Within a time limit."""
+        """Run a node with a deadline."""
         try:
             async with ctx.scope(f"{path}h", Limits(seconds=seconds)) as inner:
                 await self.do(node, inner, "p")
@@ -172,6 +172,6 @@ class Performance:
             self.note("program", f"{path} was late")
 
     async def _within(self, ctx: Context, path: str, limits: dict[str, int], node: Node) -> None:
-        """Within a budget."""
+        """Run a node with limits."""
         async with ctx.scope(f"{path}w", Limits.model_validate(limits)) as inner:
             await self.do(node, inner, "p")

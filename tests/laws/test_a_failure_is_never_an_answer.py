@@ -15,23 +15,24 @@ from teamwright.teams.team import Team
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, cut, log_of, pieces, play, player
+from tests.kit.effects import ReturnSchedule, effect_member
+from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, cut, log_of, random_programs, run_to_end
 
 TROUBLE = "the trouble with"
 
 
-def check(result: RunResult, score: Score) -> None:
-    assert not [told for told in score.told if TROUBLE in told]
+def check(result: RunResult, schedule: ReturnSchedule) -> None:
+    assert not [told for told in schedule.prompts if TROUBLE in told]
     assert not [message for message in result.messages if TROUBLE in message.content]
     assert TROUBLE not in (result.output or "")
 
 
-@given(piece=pieces(failures=True), cut_at=st.floats(0, 1, exclude_max=True, width=16))
-async def test_nobody_is_ever_told_the_words_of_a_failure(piece: Piece, cut_at: float) -> None:
-    whole, score = MemoryJournal(), Score([3, 0, 7])
-    check(await play(piece.team, score, whole), score)
+@given(random_program=random_programs(failures=True), cut_at=st.floats(0, 1, exclude_max=True, width=16))
+async def test_nobody_is_ever_told_the_words_of_a_failure(random_program: RandomProgram, cut_at: float) -> None:
+    whole, schedule = MemoryJournal(), ReturnSchedule([3, 0, 7])
+    check(await run_to_end(random_program.team, schedule, whole), schedule)
     resumed = cut(whole, 1 + int(cut_at * (len(log_of(whole)) - 1)))
-    check(await play(piece.team, score, resumed, resume=True), score)
+    check(await run_to_end(random_program.team, schedule, resumed, resume=True), schedule)
 
 
 @given(
@@ -43,12 +44,14 @@ async def test_nobody_is_ever_told_the_words_of_a_failure(piece: Piece, cut_at: 
 async def test_a_failing_member_ends_the_team_with_what_was_said_before(
     fails: list[bool], strategy: str, share: str, nested: bool
 ) -> None:  # R-10, P-03
-    score = Score()
-    members = [player(f"m{n}", score, 1, f"{TROUBLE} m{n}" if bad else None) for n, bad in enumerate(fails)]
+    schedule = ReturnSchedule()
+    members = [effect_member(f"m{n}", schedule, 1, f"{TROUBLE} m{n}" if bad else None) for n, bad in enumerate(fails)]
     team = Team("t", members=members, strategy=strategy, share=share, max_turns=1)  # pyright: ignore[reportArgumentType]
     async with Engine("memory") as engine:
-        result = await engine.run(Team("outer", members=[team, player("last", score)]) if nested else team, TASK)
-    check(result, score)
+        result = await engine.run(
+            Team("outer", members=[team, effect_member("last", schedule)]) if nested else team, TASK
+        )
+    check(result, schedule)
     before = fails.index(True) if any(fails) else len(fails)
     spoken = [f"m{n}" for n in range(before)]
     if not any(fails):
@@ -58,7 +61,7 @@ async def test_a_failing_member_ends_the_team_with_what_was_said_before(
     assert result.failure is not None
     assert f"'m{before}'" in result.failure.message
     assert [message.name for message in result.messages] == (["t"] * len(spoken) if nested else spoken)
-    assert not any("last" in told for told in score.told)
+    assert not any("last" in told for told in schedule.prompts)
 
 
 @pytest.mark.parametrize("error", [Refused(f"{TROUBLE} x"), ContextTooLong(f"{TROUBLE} x"), AgentError(f"{TROUBLE} x")])
@@ -80,7 +83,9 @@ async def test_a_bug_in_a_member_is_a_failure_too() -> None:
         raise ZeroDivisionError(f"{TROUBLE} zero")
 
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=[FunctionAgent("x", crash), player("y", Score())]), TASK)
+        result = await engine.run(
+            Team("t", members=[FunctionAgent("x", crash), effect_member("y", ReturnSchedule())]), TASK
+        )
     assert result.status == "failed"
     assert not result.messages
     assert result.failure is not None
@@ -88,25 +93,25 @@ async def test_a_bug_in_a_member_is_a_failure_too() -> None:
 
 
 async def test_what_a_script_says_about_a_missing_rule_reaches_nobody() -> None:
-    score = Score()
+    schedule = ReturnSchedule()
     rules = [Rule(agent="x", match="never", reply="no")]
     async with Engine("memory") as engine:
-        result = await engine.run(Team("t", members=[ScriptedAgent("x", rules), player("y", score)]), TASK)
+        result = await engine.run(Team("t", members=[ScriptedAgent("x", rules), effect_member("y", schedule)]), TASK)
     assert result.status == "failed"
-    assert not score.told
+    assert not schedule.prompts
     assert not result.messages
 
 
 async def test_a_failure_reads_the_same_after_a_resume() -> None:
-    score, whole = Score(), MemoryJournal()
+    schedule, whole = ReturnSchedule(), MemoryJournal()
 
-    def team(_: Score = score) -> Team:
-        return Team("t", members=[player("a", score), player("b", score, 1, f"{TROUBLE} b")])
+    def team(_: ReturnSchedule = schedule) -> Team:
+        return Team("t", members=[effect_member("a", schedule), effect_member("b", schedule, 1, f"{TROUBLE} b")])
 
-    expected = await play(team, score, whole)
+    expected = await run_to_end(team, schedule, whole)
     assert expected.failure is not None
     for at in range(1, len(log_of(whole))):
-        result = await play(team, score, cut(whole, at), resume=True)
+        result = await run_to_end(team, schedule, cut(whole, at), resume=True)
         assert result.failure == expected.failure
         assert result.messages == expected.messages
     async with Engine(whole) as engine:

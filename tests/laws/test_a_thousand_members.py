@@ -1,6 +1,6 @@
-"""A thousand members side by side, of whom 5 % are told to slow down and 2 % time out: all accounted for, limits held.
+"""A thousand concurrent members with 5 % rate-limit errors and 2 % timeouts: all have an ending, limits hold.
 
-In virtual time, so that the minutes which the limits take pass at once; and a smaller one over real sockets.
+In virtual time, so that minutes of rate limiting pass at once; and a smaller run over real sockets.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from teamwright.values.limits.limits import Pace
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.orchestra import RUN_ID, TASK, cut, log_of
 from tests.laws.program import program_team
+from tests.laws.random_programs import RUN_ID, TASK, cut, log_of
 from tests.laws.test_every_task_has_a_parent import check_endings
 from tests.runtime.virtual_time import Answering, Caller, Provider, in_virtual_time, most_in_a_minute, now
 
@@ -40,9 +40,9 @@ FOREVER = 1e6
 
 
 def fate(member: int) -> Answering:
-    """What becomes of a member's attempts: of a hundred, five are told to slow down and two wait for nothing.
+    """The attempts of a member: of a hundred members, five are rate-limited and two time out.
 
-    Of a thousand, five are told so each time and five never hear anything, so these ten fail in the end.
+    Of a thousand, five are rate-limited each time and five time out each time, so these ten fail.
     """
     often = 99 if member % 200 in (7, 11) else 1
     if member % 20 == 7:
@@ -62,7 +62,7 @@ def thousand(provider: Provider) -> Team:
 
 
 def doomed() -> dict[str, str]:
-    """Who fails in the end, and how."""
+    """The members that fail, with the kind of error."""
     slow = {f"m{number}": "rate_limit" for number in range(7, MEMBERS, 200)}
     return slow | {f"m{number}": "timeout" for number in range(11, MEMBERS, 200)}
 
@@ -109,7 +109,7 @@ def test_a_thousand_members_survive_a_crash_in_the_middle() -> None:  # P-13
 
 
 def check_accounts(result: RunResult, events: Sequence[Event]) -> None:
-    """Everybody ended once and as it must, every attempt has at most one outcome, and the budget was kept."""
+    """Check that every member has its one expected ending, every attempt at most one outcome, and the budget held."""
     check_endings(events)
     assert result.status == "completed"
     failed = {event.fact.member: event.fact.error for event in events if isinstance(event.fact, AgentFailed)}
@@ -121,7 +121,7 @@ def check_accounts(result: RunResult, events: Sequence[Event]) -> None:
 
 
 def check_pace(provider: Provider) -> None:
-    """What the provider saw at once and within any minute."""
+    """The most calls in flight, and within any minute."""
     assert provider.out == 0
     assert provider.peak <= (PACE.concurrency or 0)
     assert most_in_a_minute(provider.began) <= (PACE.requests_per_minute or 0)
@@ -129,7 +129,7 @@ def check_pace(provider: Provider) -> None:
 
 
 def check_rests(events: Sequence[Event]) -> None:
-    """While the model was said to rest nobody called it, and it was said no more often than it was so."""
+    """Check that no call began while the model was resting, and that each rest is recorded once."""
     throttled = [event for event in events if isinstance(event.fact, BudgetThrottled)]
     refused = [
         event for event in events if isinstance(event.fact, AgentCallFailed) and event.fact.error == "rate_limit"
@@ -142,7 +142,7 @@ def check_rests(events: Sequence[Event]) -> None:
 
 
 class Busy:
-    """A server's answers: of a hundred, five are told to slow down at first and two hear nothing; counts who is in."""
+    """The answers of a server: of a hundred requests, five are rate-limited at first and two are never answered."""
 
     def __init__(self) -> None:
         self.at_work = self.peak = 0

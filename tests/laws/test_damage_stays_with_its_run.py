@@ -1,4 +1,4 @@
-"""Whatever stands in a row of the journal: commands tell it in words, and other runs are as they were.  # S-08"""
+"""Whatever a row of the journal holds: commands report it clearly, and other runs are unaffected.  # S-08"""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ teams:
   office: {members: [clerk, caller]}
 """
 UNTOUCHED = "untouched"
-"""A run that shares no text with the others: what several runs say is stored once, and is lost to all of them."""
+"""A run that shares no text with the others, because a shared text is stored once and damaged for all."""
 CASES = int(os.environ.get("TAMPERED_JOURNALS", "72"))
-"""How many of some ten thousand are tried; those of a build are always the same."""
+"""The number of cases tried, of about ten thousand; a build always tries the same ones."""
 LOTS = 6
 COMMAND = typer.main.get_command(app)
-"""Made once: that takes longer than most commands."""
+"""Made once, because it takes longer than most commands."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a command came to."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -78,7 +78,7 @@ def call(*arguments: object) -> Said:
 
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A journal with runs of every ending, whose columns take anything."""
+    """A journal with runs of every ending, whose columns accept any value."""
     folder = tmp_path_factory.mktemp("tampered")
     (folder / "team.yaml").write_text(MANIFEST)
     (folder / "replies.yaml").write_text(REPLIES)
@@ -101,7 +101,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _cut_off(path: Path, run_id: str) -> None:
-    """Leave a run as if its process had been killed in the middle."""
+    """Leave a run as if its process had been killed."""
     connection = sqlite3.connect(path)
     (place,) = connection.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
     (last,) = connection.execute("SELECT max(position) FROM events WHERE position / ? = ?", (NUMBERS, place)).fetchone()
@@ -125,7 +125,7 @@ CHANGING = (
 
 
 def check(journal: Path, home: Path, tampering: Tampering) -> None:
-    """Run every command on a journal that was tampered with."""
+    """Run every command on a damaged journal."""
     home.mkdir()
     path = home / "journal.db"
     shutil.copy(journal, path)
@@ -156,7 +156,7 @@ def check(journal: Path, home: Path, tampering: Tampering) -> None:
 
 
 def _other(path: Path) -> str:
-    """All that is known of the run that nobody tampered with."""
+    """Everything that commands show of the undamaged run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TEAMWRIGHT_HOME", str(path.parent))
         said = call("runs", "export", UNTOUCHED)

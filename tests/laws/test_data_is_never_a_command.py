@@ -39,12 +39,12 @@ COMMAND: JsonValue = {
 
 @dataclass
 class Listener:
-    """Hears what every member of a team is told."""
+    """Records the turns that every member of a team receives."""
 
     turns: list[tuple[str, Turn]] = field(default_factory=list[tuple[str, Turn]])
 
     def join(self, team: Team) -> Team:
-        """Listen to everybody in this team who is no team."""
+        """Listen to every member of this team, and of nested teams."""
         for agent in team.everyone():
             if isinstance(agent, FunctionAgent):
                 setattr(agent, "respond", self._hearing(agent.name, agent.respond))  # noqa: B010 - for this one alone
@@ -171,7 +171,7 @@ async def test_a_reply_carries_the_name_of_its_member(said: Reply, *, nested: bo
 
 
 class Forger:
-    """An agent of somebody else's making that claims to be another."""
+    """A third-party agent that claims to be another."""
 
     kind, name = "remote", "a"
 
@@ -203,7 +203,7 @@ async def test_data_recorded_before_a_crash_is_data_after_it() -> None:  # S-03
 
 
 async def resumed_with(value: JsonValue, form: Literal["reply", "data"] | None, team: Team):
-    """Resume a run that crashed when the call of its first member had returned this, and its turn had not ended."""
+    """Resume a run that crashed after its first member's call had returned this value, and before the turn ended."""
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")

@@ -15,7 +15,8 @@ from teamwright.errors import JournalTooNew
 from teamwright.journal.sqlite.migrations import MIGRATIONS, Execute, migrate
 from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
-from tests.laws.orchestra import RUN_ID, TASK, Score, player
+from tests.kit.effects import ReturnSchedule, effect_member
+from tests.laws.random_programs import RUN_ID, TASK
 
 FORBIDDEN = {"pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 SOURCES = sorted(Path(teamwright.__file__).parent.rglob("*.py"))
@@ -38,7 +39,7 @@ def test_no_module_imports_anything_that_pickles(source: Path) -> None:
 
 async def a_run(path: Path) -> None:
     async with Engine(path) as engine:
-        await engine.run(Team("t", members=[player("a", Score())]), TASK, run_id=RUN_ID)
+        await engine.run(Team("t", members=[effect_member("a", ReturnSchedule())]), TASK, run_id=RUN_ID)
 
 
 async def test_everything_in_the_database_is_a_number_text_or_json(tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.usage import Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, hops, log_of, pieces, player
+from tests.kit.effects import ReturnSchedule, effect_member, yield_to_loop
+from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, log_of, random_programs
 
 
 class SlowJournal(MemoryJournal):
-    """A journal whose commits take a while, one after the other; it remembers what was durable when."""
+    """A journal with slow commits that records which events were durable when."""
 
     instant = False
 
@@ -44,36 +45,36 @@ class SlowJournal(MemoryJournal):
     async def _work(self) -> None:
         while self._queue:
             batch, done = self._queue.pop(0)
-            await hops(self._delays[len(self.batches) % len(self._delays)])
+            await yield_to_loop(self._delays[len(self.batches) % len(self._delays)])
             self.batches.append(batch)
             self.durable = batch.events[-1].number
             super().append(batch, done)
         self._task = None
 
 
-class Witness(Score):
-    """Sees each call leave, and how much is durable at that moment."""
+class DispatchLog(ReturnSchedule):
+    """Records each dispatched call, and how much is durable at that moment."""
 
     def __init__(self, delays: Sequence[int], journal: SlowJournal) -> None:
         super().__init__(delays)
         self._journal = journal
-        self.left: list[tuple[str, int]] = []
+        self.dispatched: list[tuple[str, int]] = []
 
-    async def play(self, value: str, usage: Usage, attempt: Attempt) -> Returned:
-        self.left.append((attempt.idempotency_key, self._journal.durable))
-        return await super().play(value, usage, attempt)
+    async def call(self, value: str, usage: Usage, attempt: Attempt) -> Returned:
+        self.dispatched.append((attempt.idempotency_key, self._journal.durable))
+        return await super().call(value, usage, attempt)
 
 
 @given(
-    piece=pieces(failures=True),
+    random_program=random_programs(failures=True),
     delays=st.lists(st.integers(0, 9), min_size=1, max_size=5),
     commits=st.lists(st.integers(0, 9), min_size=1, max_size=5),
 )
 async def test_a_call_leaves_only_when_its_intent_and_all_before_it_are_durable(
-    piece: Piece, delays: list[int], commits: list[int]
+    random_program: RandomProgram, delays: list[int], commits: list[int]
 ) -> None:
     journal = SlowJournal(commits)
-    witness = Witness(delays, journal)
+    dispatch_log = DispatchLog(delays, journal)
     seen: list[tuple[int, int]] = []
 
     def listen(item: Event | Delta) -> None:
@@ -82,18 +83,18 @@ async def test_a_call_leaves_only_when_its_intent_and_all_before_it_are_durable(
 
     async with Engine(journal) as engine:
         with engine.bus.listening(listen):
-            await engine.run(piece.team(witness), TASK, run_id=RUN_ID)
+            await engine.run(random_program.team(dispatch_log), TASK, run_id=RUN_ID)
     events = log_of(journal)
     assert [number for number, _ in seen] == [event.number for event in events]
     assert all(number <= durable for number, durable in seen)
     intents = {digest(RUN_ID, event.key): event.number for event in events if event.kind == "agent.called"}
-    assert all(intents[effect] <= durable for effect, durable in witness.left)
+    assert all(intents[effect] <= durable for effect, durable in dispatch_log.dispatched)
 
 
 async def test_the_result_of_one_call_and_the_intent_of_the_next_share_one_commit() -> None:
-    journal, score = SlowJournal([3]), Score()
+    journal, schedule = SlowJournal([3]), ReturnSchedule()
     async with Engine(journal) as engine:
-        await engine.run(Team("t", members=[player("a", score, 4), player("b", score, 4)]), TASK)
+        await engine.run(Team("t", members=[effect_member("a", schedule, 4), effect_member("b", schedule, 4)]), TASK)
     together = [{event.kind for event in batch.events} for batch in journal.batches]
     assert sum("agent.called" in kinds for kinds in together) == 8
     assert len(together) == 9

@@ -1,4 +1,4 @@
-"""Law 4 under members that do not let themselves be stopped: every stop ends within the grace time, whoever stops.
+"""Law 4 with members that resist cancellation: every stop ends within the grace time, whatever caused it.
 
 The matrix: every strategy, every way to stop a run or a part of it, every kind of member. D-01
 """
@@ -31,20 +31,20 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.specs.manifest import ServerModel
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, log_of
 from tests.laws.program import program_team
+from tests.laws.random_programs import RUN_ID, TASK, log_of
 from tests.laws.test_every_task_has_a_parent import check_endings, shapes
 
 GRACE = 0.3
 MARGIN = 4.0
-"""Seconds that a busy machine may take beyond the grace time."""
+"""Seconds beyond the grace time that a busy machine may take."""
 
 NEVER = RetryPolicy(attempts=0)
 
 
 @dataclass
 class Stage:
-    """Where members wait: each says that it has begun, and answers only once the stage is open."""
+    """Where members wait: each reports that it has begun, and answers only after the release."""
 
     begun: int = 0
     open: bool = False
@@ -64,7 +64,7 @@ class Stage:
         return await self.wait()
 
     async def uncancelling(self, turn: Turn) -> str:
-        """As a library's task group may do: it resets the count of cancellations and raises."""
+        """Reset the count of cancellations and raise, as the task group of a library may do."""
         try:
             return await self.wait()
         except asyncio.CancelledError:
@@ -84,7 +84,7 @@ class Stage:
                 return await self.wait()
 
     async def answering_anyway(self, turn: Turn) -> str:
-        """It takes a cancellation for a wish to hear what there is."""
+        """Answer with a partial result when cancelled."""
         with suppress(asyncio.CancelledError):
             return await self.wait()
         return "what there is"
@@ -96,7 +96,7 @@ class Stage:
             raise RuntimeError("cannot schedule new futures after shutdown") from None
 
     def blocking(self, turn: Turn) -> str:
-        """In a thread, which nobody can stop."""
+        """Block a thread, which can't be cancelled."""
         self.begun += 1
         self.opened.wait()
         return "done"
@@ -130,7 +130,7 @@ async def has_begun(stage: Stage, count: int = 1) -> None:
 
 
 async def let_abandoned_tasks_end() -> None:
-    """What was abandoned goes on, and must not reach the run."""
+    """Release abandoned members, whose results must not reach the run."""
     with anyio.fail_after(10):
         while has_abandoned_tasks():  # noqa: ASYNC110 - nobody waits for them, so nobody is told
             await asyncio.sleep(0.01)
@@ -139,7 +139,7 @@ async def let_abandoned_tasks_end() -> None:
 async def stop_a_run(
     shape: str, how: str, members: Sequence[Agent], stage: Stage, pause: float = 0.0, seconds: float = 0.05
 ) -> None:
-    """Stop a team in the middle; the stop must end in time and leave a state that is over or can be resumed."""
+    """Stop a running team; the stop must end in time, and the run must be final or resumable."""
     make, _ = shapes()[shape]
     journal, team = MemoryJournal(), make(members)
     team.limits = Limits(seconds=seconds + pause) if how == "deadline" else None
@@ -194,7 +194,7 @@ async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str
     with ModelServer(answer) as server:
         model = ServerModel(url=server.url, name="m")
         members = [ModelAgent(f"h{number}", model=model, tools=[wait], retry=NEVER) for number in range(3)]
-        await stop_a_run(shape, how, members, stage, seconds=1.5)  # so that a busy machine comes to the tool call
+        await stop_a_run(shape, how, members, stage, seconds=1.5)  # so that a busy machine reaches the tool call
 
 
 async def quick(turn: Turn) -> str:
@@ -262,7 +262,7 @@ async def test_a_member_that_does_not_stop_does_not_hold_the_run(how: str, membe
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_random_stops_all_end(seed: int) -> None:
-    """Five hundred random stops over all seeds, ten at a time, with members of all kinds side by side."""
+    """Five hundred random stops over all seeds, ten at a time, with concurrent members of all kinds."""
     dice = random.Random(seed)
     for _ in range(5):
         async with anyio.create_task_group() as group:

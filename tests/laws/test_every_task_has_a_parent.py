@@ -34,9 +34,10 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.interventions import Cancel
 from teamwright.values.turns.turn import Turn
-from tests.laws.crash.callers import caller
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
+from tests.kit.effects import ReturnSchedule, effect_member, wait_until
+from tests.laws.crash.http_members import http_member
 from tests.laws.program import program_team
+from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, has_begun, log_of, random_programs
 from tests.paths import ROOT
 
 NEVER = RetryPolicy(attempts=0)
@@ -44,7 +45,7 @@ ENDINGS = ("agent.replied", "agent.failed")
 
 
 def _around(key: str, scopes: Mapping[str, str]) -> Iterator[str]:
-    """The asks that one is part of. A summary stands below the ask that it is made for, and is no part of that."""
+    """The asks that contain this one. The key of a summary is below the ask it is made for, but not part of it."""
     scope = scopes[key]
     while scope:
         if scope in scopes:
@@ -53,7 +54,7 @@ def _around(key: str, scopes: Mapping[str, str]) -> Iterator[str]:
 
 
 def check_endings(events: Sequence[Event]) -> None:
-    """Each ask has one ending, after its beginning and after the endings of all that it asked in turn."""
+    """Check that each ask has one ending, after its beginning and after the endings of the asks inside it."""
     asked = {event.key: event.number for event in events if isinstance(event.fact, AgentAsked)}
     ended = Counter(event.key for event in events if event.kind in ENDINGS)
     assert ended == dict.fromkeys(asked, 1)
@@ -69,12 +70,12 @@ def check_endings(events: Sequence[Event]) -> None:
 
 
 @given(
-    piece=pieces(timers=True, failures=True),
+    random_program=random_programs(timers=True, failures=True),
     delays=st.lists(st.integers(0, 25), min_size=1, max_size=8),
     cancel_at=st.one_of(st.none(), st.integers(2, 40)),
 )
 async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
-    piece: Piece, delays: list[int], cancel_at: int | None
+    random_program: RandomProgram, delays: list[int], cancel_at: int | None
 ) -> None:
     journal, before = MemoryJournal(), asyncio.all_tasks()
     with anyio.fail_after(10):
@@ -85,7 +86,7 @@ async def test_every_ask_has_exactly_one_ending_however_the_run_ends(
                     asyncio.get_running_loop().call_soon(run.receive, InboxItem(1, RUN_ID, Cancel()))
 
             with engine.bus.listening(listen):
-                result = await engine.run(piece.team(Score(delays)), TASK, run_id=RUN_ID)
+                result = await engine.run(random_program.team(ReturnSchedule(delays)), TASK, run_id=RUN_ID)
     assert result.status in ("completed", "cancelled")
     check_endings(log_of(journal))
     await asyncio.sleep(0)
@@ -102,7 +103,7 @@ async def delegates_to_all(turn: Turn) -> dict[str, Any]:
 
 
 def shapes() -> dict[str, tuple[Callable[[Sequence[Agent]], Team], int]]:
-    """Teams of three members that never answer, and how many of them are at work when nobody does."""
+    """Teams of three members that never answer, and how many of them are in flight."""
     side_by_side = ["all", 3, ["ask", "h0"], ["ask", "h1"], ["ask", "h2"]]
     boss = FunctionAgent("boss", delegates_to_all)
     names = ["h0", "h1", "h2"]
@@ -136,14 +137,14 @@ def _team(strategy: str, more: dict[str, Any], members: Sequence[Agent]) -> Team
 async def test_no_task_and_no_socket_is_left_behind(shape: str, how: str) -> None:  # R-10
     with _silent_server() as server:
         before, sockets = asyncio.all_tasks(), _sockets()
-        members = [caller(server.call_url, f"h{number}") for number in range(3)]
+        members = [http_member(server.call_url, f"h{number}") for number in range(3)]
         make, at_once = shapes()[shape]
         team = make(members)
         team.limits = Limits(seconds=0.3) if how == "deadline" else None
         journal = MemoryJournal()
         async with Engine(journal) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)
-            if how != "deadline":  # which comes when it comes, on a busy machine also before the calls have left
+            if how != "deadline":  # which on a busy machine may come before the calls are dispatched
                 await anyio.to_thread.run_sync(server.wait_for, at_once)
             if how == "cancel":
                 await engine.runs.cancel(RUN_ID)
@@ -169,7 +170,7 @@ def _silent_server() -> ModelServer:
 
 
 def _sockets(but: ModelServer | None = None) -> int:
-    """Open sockets of this process, without those that the server holds for its side."""
+    """The open sockets of this process, without those of the server."""
     open_ = 0
     for one in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -178,21 +179,23 @@ def _sockets(but: ModelServer | None = None) -> int:
 
 
 async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None:  # R-10
-    score, journal = Score(), MemoryJournal()
+    schedule, journal = ReturnSchedule(), MemoryJournal()
     async with Engine(journal) as engine:
         await journal.send(RUN_ID, Cancel())
-        result = await engine.run(Team("t", members=[player("a", score), player("b", score)]), TASK, run_id=RUN_ID)
+        result = await engine.run(
+            Team("t", members=[effect_member("a", schedule), effect_member("b", schedule)]), TASK, run_id=RUN_ID
+        )
     assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
-    assert not score.made
+    assert not schedule.called
     assert not result.messages
     assert log_of(journal)[-1].kind == "run.ended"
 
 
 async def test_what_was_said_before_a_cancel_is_kept() -> None:  # R-10
     async with Engine("memory") as engine:
-        team = Team("t", members=[player("a", Score()), FunctionAgent("h", hang)])
+        team = Team("t", members=[effect_member("a", ReturnSchedule()), FunctionAgent("h", hang)])
         handle = await engine.start(team, TASK, run_id=RUN_ID)
-        await until(partial(has_begun, engine, "step-2"))
+        await wait_until(partial(has_begun, engine, "step-2"))
         result = await engine.runs.cancel(RUN_ID)
         assert result.status == "cancelled"
         assert [message.name for message in result.messages] == ["a"]
@@ -240,7 +243,7 @@ async def test_a_function_that_ends_within_the_grace_time_is_not_abandoned() -> 
 
 
 def write_pid_and_hang(text: str) -> str:
-    """In a process of its own: say who you are, and never come back."""
+    """In another process: report the process id, and never return."""
     Path(text).write_text(str(os.getpid()), encoding="ascii")
     time.sleep(600)
     return ""
@@ -253,10 +256,10 @@ def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> N
         agent = FunctionAgent("alone", write_pid_and_hang, isolate="process")
         async with Engine("memory") as engine:
             handle = await engine.start(Team("t", members=[agent]), str(place), run_id=RUN_ID)
-            await until(partial(_written, place))
+            await wait_until(partial(_written, place))
             assert (await engine.runs.cancel(RUN_ID)).status == "cancelled"
             assert (await handle.result()).status == "cancelled"
-        await until(partial(_is_gone, int(place.read_text())))
+        await wait_until(partial(_is_gone, int(place.read_text())))
 
     anyio.run(main)
 
@@ -277,10 +280,10 @@ def test_a_function_in_a_process_of_its_own_ends_with_its_driver(tmp_path: Path)
     driver = subprocess.Popen([sys.executable, tmp_path / "driver.py"], env={**os.environ, "PYTHONPATH": root})
 
     async def main() -> None:
-        await until(partial(_written, place))
+        await wait_until(partial(_written, place))
         driver.kill()
         driver.wait()
-        await until(partial(_is_gone, int(place.read_text())))
+        await wait_until(partial(_is_gone, int(place.read_text())))
 
     anyio.run(main)
 

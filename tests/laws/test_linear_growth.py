@@ -15,7 +15,7 @@ from teamwright.runtime.engine import Engine
 from teamwright.teams.team import Team
 from teamwright.values.specs.manifest import Share
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, log_of
+from tests.laws.random_programs import RUN_ID, TASK, log_of
 
 SAID = 500
 
@@ -131,7 +131,7 @@ def _reactive(turns: int) -> Team:
 
 @pytest.mark.parametrize("make", [chain, _selector, _graph, _fan_out, _dag, _hierarchical, _reactive])
 async def test_every_strategy_records_as_much_for_each_turn(make: Callable[[int], Team]) -> None:
-    """Keys count too; what the declaration itself takes, with its chunks and steps, is linear anyway."""
+    """Keys count too; the declaration with its chunks and steps is linear anyway."""
     sizes: dict[int, int] = {}
     for turns in (40, 320):
         journal = MemoryJournal()

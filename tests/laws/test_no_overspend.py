@@ -1,4 +1,4 @@
-"""Law 3: spent and held together stay within the limit, at every level, at any width, across crashes."""
+"""Law 3: spent and reserved together stay within the limit, at every level, at any width, across crashes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.limits.usage import Bounds, Usage
 from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, cut, has_begun, hops, log_of, until
+from tests.kit.effects import wait_until, yield_to_loop
 from tests.laws.program import program_team
+from tests.laws.random_programs import RUN_ID, TASK, cut, has_begun, log_of
 
 PROMPT, FRAME = 20, 16
 RATE = Rate(input=3, output=7)
-"""Picodollars for a token."""
+"""Picodollars per token."""
 
 
 @dataclass(frozen=True)
 class Spender:
-    """How a member spends: its effects' output caps, the share of the reservation that it really uses, and its luck."""
+    """How a member spends: the output caps of its effects, the share of a reservation it uses, its outcomes."""
 
     caps: Sequence[int | None]
     share: float
@@ -63,7 +64,7 @@ class Spender:
             yield name, self.limits
 
     async def _call(self, attempt: Attempt) -> Returned:
-        await hops(int(self.share * 7))
+        await yield_to_loop(int(self.share * 7))
         if self.fails and attempt.number == 1:
             raise ServiceError("try again")
         assert attempt.max_output is not None
@@ -74,7 +75,7 @@ class Spender:
 
 @dataclass(frozen=True)
 class Group:
-    """A team of members side by side, some of them teams; the first two of them in a scope of their own."""
+    """A team of concurrent members, some of them teams; the first two are in a separate scope."""
 
     parts: Sequence[Spender | Group]
     width: int
@@ -158,7 +159,7 @@ def check(made: Group, limits: Limits | None, events: list[Event]) -> None:
 
 
 def check_level(path: str, limit: Limits, events: list[Event]) -> None:
-    """Read as a ledger: an attempt counts with its reservation until it settles, and for good if it never does."""
+    """Check the record as a ledger: an attempt counts with its reservation until it settles, or forever."""
     attempts: dict[tuple[str, int], tuple[int, int]] = {}
     for event in events:
         if path and not f"{event.scope}/".startswith(f"{path}/"):
@@ -184,7 +185,7 @@ def check_level(path: str, limit: Limits, events: list[Event]) -> None:
 
 
 def assert_told_alike(events: list[Event]) -> None:
-    """What a reader is told of each level never passes its limit either."""
+    """Check that the budget levels that readers see stay within their limits too."""
     levels = BudgetLevels()
     for event in events:
         levels.apply(event)
@@ -200,7 +201,7 @@ def amounts_of(limits: Bounds) -> tuple[int | None, ...]:
 
 
 async def test_what_was_in_doubt_stays_charged_in_full() -> None:
-    """A hundred tokens: one call in doubt holds eighty-six of them, so the second attempt does not fit."""
+    """A hundred tokens: one call in doubt reserves eighty-six of them, so the second attempt does not fit."""
     spender = Spender(caps=[50], share=0.1, fails=False, limits=None)
     limits = Limits(tokens=PROMPT + FRAME + 50 + 85)
     team = partial(Team, "t", members=[spender.agent("a")], limits=limits)
@@ -256,9 +257,9 @@ async def test_time_is_bounded_by_a_deadline_that_counts_only_time_with_a_driver
     whole, now = MemoryJournal(), [1000.0]
     async with Engine(whole, wall=lambda: now[0]) as engine:
         handle = await engine.start(team(50.0), TASK, run_id=RUN_ID)
-        await until(partial(has_begun, engine, "step-2"))
+        await wait_until(partial(has_begun, engine, "step-2"))
     assert handle.run_id == RUN_ID
-    # A day without a driver costs nothing; what the next driver uses up, does.
+    # A day without a driver does not count; the time of the next driver does.
     now[0] += 86400.0
     async with Engine(whole, wall=lambda: now[0]) as engine:
         again = await engine.start_resume(RUN_ID, team=team(0.02))

@@ -1,4 +1,4 @@
-"""Laws 6 and 7: each run has one ending, its last event; and following it from anywhere yields the same list."""
+"""Laws 6 and 7: each run has one ending, its last event; and following it from any event yields the same list."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from teamwright.values.events.event import Delta, Event
 from teamwright.values.events.run import RunEnded
 from teamwright.values.limits.limits import Limits
 from teamwright.values.turns.turn import Turn
+from tests.kit.effects import ReturnSchedule, effect_member, wait_until
+from tests.laws.crash.fork_server import ForkServer
 from tests.laws.crash.matrix import DRIVE
-from tests.laws.crash.nursery import Nursery
 from tests.laws.crash.scenarios import answer
-from tests.laws.orchestra import RUN_ID, TASK, Piece, Score, has_begun, log_of, pieces, player, until
+from tests.laws.random_programs import RUN_ID, TASK, RandomProgram, has_begun, log_of, random_programs
 
 
 def check_ending(events: Sequence[Event]) -> RunEnded:
-    """The last event is the ending, and there is one."""
+    """Check that the last event is the only ending."""
     assert [event.kind for event in events].count("run.ended") == 1
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     ended = events[-1].fact
@@ -46,17 +47,21 @@ async def hang(turn: Turn) -> str:
 
 
 def one_and(*more: FunctionAgent, **options: object) -> Team:
-    return Team("t", members=[player("first", Score()), *more], **options)  # pyright: ignore[reportArgumentType]
+    return Team("t", members=[effect_member("first", ReturnSchedule()), *more], **options)  # pyright: ignore[reportArgumentType]
 
 
 def stops() -> dict[str, tuple[Callable[[], Team], str, str]]:
     """Ways for a run to end: the team, the status and the stop reason."""
-    trouble, hanging = player("trouble", Score(), 1, "no"), FunctionAgent("hang", hang)
+    trouble, hanging = effect_member("trouble", ReturnSchedule(), 1, "no"), FunctionAgent("hang", hang)
     return {
         "done": (one_and, "completed", "done"),
         "failure": (lambda: one_and(trouble), "failed", "error"),
         "deadline": (lambda: one_and(hanging, limits=Limits(seconds=0.05)), "timeout", "deadline"),
-        "budget": (lambda: one_and(player("second", Score()), limits=Limits(calls=1)), "degraded", "budget"),
+        "budget": (
+            lambda: one_and(effect_member("second", ReturnSchedule()), limits=Limits(calls=1)),
+            "degraded",
+            "budget",
+        ),
         "max_turns": (lambda: one_and(strategy="round_robin", max_turns=2), "completed", "max_turns"),
         "fail_at_max_turns": (
             lambda: one_and(strategy="round_robin", max_turns=1, on_max_turns="fail"), "failed", "max_turns",
@@ -72,7 +77,7 @@ async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str
     async with Engine(journal) as engine:
         handle = await engine.start(make(), TASK, run_id=RUN_ID)
         if how == "cancel":
-            await until(partial(has_begun, engine, "step-2"))
+            await wait_until(partial(has_begun, engine, "step-2"))
             await engine.runs.cancel(RUN_ID)
         result = await handle.result()
         recorded = await engine.runs.result(RUN_ID)
@@ -83,19 +88,24 @@ async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str
     assert (recorded.status, recorded.output, recorded.warnings) == (result.status, result.output, result.warnings)
 
 
-@given(piece=pieces(timers=True, failures=True), delays=st.lists(st.integers(0, 25), min_size=1, max_size=6))
-async def test_every_log_has_one_ending_and_no_gap(piece: Piece, delays: list[int]) -> None:
+@given(
+    random_program=random_programs(timers=True, failures=True),
+    delays=st.lists(st.integers(0, 25), min_size=1, max_size=6),
+)
+async def test_every_log_has_one_ending_and_no_gap(random_program: RandomProgram, delays: list[int]) -> None:
     journal = MemoryJournal()
     async with Engine(journal) as engine:
-        await engine.run(piece.team(Score(delays)), TASK, run_id=RUN_ID)
+        await engine.run(random_program.team(ReturnSchedule(delays)), TASK, run_id=RUN_ID)
         events = log_of(journal)
         check_ending(events)
         for after in range(len(events) + 1):
             assert [event async for event in engine.runs.follow(RUN_ID, after)] == events[after:]
 
 
-@given(piece=pieces(), starts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
-async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(piece: Piece, starts: list[int]) -> None:
+@given(random_program=random_programs(), starts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
+async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(
+    random_program: RandomProgram, starts: list[int]
+) -> None:
     journal = MemoryJournal()
     seen: dict[int, list[Event | Delta]] = {}
 
@@ -103,7 +113,7 @@ async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(pie
         seen[index] = [event async for event in engine.runs.follow(RUN_ID, after)]
 
     async with Engine(journal) as engine:
-        handle = await engine.start(piece.team(Score([5, 40])), TASK, run_id=RUN_ID)
+        handle = await engine.start(random_program.team(ReturnSchedule([5, 40])), TASK, run_id=RUN_ID)
         async with anyio.create_task_group() as group:
             for index, after in enumerate(starts):
                 group.start_soon(watch, index, after)
@@ -116,7 +126,7 @@ async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(pie
 
 async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    score = Score()
+    schedule = ReturnSchedule()
 
     async def slow(turn: Turn, ctx: Context) -> str:
         async def call(attempt: Attempt) -> Returned:
@@ -128,8 +138,8 @@ async def test_followers_in_other_engines_and_after_reconnects_see_the_same_list
 
     members = [FunctionAgent(f"s{number}", slow) for number in range(4)]
     async with Engine(path) as engine, Engine(path) as other:
-        handle = await engine.start(Team("t", members=[*members, player("last", score)]), TASK, run_id=RUN_ID)
-        await until(partial(has_begun, other, "step-1"))
+        handle = await engine.start(Team("t", members=[*members, effect_member("last", schedule)]), TASK, run_id=RUN_ID)
+        await wait_until(partial(has_begun, other, "step-1"))
         patched: list[Event | Delta] = []
         while not patched or not isinstance(patched[-1], Event) or patched[-1].kind != "run.ended":
             # Three events, then the connection is lost.
@@ -148,13 +158,13 @@ async def _exists(engine: Engine) -> bool:
 
 
 def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_elsewhere(
-    nursery: Nursery, tmp_path: Path
+    fork_server: ForkServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "journal.db"
 
     async def follow(after: int) -> list[Event | Delta]:
         async with Engine(path) as engine:
-            await until(partial(_exists, engine))
+            await wait_until(partial(_exists, engine))
             return [event async for event in engine.runs.follow("crashed", after)]
 
     async def main(url: str) -> None:
@@ -167,7 +177,7 @@ def test_a_follower_in_another_process_sees_every_event_of_a_run_that_is_driven_
             group.start_soon(watch, 0)
             group.start_soon(watch, 4)
             arguments = {"scenario": "nested", "url": url, "journal": str(path)}
-            await anyio.to_thread.run_sync(lambda: nursery.run(DRIVE, **arguments))
+            await anyio.to_thread.run_sync(lambda: fork_server.run(DRIVE, **arguments))
         journal = SqliteJournal(path)
         await journal.open()
         events = await journal.read("crashed")

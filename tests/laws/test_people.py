@@ -1,6 +1,6 @@
-"""People in the loop, in every combination: however a run is cut, resumed, forked and answered, it comes to one end.
+"""People in the loop, in every combination: however a run is cut, resumed, forked and answered, its result is the same.
 
-Each question is asked once and answered once, and nothing that is recorded is done again.
+Each question is asked once and answered once, and no recorded effect is repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from teamwright.values.events.person import PersonAnswered, PersonAsked
 from teamwright.values.people.approvals import Approve
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import digest
-from tests.laws.committee import Committee, Minutes, Seat, committees
+from tests.laws.people_teams import CallLog, PeopleMember, PeopleTeam, people_teams
 
 RUN = "r"
 PATIENCE = 20
@@ -35,8 +35,8 @@ MOST_PROCESSES = 60
 class Life:
     """One process in the life of a run.
 
-    Before it, the record may have been cut (a share of its events stays), and so many open questions are answered, in
-    an order drawn from `order`; `attended` answers further ones while the process lives, `patience` of them.
+    Before it, the record may be cut to a share of its events, and `given` open questions are answered in an order drawn
+    from `order`. With `attended`, up to `patience` more are answered while the process lives.
     """
 
     cut: float | None
@@ -69,30 +69,30 @@ def said(result: RunResult) -> tuple[object, ...]:
 
 
 async def drive(
-    committee: Committee, journal: MemoryJournal, life: Life, run_id: str = RUN, task: str | None = None
-) -> tuple[RunResult, Minutes]:
-    """One process: it starts or resumes the run, answers some questions, and ends with the run set down or over."""
-    minutes = Minutes()
-    team = committee.team(minutes)
+    people_team: PeopleTeam, journal: MemoryJournal, life: Life, run_id: str = RUN, task: str | None = None
+) -> tuple[RunResult, CallLog]:
+    """One process: it starts or resumes the run, answers some questions, and ends with the run paused or final."""
+    log = CallLog()
+    team = people_team.team(log)
     async with Engine(journal) as engine:
         if task is None:
-            await give(committee, engine, run_id, life)
+            await give(people_team, engine, run_id, life)
             handle = await engine.start_resume(run_id, team=team)
         else:
             handle = await engine.start(team, task, run_id=run_id)
         with anyio.fail_after(PATIENCE):
             if not life.attended:
-                return await handle.result(), minutes
+                return await handle.result(), log
             handle.set_interactive(True)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(attend, committee, engine, handle, life.patience)
+                tasks.start_soon(attend, people_team, engine, handle, life.patience)
                 await handle.result()
                 tasks.cancel_scope.cancel()
-        return await engine.runs.result(run_id), minutes
+        return await engine.runs.result(run_id), log
 
 
-async def attend(committee: Committee, engine: Engine, handle: Handle, patience: int) -> None:
-    """Answer what is asked while the run goes on, as long as the patience lasts."""
+async def attend(people_team: PeopleTeam, engine: Engine, handle: Handle, patience: int) -> None:
+    """Answer questions while the run is live, at most `patience` of them."""
     async for item in engine.runs.follow(handle.run_id):
         if not isinstance(item, Event) or not isinstance(item.fact, PersonAsked):
             continue
@@ -101,21 +101,21 @@ async def attend(committee: Committee, engine: Engine, handle: Handle, patience:
         open_ = (await engine.runs.history(handle.run_id)).questions()
         if item.key in open_:
             patience -= 1
-            await engine.runs.answer(handle.run_id, item.key, committee.answer(item.key, open_[item.key]))
+            await engine.runs.answer(handle.run_id, item.key, people_team.answer(item.key, open_[item.key]))
     handle.set_interactive(False)
 
 
-async def give(committee: Committee, engine: Engine, run_id: str, life: Life) -> None:
+async def give(people_team: PeopleTeam, engine: Engine, run_id: str, life: Life) -> None:
     """Answer some of the open questions."""
     open_ = (await engine.runs.history(run_id)).questions()
     keys = sorted(open_)
     Random(life.order).shuffle(keys)
     for key in keys[: life.given]:
-        await engine.runs.answer(run_id, key, committee.answer(key, open_[key]))
+        await engine.runs.answer(run_id, key, people_team.answer(key, open_[key]))
 
 
 def cut(journal: MemoryJournal, share: float, *, with_letters: bool) -> MemoryJournal:
-    """What a crash leaves: the first events, and perhaps an inbox in which later answers lie already."""
+    """What a crash leaves: the first events, and an inbox that may already hold later answers."""
     events = log_of(journal)
     made = MemoryJournal()
     made.append(Batch(events[: max(1, int(share * len(events)))], dict(journal._bodies)), lambda _: None)
@@ -125,31 +125,31 @@ def cut(journal: MemoryJournal, share: float, *, with_letters: bool) -> MemoryJo
 
 
 def check_once(events: Sequence[Event]) -> None:
-    """No question is asked or answered twice."""
+    """Check that no question is asked or answered twice."""
     for kind in (PersonAsked, PersonAnswered):
         keys = Counter(event.key for event in events if isinstance(event.fact, kind))
         assert not [key for key, count in keys.items() if count > 1], kind.__name__
 
 
 def recorded(events: Sequence[Event], run_id: str = RUN) -> set[str]:
-    """The effects that have come back, as a process would tell that it made them."""
+    """The returned effects, named as in the call log of a process."""
     keys = [event.key for event in events if event.kind == "agent.returned"]
     return {*keys, *(f"tool {digest(run_id, key)}" for key in keys)}
 
 
-async def uninterrupted(committee: Committee) -> tuple[RunResult, MemoryJournal]:
-    """One process, in which every question is answered at once."""
+async def uninterrupted(people_team: PeopleTeam) -> tuple[RunResult, MemoryJournal]:
+    """Run in one process that answers every question immediately."""
     journal = MemoryJournal()
-    result, _ = await drive(committee, journal, Life(None, 0, 0, attended=True, patience=10_000), task="meet")
+    result, _ = await drive(people_team, journal, Life(None, 0, 0, attended=True, patience=10_000), task="meet")
     assert result.status in {"completed", "degraded"}
     check_once(log_of(journal))
     return result, journal
 
 
 async def to_the_end(
-    committee: Committee, journal: MemoryJournal, lives: Sequence[Life], expected: RunResult
+    people_team: PeopleTeam, journal: MemoryJournal, lives: Sequence[Life], expected: RunResult
 ) -> MemoryJournal:
-    """Let processes come and go until the run is over; whatever they do, it comes to the expected end."""
+    """Drive the run with a sequence of processes until it ends; it must end with the expected result."""
     left = list(lives)
     for _ in range(MOST_PROCESSES):
         life = left.pop(0) if left else Life(None, 9, 0)
@@ -159,8 +159,8 @@ async def to_the_end(
         if before[-1].kind == "run.ended":
             journal = cut(journal, 0.99, with_letters=True)
             before = log_of(journal)
-        result, minutes = await drive(committee, journal, life)
-        again = set(minutes.made) & recorded(before)
+        result, log = await drive(people_team, journal, life)
+        again = set(log.called) & recorded(before)
         assert not again, f"made again: {again}"
         assert log_of(journal)[: len(before)] == before
         check_once(log_of(journal))
@@ -170,47 +170,47 @@ async def to_the_end(
     raise AssertionError("the run never came to an end")
 
 
-PARALLEL = Committee(
+PARALLEL = PeopleTeam(
     ["all", ["ask", "a"], ["seq", ["ask", "b"], ["person"]], ["ask", "c"]],
     (
-        Seat("a", effects=1, tools=2, at_once=True, approve=Approve(before=True, after=True)),
-        Seat("b", effects=1, fails=True, standing="critical", approve=Approve(after=True)),
-        Seat("c", question=True, team=(Seat("c-0", question=True, approve=Approve(after=True)),)),
+        PeopleMember("a", effects=1, tools=2, at_once=True, approve=Approve(before=True, after=True)),
+        PeopleMember("b", effects=1, fails=True, policy="critical", approve=Approve(after=True)),
+        PeopleMember("c", question=True, team=(PeopleMember("c-0", question=True, approve=Approve(after=True)),)),
     ),
 )
 
 
-@given(committee=committees(), lives=LIVES)
-@example(committee=PARALLEL, lives=[Life(0.5, 1, 1), Life(None, 2, 2), Life(0.75, 0, 0, attended=True, patience=2)])
+@given(people_team=people_teams(), lives=LIVES)
+@example(people_team=PARALLEL, lives=[Life(0.5, 1, 1), Life(None, 2, 2), Life(0.75, 0, 0, attended=True, patience=2)])
 async def test_however_a_run_is_cut_and_answered_it_comes_to_one_end(
-    committee: Committee, lives: list[Life]
+    people_team: PeopleTeam, lives: list[Life]
 ) -> None:  # P-12, law 2
-    expected, whole = await uninterrupted(committee)
+    expected, whole = await uninterrupted(people_team)
     journal = MemoryJournal()
-    await drive(committee, journal, Life(None, 0, 0), task="meet")
-    await to_the_end(committee, journal, lives, expected)
-    await to_the_end(committee, whole, [Life(0.5, 0, 0), *lives], expected)
+    await drive(people_team, journal, Life(None, 0, 0), task="meet")
+    await to_the_end(people_team, journal, lives, expected)
+    await to_the_end(people_team, whole, [Life(0.5, 0, 0), *lives], expected)
 
 
-@given(committee=committees(), at=st.floats(0, 1, width=16), order=st.integers(0, 5), few=st.booleans())
-@example(committee=PARALLEL, at=0.5, order=1, few=True)
+@given(people_team=people_teams(), at=st.floats(0, 1, width=16), order=st.integers(0, 5), few=st.booleans())
+@example(people_team=PARALLEL, at=0.5, order=1, few=True)
 async def test_a_fork_at_any_point_comes_to_the_same_end(
-    committee: Committee, at: float, order: int, few: bool
+    people_team: PeopleTeam, at: float, order: int, few: bool
 ) -> None:  # P-09, P-12
-    expected, whole = await uninterrupted(committee)
+    expected, whole = await uninterrupted(people_team)
     events = log_of(whole)
     point = max(2, int(at * len(events)))
     async with Engine(whole) as engine:
-        minutes = Minutes()
-        forked = await engine.fork(RUN, at=point, team=committee.team(minutes), new_id="f")
+        log = CallLog()
+        forked = await engine.fork(RUN, at=point, team=people_team.team(log), new_id="f")
     kept = {event.key for event in events[:point] if event.kind == "agent.returned"}
-    assert not set(minutes.made) & kept
+    assert not set(log.called) & kept
     for _ in range(MOST_PROCESSES):
         if forked.status != "paused":
             break
         before = recorded(log_of(whole, "f"), "f")
-        forked, minutes = await drive(committee, whole, Life(None, 1 if few else 9, order), "f")
-        assert not set(minutes.made) & before
+        forked, log = await drive(people_team, whole, Life(None, 1 if few else 9, order), "f")
+        assert not set(log.called) & before
     assert said(forked) == said(expected)
     check_once(log_of(whole, "f"))
     assert log_of(whole) == events

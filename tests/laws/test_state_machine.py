@@ -29,10 +29,10 @@ from teamwright.values.events.run import TimerSet
 from teamwright.values.limits.limits import Limits
 from teamwright.values.people.interventions import Cancel, Pause
 from teamwright.values.results import FINAL, RunResult
-from tests.laws.desk import CHOICES, HARMLESS, TROUBLE, Said, answer_to, error_for, plain_end
-from tests.laws.production import ENDINGS, Production, retell, workspace_of
-from tests.laws.shapes import Shape, shapes
-from tests.laws.still import BusySqlite, SlowMemory, StillJournal
+from tests.laws.driven_run import ENDINGS, DrivenRun, repeat_arrivals, workspace_of
+from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, WatchedSqliteJournal
+from tests.laws.pending_calls import CHOICES, HARMLESS, TROUBLE, CallResult, answer_to, error_for, final_answer
+from tests.laws.random_teams import TeamSpec, team_specs
 from tests.laws.test_every_task_has_a_parent import check_endings
 
 MANY = 1000
@@ -40,18 +40,18 @@ MOST_FORKS = 2
 LIVELY = 25
 OFTEN_YES = (0, 0, 0, 1, 2)
 LONG = 70.0
-"""Longer than a model may rest after a provider asked for it."""
+"""Longer than the longest retry-after of a model."""
 WHICH = st.integers(0, 5)
 DOWNTIME = 1000.0
 
 
 class Runs(RuleBasedStateMachine):
-    """A run and what becomes of it."""
+    """A run, and the rules that drive it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.production: Production | None = None
-        self.given: dict[tuple[str, int], Said | AgentError] = {}
+        self.driven_run: DrivenRun | None = None
+        self.given: dict[tuple[str, int], CallResult | AgentError] = {}
         self.told: list[tuple[str, str]] = []
         self.left: Counter[tuple[str, int]] = Counter()
         self.disturbed = self.changed = self.freed = False
@@ -59,29 +59,29 @@ class Runs(RuleBasedStateMachine):
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @initialize(
-        shape=shapes(),
+        spec=team_specs(),
         journal=st.sampled_from(["memory", "memory", "memory", "slow", "sqlite"]),
         luck=st.integers(0, MANY),
     )
-    def begin(self, shape: Shape, journal: str, luck: int) -> None:
-        self.shape, self.luck = shape, Random(luck)
+    def begin(self, spec: TeamSpec, journal: str, luck: int) -> None:
+        self.spec, self.luck = spec, Random(luck)
         self.trouble = self.luck.choice([0.0, 0.1, 0.3])
-        made: StillJournal
+        made: ManualJournal
         if journal == "sqlite":
             self._folder = tempfile.TemporaryDirectory()
-            made = BusySqlite(Path(self._folder.name))
+            made = WatchedSqliteJournal(Path(self._folder.name))
         else:
-            made = SlowMemory(0 if journal == "memory" else 4)
-        self.production = Production(shape, made)
-        self.production.start()
+            made = DelayedMemoryJournal(0 if journal == "memory" else 4)
+        self.driven_run = DrivenRun(spec, made)
+        self.driven_run.start()
 
     @property
-    def now(self) -> Production:
-        assert self.production is not None
-        return self.production
+    def now(self) -> DrivenRun:
+        assert self.driven_run is not None
+        return self.driven_run
 
     def calls(self) -> list[str]:
-        return sorted(self.now.desk.calls)
+        return sorted(self.now.pending.calls)
 
     @precondition(lambda self: self.calls())
     @rule(which=WHICH, choice=st.integers(0, CHOICES - 1))
@@ -90,12 +90,12 @@ class Runs(RuleBasedStateMachine):
 
     def _answer(self, which: int, choice: int) -> None:
         key = _pick(self.calls(), which)
-        self.now.reply(key, answer_to(self.now.desk.calls[key], choice))
+        self.now.reply(key, answer_to(self.now.pending.calls[key], choice))
 
     @precondition(lambda self: self.calls())
     @rule(answers=st.lists(st.tuples(WHICH, st.integers(0, CHOICES - 1)), min_size=2, max_size=8))
     def go_on(self, answers: list[tuple[int, int]]) -> None:
-        """Several answers, one after the other."""
+        """Answer several calls in sequence."""
         for which, choice in answers:
             if self.calls():
                 self._answer(which, choice)
@@ -104,7 +104,7 @@ class Runs(RuleBasedStateMachine):
     @rule(which=WHICH, choice=st.integers(0, 5))
     def fail(self, which: int, choice: int) -> None:
         key = _pick(self.calls(), which)
-        self.now.reply(key, error_for(self.now.desk.calls[key], choice))
+        self.now.reply(key, error_for(self.now.pending.calls[key], choice))
 
     @precondition(lambda self: self.now.questions())
     @rule(which=WHICH, choice=st.integers(0, 2))
@@ -119,37 +119,37 @@ class Runs(RuleBasedStateMachine):
     @precondition(lambda self: not self.now.ended)
     @rule(back=st.integers(0, 6))
     def crash(self, back: int) -> None:
-        """The driver dies, and what it had not committed is lost; with it, maybe, some commits before."""
+        """The driver dies; events that it had not committed are lost, and perhaps the last commits too."""
         self.disturbed = True
         old = self.now
-        borders = [0, *old.journal.borders(old.run_id)]
-        image = old.journal.image(old.run_id, borders[max(0, len(borders) - 1 - back)])
-        self._replace(image)
+        commit_numbers = [0, *old.journal.commit_numbers(old.run_id)]
+        crash_copy = old.journal.crash_copy(old.run_id, commit_numbers[max(0, len(commit_numbers) - 1 - back)])
+        self._replace(crash_copy)
 
     @precondition(lambda self: not self.now.ended)
     @rule()
     def leave(self) -> None:
-        """The engine is left in good order and opened again."""
+        """The engine is closed cleanly and opened again."""
         self.disturbed = True
         self._replace(self.now.journal)
 
-    def _replace(self, journal: StillJournal) -> None:
+    def _replace(self, journal: ManualJournal) -> None:
         old = self.now
         self._close()
-        self.production = Production(self.shape, journal, old.run_id, old.wall + DOWNTIME)
-        if not self.production.ended:
-            self.production.start()
+        self.driven_run = DrivenRun(self.spec, journal, old.run_id, old.wall + DOWNTIME)
+        if not self.driven_run.ended:
+            self.driven_run.start()
 
-    @precondition(lambda self: not self.now.driven and not self.now.ended)
+    @precondition(lambda self: not self.now.is_driven and not self.now.ended)
     @rule()
     def resume(self) -> None:
         self.now.start()
 
-    @precondition(lambda self: self.now.driven)
+    @precondition(lambda self: self.now.is_driven)
     @rule()
     def pause(self) -> None:
         self.disturbed = True
-        self.now.tell(Pause())
+        self.now.intervene(Pause())
 
     @precondition(lambda self: not self.now.ended)
     @rule(sure=st.integers(0, 5))
@@ -164,52 +164,54 @@ class Runs(RuleBasedStateMachine):
         free=st.sampled_from([False, False, True]),
     )
     def fork(self, at: int | Literal["retry"] | None, task: str | None, free: bool) -> None:
-        """Go on with another run, from some point of this one or where it was stopped or failed.
+        """Fork the run at a point, or where it was stopped or failed, and drive the fork.
 
-        With another task, most of it is asked anew; a `free` one has no limits for the whole team.
+        With another task most asks are superseded; a `free` fork has no limits for the whole team.
         """
         old = self.now
-        if at == "retry" and not old.retriable:
+        if at == "retry" and not old.can_retry:
             return
         self.disturbed, self.changed = True, self.changed or task is not None
         self._close()
         if free:
             self.freed = True
-            self.shape = replace(self.shape, settings={**self.shape.settings, "limits": None})
-        self.production = Production(self.shape, old.journal, old.run_id, old.wall + DOWNTIME)
+            self.spec = replace(self.spec, settings={**self.spec.settings, "limits": None})
+        self.driven_run = DrivenRun(self.spec, old.journal, old.run_id, old.wall + DOWNTIME)
         self.forks += 1
-        point = _pick([event.number for event in self.production.events()], at) if isinstance(at, int) else at
-        self.production.fork(point, f"fork-{self.forks}", task)
+        point = _pick([event.number for event in self.driven_run.events()], at) if isinstance(at, int) else at
+        self.driven_run.fork(point, f"fork-{self.forks}", task)
 
     @precondition(lambda self: self.now.ended and self.tellings < 3)
     @rule(at=st.integers(0, MANY))
     def tell_again(self, at: int) -> None:
-        """A run that hears the same in the same order comes to the same, from the start or from any commit."""
+        """The same external events in the same order give the same run, from the start or from any commit."""
         self.tellings += 1
-        self._tell_again(_pick([0, *self.now.journal.borders(self.now.run_id)[:-1]], at))
+        self._repeat_from(_pick([0, *self.now.journal.commit_numbers(self.now.run_id)[:-1]], at))
 
-    def _tell_again(self, border: int) -> None:
+    def _repeat_from(self, commit_number: int) -> None:
         now, journal = self.now, self.now.journal
         events = now.events()
-        if border == 0 and (self.changed or self.freed):
+        if commit_number == 0 and (self.changed or self.freed):
             return
-        if not isinstance(journal, SlowMemory) or not comparable(
-            self.shape, events, disturbed=self.disturbed or border
+        if not isinstance(journal, DelayedMemoryJournal) or not comparable(
+            self.spec, events, disturbed=self.disturbed or commit_number
         ):
             return
         expected = now.do(now.engine.runs.result(now.run_id))
-        image = journal.image(now.run_id, border, letters=False)
-        again = retell(self.shape, image, now.run_id, events, {**self.given, **now.desk.given})
+        crash_copy = journal.crash_copy(now.run_id, commit_number, inbox=False)
+        again = repeat_arrivals(self.spec, crash_copy, now.run_id, events, {**self.given, **now.pending.answers})
         try:
-            assert again.ended, f"from {border}, it waits for {sorted(again.desk.calls)} and {again.questions()}"
-            assert said(again.do(again.engine.runs.result(now.run_id))) == said(expected), f"from {border}"
+            assert again.ended, (
+                f"from {commit_number}, it waits for {sorted(again.pending.calls)} and {again.questions()}"
+            )
+            assert said(again.do(again.engine.runs.result(now.run_id))) == said(expected), f"from {commit_number}"
             assert workspace_of(again.events()) == workspace_of(events)
         finally:
             again.close()
 
     @invariant()
     def the_laws_hold(self) -> None:
-        if self.production is None:
+        if self.driven_run is None:
             return
         now, events = self.now, self.now.events()
         if not events:
@@ -218,36 +220,36 @@ class Runs(RuleBasedStateMachine):
         assert [event.number for event in events] == list(range(1, len(events) + 1))
         assert "run.ended" not in [event.kind for event in events[:-1]]
         for seen in now.followed:
-            assert seen[: len(events)] == events[: len(seen)]  # it may have heard more meanwhile
+            assert seen[: len(events)] == events[: len(seen)]  # more events may have been published meanwhile
         endings = Counter(event.key for event in events if event.kind in ENDINGS)
         assert not [key for key, count in endings.items() if count > 1]
-        assert not now.desk.objections
-        check_words([*self.told, *now.desk.told])
-        if not self.changed:  # else what was asked anew was paid for by the run before
-            check_spending(self.shape, events, self.left + now.desk.left)
+        assert not now.pending.objections
+        check_words([*self.told, *now.pending.prompts])
+        if not self.changed:  # else the earlier run paid for the superseded asks
+            check_spending(self.spec, events, self.left + now.pending.dispatched)
 
     def teardown(self) -> None:
         try:
-            if self.production is not None:
+            if self.driven_run is not None:
                 self._finish()
-                borders = self.now.journal.borders(self.now.run_id)[:-1]
-                for border in {0, *self.luck.sample(borders, min(4, len(borders)))}:
-                    self._tell_again(border)
+                commit_numbers = self.now.journal.commit_numbers(self.now.run_id)[:-1]
+                for commit_number in {0, *self.luck.sample(commit_numbers, min(4, len(commit_numbers)))}:
+                    self._repeat_from(commit_number)
         finally:
-            if self.production is not None:
+            if self.driven_run is not None:
                 self._close()
             if self._folder is not None:
                 self._folder.cleanup()
 
     def _finish(self) -> None:
-        """Let it come to its end, whatever state it is in."""
+        """Drive the run to its end from any state."""
         now = self.now
         for step in range(300):
             if now.ended:
                 break
             self.the_laws_hold()
             before = len(now.events())
-            if not now.driven:
+            if not now.is_driven:
                 for key in now.questions():
                     now.answer(key, self.luck.choice(OFTEN_YES))
                 now.start()
@@ -257,16 +259,18 @@ class Runs(RuleBasedStateMachine):
                 now.answer(questions[0], self.luck.choice(OFTEN_YES))
             else:
                 now.loop.wait(LONG)
-                assert now.ended or not now.driven or now.desk.calls or len(now.events()) > before, "the run hangs"
+                assert now.ended or not now.is_driven or now.pending.calls or len(now.events()) > before, (
+                    "the run hangs"
+                )
         now.loop.wait(0.2)
         self.the_laws_hold()
         self._check_end()
 
     def _go_on_somehow(self, calls: list[str], *, lively: bool) -> None:
-        """Answer a call, after a while in such a way that things come to an end."""
-        call = self.now.desk.calls[self.luck.choice(calls)]
+        """Answer a call; after a while only with answers that end the work."""
+        call = self.now.pending.calls[self.luck.choice(calls)]
         if not lively:
-            self.now.reply(call.key, plain_end(call))
+            self.now.reply(call.key, final_answer(call))
         elif self.luck.random() < self.trouble:
             self.now.reply(call.key, error_for(call, self.luck.randrange(6)))
         else:
@@ -287,13 +291,13 @@ class Runs(RuleBasedStateMachine):
 
     def _close(self) -> None:
         now = self.now
-        self.given |= now.desk.given
-        self.told += now.desk.told
-        self.left += now.desk.left
+        self.given |= now.pending.answers
+        self.told += now.pending.prompts
+        self.left += now.pending.dispatched
         now.close()
 
 
-async def _follow(now: Production, after: int) -> list[Any]:
+async def _follow(now: DrivenRun, after: int) -> list[Any]:
     return [item async for item in now.engine.runs.follow(now.run_id, after)]
 
 
@@ -302,20 +306,20 @@ def _pick(items: list[Any], which: int) -> Any:
 
 
 def said(result: RunResult) -> tuple[object, ...]:
-    """What two tellings of one run have in common."""
+    """The part of a result that a repetition must reproduce."""
     failure = result.failure and (result.failure.error, result.failure.message)
     return result.status, result.stop_reason, result.output, result.messages, result.data, result.warnings, failure
 
 
-def comparable(shape: Shape, events: list[Event], *, disturbed: object) -> bool:
-    """Whether another telling must come to the same: not where time decided, nor where calls waited for each other."""
+def comparable(spec: TeamSpec, events: list[Event], *, disturbed: object) -> bool:
+    """Whether a repetition must have the same result: not where time or waiting calls decided."""
     napped = any(isinstance(event.fact, TimerSet) for event in events)
     waited = napped or any(isinstance(event.fact, AgentCallFailed) and event.fact.retry_in for event in events)
-    if any(event.kind == "run.expired" for event in events) or (shape.hurried and waited):
+    if any(event.kind == "run.expired" for event in events) or (spec.has_deadline and waited):
         return False
-    if cancelled_while_set_down(events):  # another telling does not pause there, and comes further
+    if cancelled_while_set_down(events):  # the repetition does not pause there, and gets further
         return False
-    return not (disturbed and (shape.bounded or napped))
+    return not (disturbed and (spec.has_call_limits or napped))
 
 
 def cancelled_while_set_down(events: list[Event]) -> bool:
@@ -324,7 +328,7 @@ def cancelled_while_set_down(events: list[Event]) -> bool:
 
 
 def without_what_gave_way(events: list[Event]) -> list[Event]:
-    """The events without the asks that a fork took over unfinished and asked anew: they have no ending there."""
+    """The events without the unfinished asks that a fork superseded, which have no ending."""
     ended = {event.key for event in events if event.kind in ENDINGS}
     begun = next((event.number for event in events if event.kind == "run.resumed"), 0)
     return [one for one in events if one.number > begun or one.kind != "agent.asked" or one.key in ended]
@@ -336,12 +340,12 @@ def check_words(told: list[tuple[str, str]]) -> None:
 
 
 Left = Counter[tuple[str, int]]
-"""How often each attempt has really left; of a plain function, which knows no attempts, all of them are the 0th."""
+"""The number of dispatches per attempt; a plain function has no attempts, so all count as number 0."""
 
 
-def check_spending(shape: Shape, events: list[Event], left: Left) -> None:
-    """Law 3: at each level that has limits."""
-    limits = shape.limits()
+def check_spending(spec: TeamSpec, events: list[Event], left: Left) -> None:
+    """Check law 3 at each level that has limits."""
+    limits = spec.limits()
     for event in events:
         if isinstance(event.fact, AgentAsked) and event.fact.member in limits:
             check_level(event.key, limits[event.fact.member], events, left.copy())
@@ -355,7 +359,7 @@ def check_level(path: str, limit: Limits, events: list[Event], left: Left) -> No
         match event.fact:
             case AgentCalled() as fact:
                 told_apart = (event.key, fact.attempt if (event.key, fact.attempt) in left else 0)
-                if left[told_apart] <= 0:  # it was stopped on its way out
+                if left[told_apart] <= 0:  # it was cancelled before its dispatch
                     continue
                 left[told_apart] -= 1
                 held[event.key, fact.attempt] = fact.reserved

@@ -1,4 +1,4 @@
-"""Law 8: recorded histories replay, and a strategy that does something else is told with both sides."""
+"""Law 8: recorded histories replay, and a strategy that deviates is reported with both sides."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def changed(members: Sequence[Agent]) -> Team:
 
 
 class Backwards(Sequential):
-    """The same name and version, another order."""
+    """The same name and version with another order."""
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
         return await super().run(task, Members(members[::-1]), ctx)

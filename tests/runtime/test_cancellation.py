@@ -23,7 +23,7 @@ from teamwright.values.limits.retry import RetryPolicy
 from teamwright.values.people.questions import Question
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import RUN_ID, TASK, log_of
+from tests.laws.random_programs import RUN_ID, TASK, log_of
 
 GRACE = 0.4
 NEVER = RetryPolicy(attempts=0)

@@ -19,7 +19,7 @@ from teamwright.values.events.event import Event
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Turn
-from tests.laws.orchestra import hops
+from tests.kit.effects import yield_to_loop
 
 TASK = "Bring the harbour into order."
 RUN_ID = "r"
@@ -116,7 +116,7 @@ class VirtualTime:
 
     async def _pass(self) -> None:
         while True:
-            await hops(QUIET)
+            await yield_to_loop(QUIET)
             if self._waiting:
                 self.now, _, rings = heapq.heappop(self._waiting)
                 rings.set()

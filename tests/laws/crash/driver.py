@@ -1,4 +1,4 @@
-"""What a child does: it drives a run of a scenario, and is killed at the journal write that it was told."""
+"""The work of a child process: drive a run of a scenario, and die at a given journal write."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from teamwright.runtime.engine import Engine
 from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import FINAL, RunResult
 from tests.laws.crash import scenarios
-from tests.laws.crash.agreeing import answer_to
+from tests.laws.crash.approvals import answer_to
 
 RUN_ID = "crashed"
 SEED = 4711
 
 INSIDE = 30
-"""So many steps of SQLite's machine into a commit, it has begun to write and not ended."""
+"""Steps of the SQLite virtual machine after which a commit has begun and not ended."""
 When = Literal["before", "inside", "after"]
 
 
@@ -35,7 +35,7 @@ class KillingJournal(SqliteJournal):
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
-        """Hold the driver lock, unless it is to be bypassed."""
+        """Hold the driver lock, unless the test bypasses it."""
         if self._locked:
             async with super().drive(run_id):
                 yield
@@ -54,7 +54,7 @@ class KillingJournal(SqliteJournal):
         self._die("after")
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Sending is a write as well."""
+        """Send an intervention, which counts as a write."""
         self.writes += 1
         self._die("before")
         await super().send(run_id, intervention)
@@ -80,13 +80,13 @@ def drive(
     when: When = "before",
     locked: bool = True,
 ) -> dict[str, Any]:
-    """Run or resume a scenario; whoever is asked answers. Returns its result, if the child lives to tell it."""
+    """Run or resume a scenario, answer its questions, and return its result if the child survives."""
     return asyncio.run(_drive(scenario, url, KillingJournal(journal, write, when, locked=locked), resume=resume))
 
 
 async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bool) -> dict[str, Any]:
     team = scenarios.SCENARIOS[scenario].team(url)
-    # The seed decides what the clock draws, so every run of a scenario has the same.
+    # The seed determines what the clock draws, so every run of a scenario draws the same.
     async with Engine(journal, seed=lambda: SEED) as engine:
         if not resume:
             result = await engine.run(team, scenarios.TASK, run_id=RUN_ID)
@@ -102,5 +102,5 @@ async def _drive(scenario: str, url: str, journal: KillingJournal, *, resume: bo
 
 
 def comparable(result: RunResult) -> dict[str, Any]:
-    """What a resumed run has in common with an uninterrupted one: everything but times."""
+    """The result without its times, which differ after a resume."""
     return {name: value for name, value in result.to_json().items() if name not in {"started_at", "seconds"}}

@@ -1,4 +1,4 @@
-"""Runs a scenario, kills it, resumes it, and holds what came out against an uninterrupted run."""
+"""Runs a scenario, kills it, resumes it, and compares the result with that of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from teamwright.values.events.agent import AgentCalled, AgentCallFailed
 from teamwright.values.events.event import Event
 from teamwright.values.turns.messages import digest
 from tests.laws.crash.driver import RUN_ID, When
-from tests.laws.crash.nursery import Nursery, Report
+from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.scenarios import MODEL_TURN, SCENARIOS, Scenario, request_number
 
 DRIVE = "tests.laws.crash.driver:drive"
 
 
-class Stage:
-    """The counting server of a scenario, and the journals of its runs. Answers come in the order the scenario says."""
+class ScenarioRuns:
+    """The counting server of a scenario and the journals of its runs. The scenario decides the order of answers."""
 
-    def __init__(self, name: str, nursery: Nursery, folder: Path) -> None:
-        self.name, self._nursery, self._folder = name, nursery, folder
+    def __init__(self, name: str, fork_server: ForkServer, folder: Path) -> None:
+        self.name, self._fork_server, self._folder = name, fork_server, folder
         self.scenario: Scenario = SCENARIOS[name]
         self.server = ModelServer(self._answer)
         self.journal = folder / "none.db"
         self._gone = threading.Event()
 
     def begin(self, name: str) -> None:
-        """The next run gets a journal of its own, and the server counts anew."""
+        """Use a new journal for the next run, and reset the counts of the server."""
         self.journal = self._folder / f"{name}.db"
         self.server.clear()
 
     def go_back_to(self, other: Path, name: str) -> None:
-        """The next driver gets a copy of another journal as it was left, with what is still in its log."""
+        """Use a copy of another journal, with its write-ahead log, for the next driver."""
         self.begin(name)
         for ending in ("", "-wal"):
             if (part := other.with_name(other.name + ending)).exists():
                 copyfile(part, self.journal.with_name(self.journal.name + ending))
 
-    def drive(self, *, resume: bool = False, write: int | None = None, when: When = "before", **more: Any) -> Report:
-        """Drive the run in a child, and wait until it has ended or was killed."""
+    def drive(self, *, resume: bool = False, write: int | None = None, when: When = "before", **more: Any) -> JobResult:
+        """Drive the run in a child, and wait until the child ends or is killed."""
         self._gone = threading.Event()
         try:
-            return self._nursery.run(
+            return self._fork_server.run(
                 DRIVE,
                 scenario=self.name,
                 url=self.server.call_url,
@@ -69,7 +69,7 @@ class Stage:
             self._gone.set()
 
     def events(self) -> list[Event]:
-        """What is recorded; nothing at all when the run was killed before its first write."""
+        """The recorded events; none if the run was killed before its first write."""
 
         async def read() -> list[Event]:
             journal = SqliteJournal(self.journal)
@@ -82,7 +82,7 @@ class Stage:
         return anyio.run(read)
 
     def counts(self) -> Counter[str]:
-        """How often each effect has reached the server, by its idempotency key."""
+        """The number of requests per effect, by idempotency key."""
         return Counter(one.idempotency_key or _model_effect(one) for one in self.server.requests)
 
     def _answer(self, request: ChatRequest) -> ChatAnswer:
@@ -96,7 +96,7 @@ class Stage:
         return self.scenario.answer(request, times)
 
     def _is_recorded(self, member: str) -> bool:
-        """Whether the member's answer is durable: then whoever is answered now comes after it."""
+        """Whether the member's reply is durable, so that a later answer is recorded after it."""
         with closing(sqlite3.connect(self.journal)) as connection:
             asked = "SELECT scope || '/' || place FROM events WHERE kind = 'agent.asked' AND data LIKE ?"
             ended = f"SELECT 1 FROM events WHERE kind = 'agent.replied' AND scope || '/' || place IN ({asked})"
@@ -104,21 +104,21 @@ class Stage:
 
 
 def _model_effect(request: ChatRequest) -> str:
-    """A model request carries no idempotency key; what it asks says which effect it is."""
+    """Identify a model request by its content, because it carries no idempotency key."""
     return digest(RUN_ID, f"{MODEL_TURN}/request-{request_number(request)}")
 
 
 @contextmanager
-def stage(name: str, nursery: Nursery, folder: Path) -> Generator[Stage]:
-    """A stage, with its server closed at the end."""
-    made = Stage(name, nursery, folder)
+def open_scenario(name: str, fork_server: ForkServer, folder: Path) -> Generator[ScenarioRuns]:
+    """Open a scenario, and close its server at the end."""
+    made = ScenarioRuns(name, fork_server, folder)
     with made.server:
         yield made
 
 
 @dataclass(frozen=True)
-class Before:
-    """What stood in the journal when a driver was killed, and what the server had seen by then."""
+class StateAtKill:
+    """The journal when a driver was killed, and the requests that the server had received."""
 
     recorded: frozenset[str]
     in_doubt: frozenset[str]
@@ -127,7 +127,7 @@ class Before:
     counts: Counter[str]
 
     @classmethod
-    def of(cls, made: Stage) -> Before:
+    def of(cls, made: ScenarioRuns) -> StateAtKill:
         events = made.events()
         past = RunRecord.from_events(events)
         names = _names(past)
@@ -141,14 +141,14 @@ class Before:
 
 
 def _names(past: RunRecord) -> dict[str, str]:
-    """Each effect as the server knows it: by its idempotency key."""
+    """The idempotency key of each effect."""
     return {key: digest(RUN_ID, key) for key in past.calls}
 
 
-def check_calls(made: Stage, before: Before) -> None:
-    """After the resume: what was recorded was not repeated, and what was in doubt at most once.
+def check_calls(made: ScenarioRuns, before: StateAtKill) -> None:
+    """Check that no recorded effect was repeated after the resume, and effects in doubt at most once.
 
-    An effect whose failure is recorded is made once more for each, as its policy says.
+    An effect with a recorded failure is retried as its policy says.
     """
     after, events = made.counts(), made.events()
     retries = Counter(digest(RUN_ID, event.key) for event in events if _is_retried(event))
@@ -165,15 +165,15 @@ def check_calls(made: Stage, before: Before) -> None:
         if isinstance(event.fact, AgentCalled) and event.key not in called:
             called.add(event.key)
             in_doubt = digest(RUN_ID, event.key) in before.in_doubt
-            assert event.fact.in_doubt or not in_doubt, f"nobody can see that {event.key} was in doubt"
+            assert event.fact.in_doubt or not in_doubt, f"{event.key} was in doubt, and the record does not say so"
 
 
 def _is_retried(event: Event) -> bool:
     return isinstance(event.fact, AgentCallFailed) and event.fact.retry_in is not None
 
 
-def check_log(made: Stage, before: Before) -> None:
-    """After the resume: what was recorded still stands at the beginning, there is no gap, and one ending."""
+def check_log(made: ScenarioRuns, before: StateAtKill) -> None:
+    """Check that the log after the resume begins with the recorded events, has no gap, and has one ending."""
     after = made.events()
     assert tuple(after[: len(before.events)]) == before.events
     assert [event.number for event in after] == list(range(1, len(after) + 1))
@@ -181,6 +181,6 @@ def check_log(made: Stage, before: Before) -> None:
     assert after[-1].kind == "run.ended"
 
 
-def result_of(report: Report) -> dict[str, Any]:
-    """The result that a child told, without the count of its writes."""
+def result_of(report: JobResult) -> dict[str, Any]:
+    """The result of a child without the number of its writes."""
     return {key: value for key, value in report.value.items() if key != "writes"}

@@ -1,4 +1,4 @@
-"""The teams of the crash matrix, as a child makes them, and the order in which the server lets their members answer."""
+"""The teams of the crash matrix, and the order in which the server answers their members."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from teamwright.testing.chat import CallTools, ChatAnswer, ChatRequest, Say, Too
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import ServerModel
-from tests.laws.crash import agreeing, mixtures
-from tests.laws.crash.callers import caller, callers, post
+from tests.laws.crash import approvals, mixed_teams
+from tests.laws.crash.http_members import http_member, http_members, post
 from tests.laws.program import program_team
 
 TASK = "Say who was first."
 MODEL_TURN = "with-tools/step-2"
-"""The turn of the scenario `model` in which the model is asked."""
+"""The turn of the scenario `model` that calls the model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """A team, and who is answered only after whose answer is recorded.
+    """A team, and which members are answered only after the reply of another is recorded.
 
-    `hanging` are never answered, and those in `says` get answers of their own, made of the request and of how often it
-    has come. `model` says that pydantic-ai is needed.
+    Members in `hanging` are never answered. `says` computes answers from the request and how often it was received.
+    `model` says that pydantic-ai is needed.
     """
 
     make: Callable[[str], Team]
     after: Mapping[str, str] = field(default_factory=dict[str, str])
     hanging: Sequence[str] = ()
-    says: Mapping[str, mixtures.Says] = field(default_factory=dict[str, mixtures.Says])
+    says: Mapping[str, mixed_teams.Says] = field(default_factory=dict[str, mixed_teams.Says])
     model: bool = False
 
     def team(self, url: str) -> Team:
         return self.make(url)
 
     def answer(self, request: ChatRequest, times: int) -> ChatAnswer:
-        """What the server answers; `times` counts the requests with this idempotency key."""
+        """The answer of the server; `times` counts the requests with this idempotency key."""
         says = self.says.get(request.model)
         return Say(text=says(request, times)) if says else answer(request)
 
@@ -54,13 +54,13 @@ class Scenario:
 
 @cache
 def _play_once(scenario: Scenario) -> None:
-    """What a first model call imports and builds takes longer than all else; the children need not do it again."""
+    """Make the slow imports of a first model call before the fork, so that children need not repeat them."""
     with ModelServer(answer) as server:
         run_sync(scenario.team(server.call_url), TASK, journal="memory")
 
 
 def answer(request: ChatRequest) -> ChatAnswer:
-    """The same answer whenever the same is asked. A model first calls two tools at once, then one, then answers."""
+    """The same answer to the same request. A model first calls two tools at once, then one, then answers."""
     if request.path == "/call":
         return Say(text=f"{request.model} says {request.digest}")
     match request_number(request):
@@ -73,7 +73,7 @@ def answer(request: ChatRequest) -> ChatAnswer:
 
 
 def request_number(request: ChatRequest) -> int:
-    """Which request of its turn a model request is."""
+    """The number of a model request within its turn."""
     return 1 + sum(bool(one.tool_calls) for one in request.messages)
 
 
@@ -82,47 +82,47 @@ def _look_up(word: str) -> ToolCall:
 
 
 def _sequential(url: str) -> Team:
-    return Team("chain", members=callers(url, "a b c"))
+    return Team("chain", members=http_members(url, "a b c"))
 
 
 def _round_robin(url: str) -> Team:
-    return Team("rounds", members=callers(url, "a b"), strategy="round_robin", max_turns=2)
+    return Team("rounds", members=http_members(url, "a b"), strategy="round_robin", max_turns=2)
 
 
 def _nested(url: str) -> Team:
-    inner = Team("inner", members=[caller(url, "b", calls=2), caller(url, "c")], share="output")
-    return Team("outer", members=[caller(url, "a"), inner, caller(url, "d")])
+    inner = Team("inner", members=[http_member(url, "b", calls=2), http_member(url, "c")], share="output")
+    return Team("outer", members=[http_member(url, "a"), inner, http_member(url, "d")])
 
 
 def _branches(url: str) -> Team:
-    """Three side by side, two at a time; the last is told in which order they came."""
+    """Three branches, two at a time; the last member receives the order in which they arrived."""
     program = ["seq", ["all", 2, ["ask", "a"], ["ask", "b"], ["seq", ["ask", "c"], ["claim", "it"]]], ["ask", "z"]]
-    return program_team("branches", program, callers(url, "a b c z"))
+    return program_team("branches", program, http_members(url, "a b c z"))
 
 
 def _locks(url: str) -> Team:
-    """Who comes first gets the lock first, and what is asked under it is told who had it before."""
+    """The first arrival gets the lock first, and asks under it receive the earlier owners."""
     one = ["seq", ["ask", "a"], ["lock", ["seq", ["ask", "a2"], ["claim", "it"]]]]
     other = ["seq", ["ask", "b"], ["lock", ["seq", ["ask", "b2"], ["claim", "it"]]]]
     program = ["seq", ["all", 2, one, other], ["ask", "z"]]
-    return program_team("locks", program, callers(url, "a b a2 b2 z"))
+    return program_team("locks", program, http_members(url, "a b a2 b2 z"))
 
 
 def _first_wins(url: str) -> Team:
-    """The first of three wins; one of the others is stopped in the middle of its call, the other after its first."""
+    """The first of three wins; one of the others is cancelled during its call, the other after its first."""
     program = [
         "seq",
         ["race", 1, ["ask", "slow"], ["seq", ["ask", "a"], ["ask", "slower"]], ["ask", "b"]],
         ["ask", "z"],
     ]
-    return program_team("first-wins", program, callers(url, "slow a slower b z"))
+    return program_team("first-wins", program, http_members(url, "slow a slower b z"))
 
 
 def _clock(url: str) -> Team:
-    """Time, chance, ids, and a deadline that a member misses."""
+    """Timers, random numbers, ids, and a deadline that a member misses."""
     late = ["seq", ["ask", "a"], ["hurry", 0.05, ["ask", "hanging"]]]
     program = ["seq", ["draw"], ["all", 2, ["seq", ["sleep", 0.02], ["draw"], ["ask", "b"]], late], ["ask", "z"]]
-    return program_team("clock", program, callers(url, "a b hanging z"))
+    return program_team("clock", program, http_members(url, "a b hanging z"))
 
 
 def _model(url: str) -> Team:
@@ -133,36 +133,36 @@ def _model(url: str) -> Team:
         return await post(url, f"tool-{word}", word, idempotency_key)
 
     agent = ModelAgent("modeller", model=ServerModel(url=f"{url.removesuffix('/call')}/v1", name="m"), tools=[look_up])
-    return Team("with-tools", members=[caller(url, "a"), agent, caller(url, "z")])
+    return Team("with-tools", members=[http_member(url, "a"), agent, http_member(url, "z")])
 
 
 def _selector(url: str) -> Team:
-    """The chair's answers name everybody or nobody, so the choice falls back; edges leave one way on from b."""
+    """The selector's answers name no single member, so the choice falls back; edges leave one successor of b."""
     ways = [("a", "b"), ("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")]
     edges: list[JsonValue] = [{"from": one, "to": other} for one, other in ways]
     options: dict[str, JsonValue] = {"agent": "chair", "edges": edges}
-    members, helpers = callers(url, "a b c"), callers(url, "chair")
+    members, helpers = http_members(url, "a b c"), http_members(url, "chair")
     return Team("chosen", members=members, helpers=helpers, strategy="selector", max_turns=4, options=options)
 
 
 def _graph(url: str) -> Team:
-    """Twice round a loop, with a task that is made anew, and then out of it."""
+    """A loop of two iterations with a transformed task, and then the exit."""
     edges: list[JsonValue] = [
         {"from": "a", "to": "b", "when": "state.turns.a < 3", "transform": "Go on from {{ text }}"},
         {"from": "a", "to": "z"},
         {"from": "b", "to": "a"},
     ]
-    return Team("ways", members=callers(url, "a b z"), strategy="graph", max_turns=9, options={"edges": edges})
+    return Team("ways", members=http_members(url, "a b z"), strategy="graph", max_turns=9, options={"edges": edges})
 
 
 def _fan_out(url: str) -> Team:
-    """Three chunks for three workers, two at a time, and somebody who is told what came of them."""
+    """Three chunks for three workers, two at a time, and an aggregator."""
     options: dict[str, JsonValue] = {"chunks": ["one", {"two": 2}, "three"], "limit": 2, "aggregator": "z"}
-    return Team("chunks", members=callers(url, "a b c z"), strategy="fan_out", options=options)
+    return Team("chunks", members=http_members(url, "a b c z"), strategy="fan_out", options=options)
 
 
 def _dag(url: str) -> Team:
-    """A slow step, a branch beside it that is taken, one that is skipped, and a step that stands on them."""
+    """A slow step, a branch that is taken, one that is skipped, and a step that needs them."""
     steps: list[JsonValue] = [
         {"id": "a"},
         {"id": "b"},
@@ -170,35 +170,35 @@ def _dag(url: str) -> Team:
         {"id": "never", "agent": "c", "needs": ["b"], "when": "outputs.b == ''"},
         {"id": "z", "needs": ["a", "c", "never"]},
     ]
-    return Team("steps", members=callers(url, "a b c z"), strategy="dag", options={"steps": steps})
+    return Team("steps", members=http_members(url, "a b c z"), strategy="dag", options={"steps": steps})
 
 
 def _star_team(url: str) -> Team:
-    """Two rounds; one of the first is slow, so that the second is handed out before it has ended."""
+    """Two rounds; a step of the first is slow, so that the second begins before it has ended."""
     steps: list[JsonValue] = [
         {"id": "one", "owns": ["it"]},
         {"id": "two"},
         {"id": "three", "needs": ["two"], "owns": ["it"]},
         {"id": "four", "needs": ["one", "three"]},
     ]
-    return Team("star", members=callers(url, "lead a b"), strategy="star_team", options={"steps": steps})
+    return Team("star", members=http_members(url, "lead a b"), strategy="star_team", options={"steps": steps})
 
 
 def _mesh_team(url: str) -> Team:
-    """Two rounds, after each of which both hear each other."""
+    """Two rounds, after each of which both members receive each other's results."""
     steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "three", "needs": ["two"]}]
-    return Team("mesh", members=callers(url, "lead a b"), strategy="mesh_team", options={"steps": steps})
+    return Team("mesh", members=http_members(url, "lead a b"), strategy="mesh_team", options={"steps": steps})
 
 
 def _degraded(url: str) -> Team:
-    """A plan that is cut back at its first step, since its estimates are too high, and let go at the next."""
+    """A plan that is degraded at its first step, because its estimates are too high, and restored at the next."""
     ids = "abc"
     steps: list[JsonValue] = [{"id": one, "execution_tokens": 500_000} for one in ids]
     for before, step in zip(ids, steps[1:], strict=False):
         cast("dict[str, JsonValue]", step)["needs"] = [before]
     return Team(
         "savers",
-        members=callers(url, "a b c"),
+        members=http_members(url, "a b c"),
         strategy="dag",
         options={"steps": steps},
         limits=Limits(tokens=1_000_000),
@@ -219,15 +219,15 @@ SCENARIOS: dict[str, Scenario] = {
     "graph": Scenario(_graph),
     "fan_out": Scenario(_fan_out, after={"a": "b", "c": "a"}),
     "dag": Scenario(_dag, after={"c": "b", "a": "c"}),
-    "owners": Scenario(mixtures.owners, after={"e": "a"}),
-    "hierarchical": Scenario(mixtures.hierarchical, after={"a": "b"}, says={"boss": mixtures.decision}),
-    "reactive": Scenario(mixtures.reactive, after={"b": "d"}, says={"bad": mixtures.refusal}),
-    "recovery": Scenario(mixtures.recovery, says=mixtures.TROUBLES),
-    "workspace": Scenario(mixtures.workspace, after={"a": "b", "x": "y"}),
-    "mixed": Scenario(mixtures.mixed, after={"a": "b", "c": "a"}),
-    "approvals": Scenario(agreeing.approvals),
+    "owners": Scenario(mixed_teams.owners, after={"e": "a"}),
+    "hierarchical": Scenario(mixed_teams.hierarchical, after={"a": "b"}, says={"boss": mixed_teams.decision}),
+    "reactive": Scenario(mixed_teams.reactive, after={"b": "d"}, says={"bad": mixed_teams.refusal}),
+    "recovery": Scenario(mixed_teams.recovery, says=mixed_teams.TROUBLES),
+    "workspace": Scenario(mixed_teams.workspace, after={"a": "b", "x": "y"}),
+    "mixed": Scenario(mixed_teams.mixed, after={"a": "b", "c": "a"}),
+    "approvals": Scenario(approvals.approvals),
     "degraded": Scenario(_degraded),
     "star_team": Scenario(_star_team, after={"a": "b"}),
     "mesh_team": Scenario(_mesh_team, after={"a": "b"}),
-    "a2a_lite": Scenario(mixtures.a2a_lite, after={"a": "b"}, says=mixtures.HANDING),
+    "a2a_lite": Scenario(mixed_teams.a2a_lite, after={"a": "b"}, says=mixed_teams.HANDING),
 }

@@ -1,5 +1,5 @@
-"""A full disk, a locked or a damaged database in the middle of a run: a clear error, nothing recorded is lost, and the
-run resumes once the condition is over."""
+"""A full disk, a locked or a damaged database during a run: the error is clear, no recorded event is lost, and the run
+resumes once the condition is over."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from teamwright.runtime.engine import Engine, run_sync
 from teamwright.teams.team import Team
 from teamwright.values.events.agent import AgentAsked
 from teamwright.values.turns.turn import Turn
-from tests.laws.crash.nursery import Nursery
+from tests.laws.crash.fork_server import ForkServer
 
 LONG = "x" * 20_000
 Condition = Callable[[SqliteJournal, Path], Any]
 
 
 class Chain:
-    """A team of four; something happens to the journal while its third member answers."""
+    """A team of four members; something happens to the journal while the third answers."""
 
     def __init__(self, condition: Callable[[], object] = lambda: None) -> None:
         self._condition = condition
@@ -47,7 +47,7 @@ class Chain:
 
 @contextmanager
 def full_disk(journal: SqliteJournal, path: Path) -> Generator[None]:
-    """SQLite itself says that there is no room for another page."""
+    """SQLite can't allocate another page."""
     writer = journal._database.writer
     writer.execute(f"PRAGMA max_page_count = {writer.execute('PRAGMA page_count').fetchone()[0]}")
     yield
@@ -112,7 +112,7 @@ async def test_a_run_survives_what_happens_to_its_journal(
 
 
 def fill_up(journal: str) -> dict[str, Any]:
-    """In a child: when the third member answers, the disk takes nothing more, not even in the log's spare room."""
+    """In a child: from the third answer on, no file can grow, not even within the preallocated log."""
 
     def no_more() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
@@ -125,9 +125,9 @@ def fill_up(journal: str) -> dict[str, Any]:
     return {}
 
 
-async def test_a_run_survives_a_disk_that_takes_nothing_more(nursery: Nursery, tmp_path: Path) -> None:
+async def test_a_run_survives_a_disk_that_takes_nothing_more(fork_server: ForkServer, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
-    told = nursery.run(f"{__name__}:fill_up", journal=str(path)).value
+    told = fork_server.run(f"{__name__}:fill_up", journal=str(path)).value
     assert told["kind"] == "JournalUnavailable"
     assert "what was recorded before is safe" in told["error"]
     assert told["called"] == ["a", "b", "c"]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.laws.crash.driver import When
-from tests.laws.crash.matrix import Before, Stage, check_calls, check_log, result_of, stage
-from tests.laws.crash.nursery import Nursery
+from tests.laws.crash.fork_server import ForkServer
+from tests.laws.crash.matrix import ScenarioRuns, StateAtKill, check_calls, check_log, open_scenario, result_of
 from tests.laws.crash.scenarios import SCENARIOS
 
 ORDERED = ["branches", "locks", "first_wins", "clock", "hierarchical", "workspace", "mixed"]
-"""Scenarios in which it matters who came first."""
+"""Scenarios whose result depends on the order of arrival."""
 
 MOMENTS: list[tuple[str, When]] = [
     *((name, "before") for name in SCENARIOS),
@@ -25,7 +25,7 @@ MOMENTS: list[tuple[str, When]] = [
 ]
 
 
-def uninterrupted(made: Stage) -> dict[str, Any]:
+def uninterrupted(made: ScenarioRuns) -> dict[str, Any]:
     made.begin("uninterrupted")
     result = result_of(made.drive())
     assert result["status"] in ("completed", "degraded")
@@ -34,9 +34,9 @@ def uninterrupted(made: Stage) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("scenario", "when"), MOMENTS)
 def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
-    scenario: str, when: When, nursery: Nursery, tmp_path: Path
+    scenario: str, when: When, fork_server: ForkServer, tmp_path: Path
 ) -> None:  # R-02, R-03, R-09
-    with stage(scenario, nursery, tmp_path) as made:
+    with open_scenario(scenario, fork_server, tmp_path) as made:
         expected = uninterrupted(made)
         for write in count(1):
             made.begin(f"killed-{write}")
@@ -45,7 +45,7 @@ def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
                 assert result_of(report) == expected
                 assert write > report.value["writes"] > 2, "it was to be killed at this write"
                 break
-            before = Before.of(made)
+            before = StateAtKill.of(made)
             assert set(before.counts) <= before.announced, "a call left before its intent was durable"
             assert result_of(made.drive(resume=bool(before.events))) == expected
             check_calls(made, before)
@@ -55,19 +55,19 @@ def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("scenario", ["nested", *ORDERED])
 def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_end(
-    scenario: str, when: When, nursery: Nursery, tmp_path: Path
+    scenario: str, when: When, fork_server: ForkServer, tmp_path: Path
 ) -> None:
-    with stage(scenario, nursery, tmp_path) as made:
+    with open_scenario(scenario, fork_server, tmp_path) as made:
         expected = uninterrupted(made)
         made.begin("killed")
         assert made.drive(write=4, when="before").killed
-        killed, first, seen = made.journal, Before.of(made), made.counts()
+        killed, first, seen = made.journal, StateAtKill.of(made), made.counts()
         for write in count(1):
             made.go_back_to(killed, f"again-{write}")
             if not made.drive(resume=True, write=write, when=when).killed:
                 assert write > 2
                 break
-            second = Before.of(made)
+            second = StateAtKill.of(made)
             assert result_of(made.drive(resume=True)) == expected
             check_calls(made, second)
             check_log(made, first)
@@ -78,15 +78,15 @@ def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_end(
 
 @pytest.mark.parametrize("scenario", ["sequential", "nested", *ORDERED])
 def test_a_run_whose_every_driver_is_killed_still_comes_to_the_same_end(
-    scenario: str, nursery: Nursery, tmp_path: Path
+    scenario: str, fork_server: ForkServer, tmp_path: Path
 ) -> None:
-    with stage(scenario, nursery, tmp_path) as made:
+    with open_scenario(scenario, fork_server, tmp_path) as made:
         expected = uninterrupted(made)
         made.begin("killed")
         report = made.drive(write=3, when="after")
-        lives: list[Before] = []
+        lives: list[StateAtKill] = []
         while report.killed:
-            lives.append(Before.of(made))
+            lives.append(StateAtKill.of(made))
             assert len(lives) < 30
             report = made.drive(resume=True, write=3, when="after")
         assert result_of(report) == expected

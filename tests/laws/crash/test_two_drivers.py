@@ -1,4 +1,4 @@
-"""Two processes that would drive one run: the lock refuses the second, and the journal fences out who was overtaken."""
+"""Two drivers of one run: the lock refuses the second, and the journal fences out the first if it lost its lock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from teamwright.runtime.engine import Engine
 from teamwright.testing.chat import ChatAnswer, ChatRequest
 from teamwright.testing.model_server import ModelServer
 from tests.laws.crash.driver import RUN_ID, KillingJournal
+from tests.laws.crash.fork_server import ForkServer, JobResult
 from tests.laws.crash.matrix import DRIVE
-from tests.laws.crash.nursery import Nursery, Report
 from tests.laws.crash.scenarios import SCENARIOS, answer
 
 
@@ -47,19 +47,21 @@ class SlowFirst:
 
 
 @contextmanager
-def in_background(nursery: Nursery, slow: SlowFirst, journal: Path) -> Generator[Future[Report]]:
-    """A driver in another process, which gets its answer at the latest when the block is left."""
+def in_background(fork_server: ForkServer, slow: SlowFirst, journal: Path) -> Generator[Future[JobResult]]:
+    """Run a driver in another process; the block releases its answer at the latest on exit."""
     url = slow.server.call_url
     with ThreadPoolExecutor(1) as pool:
         try:
-            yield pool.submit(nursery.try_to, DRIVE, scenario="sequential", url=url, journal=str(journal))
+            yield pool.submit(fork_server.try_to, DRIVE, scenario="sequential", url=url, journal=str(journal))
         finally:
             slow.released.set()
 
 
-async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(nursery: Nursery, tmp_path: Path) -> None:
+async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(
+    fork_server: ForkServer, tmp_path: Path
+) -> None:
     journal = tmp_path / "journal.db"
-    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
+    with SlowFirst() as slow, in_background(fork_server, slow, journal) as first:
         slow.server.wait_for(2)
         team = SCENARIOS["sequential"].team(slow.server.call_url)
         async with Engine(journal) as engine:
@@ -72,9 +74,9 @@ async def test_a_run_that_is_driven_by_a_living_process_is_refused_to_another(nu
         assert slow.server.count == 3
 
 
-async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_path: Path) -> None:
+async def test_starting_the_same_run_twice_starts_it_once(fork_server: ForkServer, tmp_path: Path) -> None:
     journal = tmp_path / "journal.db"
-    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
+    with SlowFirst() as slow, in_background(fork_server, slow, journal) as first:
         slow.server.wait_for(2)
         async with Engine(journal) as engine:
             handle = await engine.start(SCENARIOS["sequential"].team(slow.server.call_url), "again", run_id=RUN_ID)
@@ -86,13 +88,13 @@ async def test_starting_the_same_run_twice_starts_it_once(nursery: Nursery, tmp_
 
 
 def test_a_driver_that_was_overtaken_is_fenced_out_and_nothing_is_lost(
-    nursery: Nursery, second_nursery: Nursery, tmp_path: Path
+    fork_server: ForkServer, second_fork_server: ForkServer, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journal.db"
-    with SlowFirst() as slow, in_background(nursery, slow, journal) as first:
+    with SlowFirst() as slow, in_background(fork_server, slow, journal) as first:
         slow.server.wait_for(2)
         url = slow.server.call_url
-        second = second_nursery.run(
+        second = second_fork_server.run(
             DRIVE, scenario="sequential", url=url, journal=str(journal), resume=True, locked=False
         )
         slow.released.set()
@@ -106,7 +108,7 @@ def test_a_driver_that_was_overtaken_is_fenced_out_and_nothing_is_lost(
 
 
 async def test_the_record_of_an_overtaken_driver_stays_whole(tmp_path: Path) -> None:
-    """Both drivers go on at full speed over one journal, without a lock: one of them wins, and there is one story."""
+    """Two drivers without a lock write to one journal at full speed: one of them wins, and the record is whole."""
     with ModelServer(answer) as server:
         team = SCENARIOS["branches"].team(server.call_url)
         path = str(tmp_path / "journal.db")

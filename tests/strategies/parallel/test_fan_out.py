@@ -23,9 +23,9 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.results import RunResult
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Reply, Turn
+from tests.kit.effects import yield_to_loop
 from tests.kit.members import FakeMembers
 from tests.kit.runs import TASK, contents, run, speakers
-from tests.laws.orchestra import hops
 
 TROUBLE = "the paint has dried up"
 
@@ -74,7 +74,9 @@ async def test_each_chunk_is_worked_on_and_the_results_stand_in_their_order() ->
 @pytest.mark.parametrize(("options", "most"), [({}, 10), ({"limit": 3}, 3), ({"limit": 100}, 25)])
 async def test_no_more_than_the_limit_are_worked_on_at_once(options: dict[str, int], most: int) -> None:  # P-04
     fakes = FakeMembers()
-    result = await outcome(fan(fakes, lambda _: hops(200), chunks=[str(number) for number in range(25)], **options))
+    result = await outcome(
+        fan(fakes, lambda _: yield_to_loop(200), chunks=[str(number) for number in range(25)], **options)
+    )
     assert len(result.messages) == 25
     assert fakes.most_in_flight == most
 

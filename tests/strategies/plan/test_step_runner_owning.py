@@ -24,10 +24,11 @@ from teamwright.values.limits.limits import Limits
 from teamwright.values.owned_paths import overlap
 from teamwright.values.specs.plan import Plan, Step
 from teamwright.values.turns.turn import Turn
+from tests.kit.effects import ReturnSchedule, effect_member
 from tests.kit.members import FakeMembers
 from tests.kit.runs import run
 from tests.kit.step_clock import StepClock
-from tests.laws.orchestra import Score, cut, log_of, play, player, returned, said
+from tests.laws.random_programs import comparable, cut, log_of, returned_effects, run_to_end
 
 KEYS = ["a", "b", "c/x", "c/y", "c/**"]
 
@@ -114,10 +115,10 @@ async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_good_ti
     assert least <= watched.time.now <= total
 
 
-def owning_team(work: Work, limit: int, score: Score) -> Team:
-    members = [player(step.id, score) for step in work.steps]
+def owning_team(work: Work, limit: int, schedule: ReturnSchedule) -> Team:
+    members = [effect_member(step.id, schedule) for step in work.steps]
     options = DagOptions(steps=work.steps, max_parallel=limit)
-    return Team("piece", members=members, strategy="dag", options=options)
+    return Team("random", members=members, strategy="dag", options=options)
 
 
 def begun(events: Sequence[Event]) -> list[str]:
@@ -130,15 +131,19 @@ async def test_after_a_crash_anywhere_steps_go_on_in_the_same_order(
     work: Work, limit: int, delays: list[int], at: float
 ) -> None:  # Z-05
     whole = MemoryJournal()
-    expected = await play(lambda score: owning_team(work, limit, score), Score(delays, apart=True), whole)
+    expected = await run_to_end(
+        lambda schedule: owning_team(work, limit, schedule), ReturnSchedule(delays, spaced=True), whole
+    )
     events = log_of(whole)
     place = 1 + int(at * (len(events) - 2))
     journal = cut(whole, place)
-    score = Score(apart=True, order=returned(events), recorded=frozenset(returned(events[:place])))
-    result = await play(lambda score: owning_team(work, limit, score), score, journal, resume=True)
-    assert said(result) == said(expected)
+    schedule = ReturnSchedule(
+        spaced=True, order=returned_effects(events), recorded=frozenset(returned_effects(events[:place]))
+    )
+    result = await run_to_end(lambda schedule: owning_team(work, limit, schedule), schedule, journal, resume=True)
+    assert comparable(result) == comparable(expected)
     assert begun(log_of(journal)) == begun(events)
-    assert not set(score.made) & set(returned(events[:place]))
+    assert not set(schedule.called) & set(returned_effects(events[:place]))
 
 
 def told(events: Sequence[Event]) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:

@@ -1,4 +1,4 @@
-"""Members of the crash matrix: each of their effects is one call of the counting server, over its plain door."""
+"""Members of the crash matrix: each effect is one request to the `/call` endpoint of the counting server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Turn
 
 FAILED = "!"
-"""What an answer begins with that means a failure; the kind of error comes next."""
+"""The prefix of an answer that is a failure; the kind of error follows."""
 ONCE_MORE = RetryPolicy(attempts=1, backoff=0.02, jitter=0)
 
 
-def caller(url: str, name: str, calls: int = 1, **more: Any) -> FunctionAgent:
-    """A member whose every effect is one call of the counting server."""
+def http_member(url: str, name: str, calls: int = 1, **more: Any) -> FunctionAgent:
+    """Make a member whose effects are requests to the counting server."""
 
     async def respond(turn: Turn, ctx: Context) -> str:
         text = turn.prompt
@@ -36,8 +36,8 @@ def caller(url: str, name: str, calls: int = 1, **more: Any) -> FunctionAgent:
     return FunctionAgent(name, respond, **more)
 
 
-def writer(url: str, name: str, board: str) -> FunctionAgent:
-    """A member that reads a shared value, calls the server, and writes if nobody was faster; else it says who was."""
+def workspace_member(url: str, name: str, board: str) -> FunctionAgent:
+    """Make a member that reads a shared value, calls the server, and writes unless another write came first."""
 
     async def respond(turn: Turn, ctx: Context) -> str:
         held = ctx.workspace.get(board)
@@ -65,7 +65,7 @@ async def _call(url: str, name: str, prompt: str, attempt: Attempt) -> Returned:
 
 
 async def post(url: str, name: str, prompt: str, key: str) -> str:
-    """One request to the server's plain door, over a connection of its own."""
+    """Send one request to `/call` over a new connection."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
@@ -78,5 +78,5 @@ async def post(url: str, name: str, prompt: str, key: str) -> str:
     return str(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
 
 
-def callers(url: str, names: str) -> list[Agent]:
-    return [caller(url, name) for name in names.split()]
+def http_members(url: str, names: str) -> list[Agent]:
+    return [http_member(url, name) for name in names.split()]

@@ -1,7 +1,8 @@
-"""A process that has imported everything and started nothing: it forks a child for each order, so that a child is there
-in milliseconds and may be killed at any instant.
+"""A process that has imported everything and forks a child for each job, so that a child starts in milliseconds and
+may be killed at any instant.
 
-Orders and reports are lines of JSON on its standard streams. As a program it is the nursery; `Nursery` is its client.
+Jobs and results are lines of JSON on its standard streams. Run as a program, this module is the server; `ForkServer` is
+its client.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from typing import Any, Self
 from tests.paths import ROOT
 
 LONGEST_LIFE = 30
-"""Seconds after which a child that hangs is ended by the alarm that it set itself."""
+"""Seconds after which a child that hangs is ended by its own alarm."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a child is to do. `work` is `module:function`; the function takes the rest and returns JSON."""
+class Job:
+    """The work of a child: `module:function` and its arguments. The function returns JSON."""
 
     work: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a child ended: by a signal, by an error, or with a value."""
+class JobResult:
+    """The end of a child: a signal, an error, or a value."""
 
     signal: int | None = None
     error: str | None = None
@@ -45,8 +46,8 @@ class Report:
         return self.signal == signal.SIGKILL
 
 
-class Nursery:
-    """The client's side; one order at a time per nursery."""
+class ForkServer:
+    """The client; a server runs one job at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -68,8 +69,8 @@ class Nursery:
         self._process.wait()
         self._process.stdout.close()
 
-    def run(self, work: str, **arguments: Any) -> Report:
-        """Let a child do it, and wait for its end; an error in it is raised here."""
+    def run(self, work: str, **arguments: Any) -> JobResult:
+        """Run a job in a child and wait for its end; an error in the child is raised here."""
         report = self.try_to(work, **arguments)
         if report.error is not None:
             raise AssertionError(f"the child failed:\n{report.error}")
@@ -77,20 +78,20 @@ class Nursery:
             raise AssertionError(f"the child was ended by {signal.Signals(report.signal).name}")
         return report
 
-    def try_to(self, work: str, **arguments: Any) -> Report:
-        """Let a child do it, and wait for its end, whatever that is."""
+    def try_to(self, work: str, **arguments: Any) -> JobResult:
+        """Run a job in a child and wait for its end, whatever that is."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._lock:
-            self._process.stdin.write(json.dumps(asdict(Order(work, arguments))) + "\n")
+            self._process.stdin.write(json.dumps(asdict(Job(work, arguments))) + "\n")
             self._process.stdin.flush()
-            return Report(**json.loads(self._process.stdout.readline()))
+            return JobResult(**json.loads(self._process.stdout.readline()))
 
 
 def serve() -> None:
-    """Take orders until nobody gives any."""
+    """Run jobs until standard input ends."""
     for line in sys.stdin:
-        order = Order(**json.loads(line))
+        order = Job(**json.loads(line))
         module, _, name = order.work.partition(":")
         function = getattr(import_module(module), name)
         if warm := getattr(import_module(module), "warm_up", None):
@@ -98,8 +99,8 @@ def serve() -> None:
         print(json.dumps(asdict(in_child(function, order.arguments))), flush=True)
 
 
-def in_child(function: Callable[..., Any], arguments: dict[str, Any]) -> Report:
-    """Fork, let the child work, and say how it ended."""
+def in_child(function: Callable[..., Any], arguments: dict[str, Any]) -> JobResult:
+    """Fork a child, run the function in it, and return how it ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -110,18 +111,18 @@ def in_child(function: Callable[..., Any], arguments: dict[str, Any]) -> Report:
         told = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
-        return Report(signal=os.WTERMSIG(status))
-    return Report(**json.loads(told))
+        return JobResult(signal=os.WTERMSIG(status))
+    return JobResult(**json.loads(told))
 
 
 def _live(function: Callable[..., Any], arguments: dict[str, Any], writing: int) -> None:
-    """A child's whole life; it never returns to the nursery's code."""
+    """Run the function in the child and exit; never return to the server's code."""
     signal.alarm(LONGEST_LIFE)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     try:
-        report = Report(value=function(**arguments))
-    except BaseException:  # noqa: BLE001 - it is told to whoever gave the order
-        report = Report(error=traceback.format_exc())
+        report = JobResult(value=function(**arguments))
+    except BaseException:  # noqa: BLE001 - the client gets the traceback
+        report = JobResult(error=traceback.format_exc())
     with os.fdopen(writing, "wb") as pipe:
         pipe.write(json.dumps(asdict(report)).encode())
     os._exit(0)

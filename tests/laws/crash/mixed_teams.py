@@ -1,4 +1,4 @@
-"""Teams of the crash matrix that mix things: people, failures, shared values, and strategies within each other."""
+"""Teams of the crash matrix that combine people, failures, shared values and nested strategies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from teamwright.teams.team import Team
 from teamwright.testing.chat import ChatRequest
-from tests.laws.crash.callers import FAILED, caller, callers, writer
+from tests.laws.crash.http_members import FAILED, http_member, http_members, workspace_member
 from tests.laws.program import program_team
 
 Says = Callable[[ChatRequest, int], str]
-"""What the server says to a request that has come so many times."""
+"""The answer of the server to a request, by how often it was received."""
 
 DECISIONS: list[dict[str, JsonValue]] = [
     {"action": "delegate", "delegations": [{"specialist": "a", "task": "one"}, {"specialist": "b", "task": "two"}]},
@@ -27,15 +27,15 @@ DECISIONS: list[dict[str, JsonValue]] = [
 
 
 def hierarchical(url: str) -> Team:
-    """Two at once, a question to a person, a team and a member at once, and then the answer."""
-    pair = Team("pair", members=callers(url, "c d"), share="output")
-    members = [*callers(url, "a b"), pair]
+    """Two specialists at once, a question to a person, a team and a member at once, and then the synthesis."""
+    pair = Team("pair", members=http_members(url, "c d"), share="output")
+    members = [*http_members(url, "a b"), pair]
     options: dict[str, JsonValue] = {"orchestrator": "boss", "max_iterations": 5}
-    return Team("office", members=members, helpers=callers(url, "boss"), strategy="hierarchical", options=options)
+    return Team("office", members=members, helpers=http_members(url, "boss"), strategy="hierarchical", options=options)
 
 
 def decision(request: ChatRequest, times: int) -> str:
-    """The orchestrator goes by the number of its decision; at last it tells what it was told."""
+    """Answer by the number of the decision; the last one is derived from the request."""
     number = re.search(r"This is decision (\d+)", _told(request))
     assert number is not None
     place = int(number[1]) - 1
@@ -44,9 +44,9 @@ def decision(request: ChatRequest, times: int) -> str:
 
 
 def owners(url: str) -> Team:
-    """Steps that share files, one of them a team whose own steps do; whoever has the longest way goes first."""
+    """Steps that share files, one of them a team whose own steps do; the longest critical path goes first."""
     inner: list[JsonValue] = [{"id": "c", "owns": ["src/one"]}, {"id": "d", "owns": ["src/**"]}]
-    pair = Team("pair", members=callers(url, "c d"), strategy="dag", options={"steps": inner})
+    pair = Team("pair", members=http_members(url, "c d"), strategy="dag", options={"steps": inner})
     steps: list[JsonValue] = [
         {"id": "a", "owns": ["docs", "src/two"]},
         {"id": "b", "owns": ["docs"], "execution_tokens": 9},
@@ -54,12 +54,12 @@ def owners(url: str) -> Team:
         {"id": "e", "owns": ["tests"]},
         {"id": "z", "needs": ["a", "b", "pair", "e"], "owns": ["docs"]},
     ]
-    members = [*callers(url, "a b e z"), pair]
+    members = [*http_members(url, "a b e z"), pair]
     return Team("owners", members=members, strategy="dag", options={"steps": steps, "max_parallel": 2})
 
 
 def reactive(url: str) -> Team:
-    """One who fails and one who hears of it, beside one who would go on for ever if nothing bounded it."""
+    """A member that fails, one that handles the failure, and one that would react forever without a limit."""
     subscriptions: list[JsonValue] = [
         {"member": "a", "on": "workflow.started", "emits": [{"type": "go"}]},
         {"member": "b", "on": "go", "emits": [{"type": "go"}]},
@@ -67,7 +67,7 @@ def reactive(url: str) -> Team:
         {"member": "d", "on": "agent.error", "when": "data.member == 'bad'"},
     ]
     options: dict[str, JsonValue] = {"subscriptions": subscriptions, "max_events": 4}
-    return Team("network", members=callers(url, "a b bad d"), strategy="reactive", options=options)
+    return Team("network", members=http_members(url, "a b bad d"), strategy="reactive", options=options)
 
 
 def refusal(request: ChatRequest, times: int) -> str:
@@ -75,15 +75,15 @@ def refusal(request: ChatRequest, times: int) -> str:
 
 
 def recovery(url: str) -> Team:
-    """Retried, summarised, replaced, skipped, and skipped by a person."""
+    """Members that are retried, summarised, replaced by a fallback, skipped, and skipped by a person."""
     members = [
-        caller(url, "flaky"),
-        caller(url, "a"),
-        caller(url, "long"),
-        caller(url, "bad", fallback=caller(url, "stand-in")),
-        caller(url, "bad-too", optional=True),
-        caller(url, "badly-needed", critical=True),
-        caller(url, "z"),
+        http_member(url, "flaky"),
+        http_member(url, "a"),
+        http_member(url, "long"),
+        http_member(url, "bad", fallback=http_member(url, "stand-in")),
+        http_member(url, "bad-too", optional=True),
+        http_member(url, "badly-needed", critical=True),
+        http_member(url, "z"),
     ]
     return Team("patient", members=members)
 
@@ -104,29 +104,29 @@ TROUBLES: Mapping[str, Says] = {
 
 
 def workspace(url: str) -> Team:
-    """A strategy and then two members that write what others have read, and are overtaken."""
+    """A strategy and then two members that write concurrently, with stale writes."""
     strategy = ["all", 2, ["swap", "board", ["ask", "a"]], ["swap", "board", ["ask", "b"]]]
     members = ["all", 2, ["ask", "x"], ["ask", "y"]]
-    writers = [writer(url, name, "board") for name in ("x", "y")]
-    return program_team("shared", ["seq", strategy, members, ["ask", "z"]], [*callers(url, "a b z"), *writers])
+    writers = [workspace_member(url, name, "board") for name in ("x", "y")]
+    return program_team("shared", ["seq", strategy, members, ["ask", "z"]], [*http_members(url, "a b z"), *writers])
 
 
 def mixed(url: str) -> Team:
-    """A graph of a plan, whose steps are chunks side by side, and of one who is told what came of it."""
-    one = Team("one", members=callers(url, "a b"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 2})
-    two = Team("two", members=callers(url, "c"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 1})
+    """A graph of a plan whose steps are concurrent chunks, and of a member that judges the result."""
+    one = Team("one", members=http_members(url, "a b"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 2})
+    two = Team("two", members=http_members(url, "c"), strategy="fan_out", options={"chunks": ["x", "y"], "limit": 1})
     steps: list[JsonValue] = [{"id": "one"}, {"id": "two"}, {"id": "d", "needs": ["one", "two"]}]
-    plan = Team("plan", members=[one, two, caller(url, "d")], strategy="dag", options={"steps": steps})
+    plan = Team("plan", members=[one, two, http_member(url, "d")], strategy="dag", options={"steps": steps})
     edges: list[JsonValue] = [{"from": "plan", "to": "z", "transform": "Judge {{ text }}"}]
-    return Team("mixed", members=[plan, caller(url, "z")], strategy="graph", options={"edges": edges})
+    return Team("mixed", members=[plan, http_member(url, "z")], strategy="graph", options={"edges": edges})
 
 
 def a2a_lite(url: str) -> Team:
-    """Two who say much at once, one of them too risky to go on without the lead, and a team beside them."""
-    pair = Team("pair", members=callers(url, "c d"), share="a2a_lite")
+    """Two long replies at once, one of them too risky to pass on without the lead, and a team beside them."""
+    pair = Team("pair", members=http_members(url, "c d"), share="a2a_lite")
     options: dict[str, JsonValue] = {"orchestrator": "chief", "max_iterations": 5}
     return Team(
-        "lite", members=[*callers(url, "a b"), pair], helpers=callers(url, "chief"), strategy="hierarchical",
+        "lite", members=[*http_members(url, "a b"), pair], helpers=http_members(url, "chief"), strategy="hierarchical",
         options=options, share="a2a_lite",
     )  # fmt: skip
 

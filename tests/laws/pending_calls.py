@@ -1,4 +1,4 @@
-"""Members whose calls wait at a desk until a test answers them, one at a time and as it likes."""
+"""Members whose calls stay pending until a test answers them, in any order."""
 
 from __future__ import annotations
 
@@ -24,45 +24,47 @@ from teamwright.values.turns.messages import digest
 from teamwright.values.turns.turn import Reply, Turn
 
 TROUBLE = "trouble"
-"""Stands in the words of every failure, and must stand nowhere else."""
+"""Part of every failure message; it must appear nowhere else."""
 
 ERRORS: list[type[AgentError]] = [Refused, ServiceError, ContextTooLong, AgentTimeout, AgentError, RateLimited]
 PROMPT_BYTES, FRAME, CAP = 20, 16, 24
-BOARD, NAP = "board", 0.3
+SHARED_NAME, SLEEP_SECONDS = "board", 0.3
 PLAIN = "call"
-"""The place of the one effect of a plain function."""
+"""The key of the only effect of a plain function."""
 
-Said = Mapping[str, JsonValue]
-"""What a call brings back: `text`, and beside it `data`, `terminate`, `put`, `update`, `nap`, `ask`, `fail`."""
+CallResult = Mapping[str, JsonValue]
+"""The result of a call: `text`, and optionally `data`, `terminate`, `put`, `update`, `nap`, `ask`, `fail`."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A call that waits for its answer."""
+    """A pending call."""
 
     key: str
     attempt: int
     member: str
     turn: Turn
-    answer: asyncio.Future[Said | AgentError]
+    answer: asyncio.Future[CallResult | AgentError]
 
 
 @dataclass
-class Desk:
-    """Where all calls of a run come to. `seen` is told of each that leaves, and says what is wrong with that."""
+class PendingCalls:
+    """The pending calls of a run. `check` is called for each dispatch and returns an objection, if there is one."""
 
-    seen: Callable[[str, int], str | None] = lambda key, attempt: None
-    find: Callable[[str, Turn], str] = lambda member, turn: ""
+    check: Callable[[str, int], str | None] = lambda key, attempt: None
+    find_ask: Callable[[str, Turn], str] = lambda member, turn: ""
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
-    told: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    left: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
+    prompts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    dispatched: Counter[tuple[str, int]] = field(default_factory=Counter[tuple[str, int]])
     objections: list[str] = field(default_factory=list[str])
-    given: dict[tuple[str, int], Said | AgentError] = field(default_factory=dict[tuple[str, int], "Said | AgentError"])
+    answers: dict[tuple[str, int], CallResult | AgentError] = field(
+        default_factory=dict[tuple[str, int], "CallResult | AgentError"]
+    )
 
-    async def wait(self, key: str, attempt: int, member: str, turn: Turn) -> Said:
-        """A call has come; it goes back when it is answered."""
-        self.left[key, attempt] += 1
-        if objection := self.seen(key, attempt):
+    async def wait(self, key: str, attempt: int, member: str, turn: Turn) -> CallResult:
+        """Register a call and wait for its answer."""
+        self.dispatched[key, attempt] += 1
+        if objection := self.check(key, attempt):
             self.objections.append(objection)
         call = self.calls[key] = Call(key, attempt, member, turn, asyncio.get_running_loop().create_future())
         try:
@@ -73,18 +75,18 @@ class Desk:
             raise said
         return said
 
-    def answer(self, call: Call, said: Said | AgentError) -> None:
-        """Let a call go back."""
-        self.given[call.key, call.attempt] = said
+    def answer(self, call: Call, said: CallResult | AgentError) -> None:
+        """Complete a pending call."""
+        self.answers[call.key, call.attempt] = said
         call.answer.set_result(said)
 
 
 @dataclass(frozen=True)
-class Leaf:
-    """A member that is no team. A plain one is a function of one parameter; another makes `calls` effects itself.
+class MemberSpec:
+    """A member as data. A plain member is a function of one parameter; any other makes `calls` effects itself.
 
-    The effects of a `paced` one go to a model that takes as many at once; one that `writes` does so after each, and
-    `rest` are the seconds before it tries again.
+    `paced` is the concurrency of its model, `writes` is how it writes to the workspace after each effect, and `rest` is
+    the backoff in seconds.
     """
 
     name: str
@@ -93,7 +95,7 @@ class Leaf:
     retries: int = 0
     optional: bool = False
     critical: bool = False
-    fallback: Leaf | None = None
+    fallback: MemberSpec | None = None
     limits: Limits | None = None
     capped: bool = True
     paced: int | None = None
@@ -101,41 +103,41 @@ class Leaf:
     writes: Literal["over", "swap"] | None = None
     rest: float = 0
 
-    def agent(self, desk: Desk, known: dict[str, Any]) -> FunctionAgent:
-        """The member, made once for each team."""
+    def agent(self, pending: PendingCalls, known: dict[str, Any]) -> FunctionAgent:
+        """Make the member, once per team."""
         if self.name not in known:
             known[self.name] = FunctionAgent(
                 self.name,
-                self._plain(desk) if self.plain else self._acting(desk),
+                self._plain(pending) if self.plain else self._acting(pending),
                 optional=self.optional,
                 critical=self.critical,
                 limits=self.limits,
                 retry=RetryPolicy(attempts=0 if self.plain else self.retries, backoff=self.rest),
-                fallback=self.fallback.agent(desk, known) if self.fallback else None,
+                fallback=self.fallback.agent(pending, known) if self.fallback else None,
                 can_terminate=True,
                 approve=self.approve,
             )
         return known[self.name]
 
-    def _plain(self, desk: Desk) -> Callable[..., Any]:
+    def _plain(self, pending: PendingCalls) -> Callable[..., Any]:
         async def respond(turn: Turn) -> Reply:
-            desk.told.append((self.name, turn.prompt))
-            said = await desk.wait(f"{desk.find(self.name, turn)}/{PLAIN}", 0, self.name, turn)
+            pending.prompts.append((self.name, turn.prompt))
+            said = await pending.wait(f"{pending.find_ask(self.name, turn)}/{PLAIN}", 0, self.name, turn)
             return self._reply(said)
 
         return respond
 
-    def _acting(self, desk: Desk) -> Callable[..., Any]:
+    def _acting(self, pending: PendingCalls) -> Callable[..., Any]:
         async def call(turn: Turn, attempt: Attempt) -> Returned:
-            said = await desk.wait(attempt.key, attempt.number, self.name, turn)
+            said = await pending.wait(attempt.key, attempt.number, self.name, turn)
             usage = Usage(requests=1, input_tokens=PROMPT_BYTES, output_tokens=min(attempt.max_output or 0, 7))
             return Returned(dict(said), usage)
 
         async def respond(turn: Turn, ctx: Context) -> Reply:
-            desk.told.append((self.name, turn.prompt))
-            said: Said = {"text": f"{self.name} knows {turn.digest[:6]}"}
+            pending.prompts.append((self.name, turn.prompt))
+            said: CallResult = {"text": f"{self.name} knows {turn.digest[:6]}"}
             for number in range(1, self.calls + 1):
-                board = ctx.workspace.get(BOARD)
+                board = ctx.workspace.get(SHARED_NAME)
                 request = digest(turn.digest, str(number), str(board.version if board else 0))
                 effect = Effect(
                     "model", "desk", request, partial(call, turn),
@@ -143,10 +145,10 @@ class Leaf:
                     retry=RetryPolicy(attempts=self.retries, backoff=self.rest),
                     model="slow" if self.paced else "", pace=Pace(concurrency=self.paced) if self.paced else None,
                 )  # fmt: skip
-                said = cast("Said", (await ctx.effect(f"e{number}", effect)).value)
-                said = await self._with_what_is_shared(said, ctx)
+                said = cast("CallResult", (await ctx.effect(f"e{number}", effect)).value)
+                said = await self._write_shared(said, ctx)
                 if said.get("nap"):
-                    await ctx.clock.sleep(NAP)
+                    await ctx.clock.sleep(SLEEP_SECONDS)
                 if said.get("ask"):
                     heard = await ctx.ask_person(Question(text="well?"), key=f"q{number}")
                     said = {**said, "text": f"{said['text']} heard {heard.text}"}
@@ -156,23 +158,23 @@ class Leaf:
 
         return respond
 
-    async def _with_what_is_shared(self, said: Said, ctx: Context) -> Said:
-        """Write to the workspace what is to be written, and say what was there."""
+    async def _write_shared(self, said: CallResult, ctx: Context) -> CallResult:
+        """Write to the workspace as the result says, and add the outcome to the text."""
         match said.get("put", self.writes):
             case "over":
-                version = await ctx.workspace.put(BOARD, said["text"])
+                version = await ctx.workspace.put(SHARED_NAME, said["text"])
                 return {**said, "text": f"{said['text']} wrote {version}"}
             case "swap":
-                held = ctx.workspace.get(BOARD)
+                held = ctx.workspace.get(SHARED_NAME)
                 try:
-                    version = await ctx.workspace.put(BOARD, said["text"], version=held.version if held else 0)
+                    version = await ctx.workspace.put(SHARED_NAME, said["text"], version=held.version if held else 0)
                 except StaleWrite as stale:
                     return {**said, "text": f"{said['text']} lost to {stale.by} at {stale.version}"}
                 return {**said, "text": f"{said['text']} won {version} from {held.by if held else 'nobody'}"}
             case _:
                 return said
 
-    def _reply(self, said: Said) -> Reply:
+    def _reply(self, said: CallResult) -> Reply:
         text = str(said["text"])
         return Reply.of(
             self.name,
@@ -183,24 +185,24 @@ class Leaf:
         )
 
 
-def answer_to(call: Call, choice: int) -> Said | AgentError:
-    """One of the things that may come back from a call; what is asked for decides which things there are."""
+def answer_to(call: Call, choice: int) -> CallResult | AgentError:
+    """One of the possible results of a call, which depend on the requested output."""
     turn = call.turn
     if choice >= len(GENERAL):
-        made = _asked_for(turn, choice - len(GENERAL))
+        made = _structured_answer(turn, choice - len(GENERAL))
         text = made if isinstance(made, str) else json.dumps(made)
         return {"text": text}
     return GENERAL[choice](call)
 
 
-def plain_end(call: Call) -> Said:
-    """An answer after which as little as possible follows."""
-    made = _asked_for(call.turn, 0)
+def final_answer(call: Call) -> CallResult:
+    """The answer that leads to the fewest further calls."""
+    made = _structured_answer(call.turn, 0)
     return {"text": made if isinstance(made, str) else json.dumps(made)}
 
 
-def _asked_for(turn: Turn, choice: int) -> JsonValue:
-    """An answer in the form that is wanted; the first of each kind ends things."""
+def _structured_answer(turn: Turn, choice: int) -> JsonValue:
+    """An answer of the requested form; choice 0 ends the work."""
     wanted = cast("dict[str, Any]", dict(turn.output_schema or {})).get("properties", {})
     if "action" in wanted:
         names = wanted["delegations"]["items"]["properties"]["specialist"]["enum"]
@@ -230,34 +232,34 @@ def _asked_for(turn: Turn, choice: int) -> JsonValue:
     return forms[choice % len(forms)]
 
 
-def _words(call: Call) -> str:
+def _text(call: Call) -> str:
     return f"{call.member} to {call.turn.digest[:6]}"
 
 
-GENERAL: list[Callable[[Call], Said | AgentError]] = [
-    lambda call: {"text": _words(call)},
-    lambda call: {"text": _words(call), "data": {"ok": True}},
-    lambda call: {"text": _words(call), "put": "over"},
-    lambda call: {"text": _words(call), "put": "swap"},
-    lambda call: {"text": _words(call), "update": True},
-    lambda call: {"text": _words(call), "terminate": True},
+GENERAL: list[Callable[[Call], CallResult | AgentError]] = [
+    lambda call: {"text": _text(call)},
+    lambda call: {"text": _text(call), "data": {"ok": True}},
+    lambda call: {"text": _text(call), "put": "over"},
+    lambda call: {"text": _text(call), "put": "swap"},
+    lambda call: {"text": _text(call), "update": True},
+    lambda call: {"text": _text(call), "terminate": True},
     lambda call: {"text": "", "data": {"ok": False}},
-    lambda call: {"text": _words(call), "fail": True},
-    lambda call: {"text": _words(call), "ask": True},
-    lambda call: {"text": _words(call), "nap": True},
+    lambda call: {"text": _text(call), "fail": True},
+    lambda call: {"text": _text(call), "ask": True},
+    lambda call: {"text": _text(call), "nap": True},
 ]
 CHOICES = len(GENERAL) + 10
 HARMLESS = [choice for choice in range(CHOICES) if choice not in (5, 7)]
-"""Choices after which a team usually goes on."""
+"""Choices that do not end a team."""
 
 
 def error_for(call: Call, choice: int) -> AgentError:
-    """One of the ways in which a call may fail."""
+    """One of the possible errors of a call."""
     return ERRORS[choice % len(ERRORS)](f"{TROUBLE} at {call.member}")
 
 
-def personal_answer(question: Question, choice: int) -> Answer:
-    """One of the things that a person may say; the first lets things go on."""
+def person_answer(question: Question, choice: int) -> Answer:
+    """One of the possible answers of a person; choice 0 lets the run continue."""
     match question.reason:
         case "approval":
             made = [Answer.approve(), Answer.edit("edited"), Answer.reject(TROUBLE)]

@@ -1,4 +1,4 @@
-"""An event loop whose time stands still, and journals for it: in a run on them nothing happens but what a test lets."""
+"""An event loop that a test advances by hand, and journals for it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from teamwright.values.people.interventions import Intervention
 
 T = TypeVar("T")
 
-A_MOMENT = 0.002
-"""Seconds after which it is looked again whether a thread is still at work: it may be so after its last word."""
+POLL_SECONDS = 0.002
+"""Seconds between polls while a journal thread is at work."""
 
 
-class StillLoop(asyncio.SelectorEventLoop):
-    """A loop that goes round until there is nothing to do but to wait; time passes when it is told to."""
+class ManualLoop(asyncio.SelectorEventLoop):
+    """An event loop that stops when every task waits; its time advances only in `wait`."""
 
     def __init__(self) -> None:
         self._passed = 0.0
@@ -37,11 +37,11 @@ class StillLoop(asyncio.SelectorEventLoop):
         return self._passed
 
     def settle(self) -> None:
-        """Go round until every task waits for something from outside."""
+        """Run until every task waits for something external."""
         self.run_forever()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, from one timer to the next."""
+        """Advance time, from one timer to the next."""
         end = self._passed + seconds
         self.settle()
         while (when := self._next_timer()) is not None and when <= end:
@@ -56,9 +56,9 @@ class StillLoop(asyncio.SelectorEventLoop):
 
 
 class _Selector(selectors.DefaultSelector):
-    """Stops its loop where another would sleep."""
+    """Stops its loop instead of sleeping."""
 
-    def __init__(self, loop: StillLoop) -> None:
+    def __init__(self, loop: ManualLoop) -> None:
         super().__init__()
         self._loop = loop
 
@@ -66,14 +66,14 @@ class _Selector(selectors.DefaultSelector):
         if timeout is not None and timeout <= 0:
             return super().select(0)
         busy = self._loop.busy()
-        found = super().select(A_MOMENT if busy else 0)
+        found = super().select(POLL_SECONDS if busy else 0)
         if not found and not busy:
             self._loop.stop()
         return found
 
 
-class SlowMemory(MemoryJournal):
-    """Commits one batch after the other, each so many turns of the loop later; and can be had as a crash leaves it."""
+class DelayedMemoryJournal(MemoryJournal):
+    """Commits batches one by one, each after a number of loop iterations; can be copied as a crash leaves it."""
 
     instant = False
 
@@ -82,7 +82,7 @@ class SlowMemory(MemoryJournal):
         self._hops = hops
         self._queue: deque[tuple[Batch, Committed]] = deque()
         self._sent_at: dict[int, int] = {}
-        self._borders: dict[str, list[int]] = {}
+        self._commit_numbers: dict[str, list[int]] = {}
 
     def append(self, batch: Batch, done: Committed) -> None:
         self._queue.append((batch, done))
@@ -95,7 +95,7 @@ class SlowMemory(MemoryJournal):
             return
         batch, done = self._queue[0]
         if batch.events:
-            self._borders.setdefault(batch.events[0].run_id, []).append(batch.events[-1].number)
+            self._commit_numbers.setdefault(batch.events[0].run_id, []).append(batch.events[-1].number)
         super().append(batch, done)
         self._queue.popleft()
         if self._queue:
@@ -105,73 +105,73 @@ class SlowMemory(MemoryJournal):
         await super().send(run_id, intervention)
         self._sent_at[self._sent] = len(self._logs.get(run_id, ()))
 
-    def borders(self, run_id: str) -> list[int]:
-        """The numbers after which a crash may leave the run: the last of each commit."""
-        return self._borders.get(run_id, [])
+    def commit_numbers(self, run_id: str) -> list[int]:
+        """The last event number of each commit: where a crash may cut the record."""
+        return self._commit_numbers.get(run_id, [])
 
-    def image(self, run_id: str, border: int, *, letters: bool = True) -> SlowMemory:
-        """What is there after a crash that lost all of this run's events after this one; with its inbox, or not."""
-        made = SlowMemory(self._hops)
+    def crash_copy(self, run_id: str, commit_number: int, *, inbox: bool = True) -> DelayedMemoryJournal:
+        """Copy the journal as a crash after this event leaves it, with or without its inbox."""
+        made = DelayedMemoryJournal(self._hops)
         made._logs = {one: list(log) for one, log in self._logs.items()}
-        made._borders = {one: list(numbers) for one, numbers in self._borders.items()}
-        made._logs[run_id] = [event for event in self._logs.get(run_id, ()) if event.number <= border]
-        made._borders[run_id] = [number for number in self.borders(run_id) if number <= border]
+        made._commit_numbers = {one: list(numbers) for one, numbers in self._commit_numbers.items()}
+        made._logs[run_id] = [event for event in self._logs.get(run_id, ()) if event.number <= commit_number]
+        made._commit_numbers[run_id] = [number for number in self.commit_numbers(run_id) if number <= commit_number]
         if not made._logs[run_id]:
             del made._logs[run_id]
         made._bodies = dict(self._bodies)
         made._sent = self._sent
-        made._inbox = [one for one in self._inbox if letters and self._sent_at[one.id] <= border]
+        made._inbox = [one for one in self._inbox if inbox and self._sent_at[one.id] <= commit_number]
         made._sent_at = dict(self._sent_at)
         return made
 
 
-class BusySqlite(SqliteJournal):
-    """A database that knows whether one of its threads is at work, and can be had as a crash leaves it now."""
+class WatchedSqliteJournal(SqliteJournal):
+    """A SQLite journal that knows whether its threads are at work, and can be copied as a crash leaves it now."""
 
     def __init__(self, folder: Path, number: int = 1) -> None:
         self._folder, self._count = folder, number
         self._place = folder / f"{number}.db"
         super().__init__(self._place)
-        self._looking = 0
+        self._queries_in_flight = 0
 
     def busy(self) -> bool:
         writer = self._running
-        return self._looking > 0 or (writer is not None and writer._given != writer._finished)
+        return self._queries_in_flight > 0 or (writer is not None and writer._given != writer._finished)
 
     async def open(self) -> None:
-        self._looking += 1
+        self._queries_in_flight += 1
         try:
             await super().open()
         finally:
-            self._looking -= 1
+            self._queries_in_flight -= 1
 
     async def close(self) -> None:
-        self._looking += 1
+        self._queries_in_flight += 1
         try:
             await super().close()
         finally:
-            self._looking -= 1
+            self._queries_in_flight -= 1
 
     async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        self._looking += 1
+        self._queries_in_flight += 1
         try:
             return await super()._look(work)
         finally:
-            self._looking -= 1
+            self._queries_in_flight -= 1
 
     def now(self, run_id: str) -> list[Event]:
-        """What is durable at this moment, read at once."""
+        """Read the durable events synchronously."""
         with closing(sqlite3.connect(self._place)) as reader:
             found = reader.execute("SELECT place FROM runs WHERE id = ?", (run_id,)).fetchone()
             return [] if found is None else read_events(reader, run_id, found[0], 0)
 
-    def borders(self, run_id: str) -> list[int]:
-        """Only what is durable now can be had."""
+    def commit_numbers(self, run_id: str) -> list[int]:
+        """The last durable event, because only the current state can be copied."""
         return [event.number for event in self.now(run_id)[-1:]]
 
-    def image(self, run_id: str, border: int) -> BusySqlite:
-        """A copy of the files as they are, which is all that a crash leaves."""
-        made = BusySqlite(self._folder, self._count + 1)
+    def crash_copy(self, run_id: str, commit_number: int) -> WatchedSqliteJournal:
+        """Copy the database files as they are now."""
+        made = WatchedSqliteJournal(self._folder, self._count + 1)
         for ending in ("", "-wal"):
             part = self._place.with_name(self._place.name + ending)
             if part.exists():
@@ -179,4 +179,4 @@ class BusySqlite(SqliteJournal):
         return made
 
 
-StillJournal = SlowMemory | BusySqlite
+ManualJournal = DelayedMemoryJournal | WatchedSqliteJournal

@@ -1,6 +1,6 @@
-"""Random teams that ask people: questions, approvals of steps and tools, critical members, side by side and nested.
+"""Random teams that ask people: questions, approvals of steps and tools, critical members, concurrent and nested.
 
-Nothing here depends on who comes first, so a run comes to one end however it is cut, forked or answered.
+No result depends on the order of arrival, so a run has one result however it is cut, forked or answered.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ MOST_RETRIES = 2
 
 
 @dataclass
-class Minutes:
-    """What one process really did: each effect by its key within the run, without the run's id."""
+class CallLog:
+    """The effects that one process called, by their keys without the run id."""
 
-    made: list[str] = field(default_factory=list[str])
+    called: list[str] = field(default_factory=list[str])
 
     async def call(self, value: str, attempt: Attempt) -> Returned:
-        self.made.append(attempt.key)
+        self.called.append(attempt.key)
         await anyio.lowlevel.checkpoint()
         return Returned(value, Usage(requests=1, input_tokens=1, output_tokens=1))
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One member: what it does in its turn, and where people have to agree to it."""
+class PeopleMember:
+    """One member: what it does in a turn, and which parts need approval."""
 
     name: str
     effects: int = 0
@@ -56,39 +56,39 @@ class Seat:
     tools: int = 0
     at_once: bool = False
     fails: bool = False
-    standing: str = ""
+    policy: str = ""
     approve: Approve | None = None
-    team: tuple[Seat, ...] = ()
+    team: tuple[PeopleMember, ...] = ()
 
-    def agent(self, minutes: Minutes) -> Agent:
-        standing: dict[str, Any] = {self.standing: True} if self.standing else {}
+    def agent(self, log: CallLog) -> Agent:
+        policy: dict[str, Any] = {self.policy: True} if self.policy else {}
         if self.team:
-            members = [seat.agent(minutes) for seat in self.team]
-            return Team(self.name, members=members, share="output", approve=self.approve, **standing)
-        return FunctionAgent(self.name, partial(self._respond, minutes), approve=self.approve, **standing)
+            members = [member.agent(log) for member in self.team]
+            return Team(self.name, members=members, share="output", approve=self.approve, **policy)
+        return FunctionAgent(self.name, partial(self._respond, log), approve=self.approve, **policy)
 
-    async def _respond(self, minutes: Minutes, turn: Turn, ctx: Context) -> str:
+    async def _respond(self, log: CallLog, turn: Turn, ctx: Context) -> str:
         said = [f"{self.name} heard {turn.digest[:6]}"]
         for number in range(self.effects):
-            call = partial(minutes.call, f"effect {number}")
-            effect = Effect("model", "seat", digest(turn.digest, str(number)), call)
+            call = partial(log.call, f"effect {number}")
+            effect = Effect("model", "member", digest(turn.digest, str(number)), call)
             said.append(str((await ctx.effect(f"e{number}", effect)).value))
         if self.question:
             said.append((await ctx.ask_person(Question(text=f"{self.name} asks"), key="question")).text)
-        said += await self._use_tools(minutes, ctx)
+        said += await self._use_tools(log, ctx)
         if self.fails:
             raise Refused(f"the trouble with {self.name}")
         return "; ".join(said)
 
-    async def _use_tools(self, minutes: Minutes, ctx: Context) -> list[str]:
-        """Call tools that need a person's yes, one after the other or all at once."""
+    async def _use_tools(self, log: CallLog, ctx: Context) -> list[str]:
+        """Call tools that need approval, one by one or concurrently."""
         results: dict[int, str] = {}
         if not self.tools:
             return []
 
         async def tool(x: str, *, idempotency_key: str) -> str:
             """Do something."""
-            minutes.made.append(f"tool {idempotency_key}")
+            log.called.append(f"tool {idempotency_key}")
             return f"did {x}"
 
         async with Toolbox([tool], Approve(tools=True), self.name).open(ctx) as tools:
@@ -109,25 +109,25 @@ class Seat:
         return [results[number] for number in sorted(results)]
 
 
-class Agenda:
-    """Follows a tree of asks and questions, one after the other (`seq`) or side by side (`all`)."""
+class AskTree:
+    """Runs a tree of asks and questions, in sequence (`seq`) or concurrently (`all`)."""
 
-    name, version = "agenda", 1
+    name, version = "ask_tree", 1
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
         return []
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
-        seats = {member.name: member for member in members}
-        agenda = cast("Sequence[Any]", task.settings.options["agenda"])
-        decided = await self._do(agenda, ctx, "p", "", seats)
+        by_name = {member.name: member for member in members}
+        asks = cast("Sequence[Any]", task.settings.options["asks"])
+        decided = await self._do(asks, ctx, "p", "", by_name)
         text = json.dumps(decided)
-        return Outcome(messages=(Message(name="agenda", content=text),))
+        return Outcome(messages=(Message(name="asks", content=text),))
 
-    async def _do(self, node: Sequence[Any], ctx: Context, path: str, told: str, seats: Mapping[str, Agent]) -> Any:
+    async def _do(self, node: Sequence[Any], ctx: Context, path: str, told: str, members: Mapping[str, Agent]) -> Any:
         match list(node):
             case ["ask", str(name)]:
-                reply = await ctx.ask(seats[name], Turn(f"{TASK} after {told}"), key=path)
+                reply = await ctx.ask(members[name], Turn(f"{TASK} after {told}"), key=path)
                 return f"{name}: {reply.error}" if isinstance(reply, Failure) else reply.text
             case ["person"]:
                 return (await ctx.ask_person(Question(text=f"after {told}?", choices=("yes", "no")), key=path)).text
@@ -135,12 +135,14 @@ class Agenda:
                 results: list[Any] = []
                 for index, one in enumerate(nodes):
                     before = digest(told, json.dumps(results))[:6]
-                    results.append(await self._do(one, ctx, f"{path}{index}", before, seats))
+                    results.append(await self._do(one, ctx, f"{path}{index}", before, members))
                 return results
             case ["all", *nodes]:
                 async with ctx.branches(len(nodes)) as branches:
                     started = [
-                        branches.start(f"{path}b{index}", lambda inner, one=one: self._do(one, inner, "p", told, seats))
+                        branches.start(
+                            f"{path}b{index}", lambda inner, one=one: self._do(one, inner, "p", told, members)
+                        )
                         for index, one in enumerate(nodes)
                     ]
                 return [branch.result() for branch in started]
@@ -149,20 +151,20 @@ class Agenda:
 
 
 @dataclass(frozen=True)
-class Committee:
-    """A team, and what the people in it say: the same to the same question, whenever they are asked."""
+class PeopleTeam:
+    """A team, and the people who answer it: the same question always gets the same answer."""
 
-    agenda: Sequence[Any]
-    seats: tuple[Seat, ...]
-    mood: int = 0
+    asks: Sequence[Any]
+    members: tuple[PeopleMember, ...]
+    answer_seed: int = 0
 
-    def team(self, minutes: Minutes) -> Team:
-        members = [seat.agent(minutes) for seat in self.seats]
-        return Team("committee", members=members, strategy=Agenda(), options={"agenda": cast("Any", self.agenda)})
+    def team(self, log: CallLog) -> Team:
+        members = [member.agent(log) for member in self.members]
+        return Team("people", members=members, strategy=AskTree(), options={"asks": cast("Any", self.asks)})
 
     def answer(self, key: str, question: Question) -> Answer:
-        """What a person says to a question, told from nothing but the question."""
-        drawn = digest(str(self.mood), key, question.text, question.draft or "")
+        """The answer of a person, derived from the question alone."""
+        drawn = digest(str(self.answer_seed), key, question.text, question.draft or "")
         chance = int(drawn[:8], 16)
         match question.reason:
             case "approval" if chance % 3 == 0:
@@ -171,35 +173,37 @@ class Committee:
                 return Answer.reject(f"secret {drawn[:4]}") if chance % 3 == 1 else Answer.approve()
             case "failure":
                 tried = int(re.findall(r"failure-(\d+)", key)[-1])
-                # No abort: it ends the run at once, so what had been said by then would depend on the order of answers.
+                # No abort: it ends the run at once, so the messages until then would depend on the order of answers.
                 return Answer(text="retry" if chance % 3 == 2 and tried <= MOST_RETRIES else "skip")
             case "question":
                 return Answer(text=question.choices[chance % 2] if question.choices else f"word {drawn[:4]}")
 
 
 @st.composite
-def seats(draw: st.DrawFn, name: str, *, nested: bool = True) -> Seat:
-    """A member of any kind."""
+def people_members(draw: st.DrawFn, name: str, *, nested: bool = True) -> PeopleMember:
+    """Draw a member of any kind."""
     approve = draw(st.none() | st.builds(Approve, before=st.booleans(), after=st.booleans()))
-    standing = draw(st.sampled_from(["", "", "optional", "critical"]))
+    policy = draw(st.sampled_from(["", "", "optional", "critical"]))
     if nested and draw(st.integers(0, 4)) == 0:
-        inner = tuple(draw(seats(f"{name}-{number}", nested=False)) for number in range(draw(st.integers(1, 2))))
-        return Seat(name, team=inner, approve=approve, standing=standing)
-    return Seat(
+        inner = tuple(
+            draw(people_members(f"{name}-{number}", nested=False)) for number in range(draw(st.integers(1, 2)))
+        )
+        return PeopleMember(name, team=inner, approve=approve, policy=policy)
+    return PeopleMember(
         name,
         effects=draw(st.integers(0, 2)),
         question=draw(st.booleans()),
         tools=draw(st.sampled_from([0, 0, 1, 2])),
         at_once=draw(st.booleans()),
         fails=draw(st.integers(0, 3)) == 0,
-        standing=standing,
+        policy=policy,
         approve=approve,
     )
 
 
 @st.composite
-def committees(draw: st.DrawFn) -> Committee:
-    """Small teams with at most five members, whose agendas have branches in any nesting."""
+def people_teams(draw: st.DrawFn) -> PeopleTeam:
+    """Draw a team of at most five members, whose asks have branches in any nesting."""
     leaves = st.sampled_from([["ask"], ["ask"], ["ask"], ["person"]])
     shape = draw(
         st.recursive(
@@ -210,13 +214,13 @@ def committees(draw: st.DrawFn) -> Committee:
             max_leaves=5,
         )
     )
-    made: list[Seat] = []
+    made: list[PeopleMember] = []
 
     def filled(node: Sequence[Any]) -> list[Any]:
         if node[0] == "ask":
-            made.append(draw(seats(f"m{len(made)}")))
+            made.append(draw(people_members(f"m{len(made)}")))
             return ["ask", made[-1].name]
         return [node[0], *(filled(one) for one in node[1:])]
 
-    agenda = ["seq", filled(shape), filled(["ask"])]
-    return Committee(agenda, tuple(made), draw(st.integers(0, 7)))
+    asks = ["seq", filled(shape), filled(["ask"])]
+    return PeopleTeam(asks, tuple(made), draw(st.integers(0, 7)))

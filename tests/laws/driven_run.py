@@ -1,4 +1,4 @@
-"""One run under a driver on a still loop: its calls wait at the desk, and whoever directs it says what happens next."""
+"""One run on a manual loop: its calls stay pending, and the test decides what happens next."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from teamwright.values.key import next_attempt
 from teamwright.values.people.interventions import Answered, Cancel, Intervention
 from teamwright.values.results import RunResult
 from teamwright.values.turns.turn import Turn
-from tests.laws.desk import PLAIN, Desk, Said, personal_answer
-from tests.laws.shapes import Shape
-from tests.laws.still import SlowMemory, StillJournal, StillLoop
+from tests.laws.manual_loop import DelayedMemoryJournal, ManualJournal, ManualLoop
+from tests.laws.pending_calls import PLAIN, CallResult, PendingCalls, person_answer
+from tests.laws.random_teams import TeamSpec
 
 T = TypeVar("T")
 
@@ -30,22 +30,22 @@ EPOCH, SEED = 1_000_000.0, 4711
 TASK = "play"
 ENDINGS = ("agent.replied", "agent.failed")
 REST = 1.0
-"""Longer than a member waits before it tries again."""
+"""Longer than any backoff of a member."""
 
-Given = Mapping[tuple[str, int], Said | AgentError]
-"""What each call was answered, by key and attempt."""
+Answers = Mapping[tuple[str, int], CallResult | AgentError]
+"""The results of calls by key and attempt."""
 
 
-class Production:
-    """An engine with one run, which `close` leaves as it stands; then nothing of it may be left behind."""
+class DrivenRun:
+    """An engine with one run. `close` leaves the run as it is and checks that no task is left behind."""
 
-    def __init__(self, shape: Shape, journal: StillJournal, run_id: str = "r", began: float = EPOCH) -> None:
-        self.shape, self.journal, self.run_id = shape, journal, run_id
-        self.loop = StillLoop()
-        if not isinstance(journal, SlowMemory):
+    def __init__(self, spec: TeamSpec, journal: ManualJournal, run_id: str = "r", began: float = EPOCH) -> None:
+        self.spec, self.journal, self.run_id = spec, journal, run_id
+        self.loop = ManualLoop()
+        if not isinstance(journal, DelayedMemoryJournal):
             self.loop.busy = journal.busy
         self.began = began
-        self.desk = Desk(self._objection, self._find_ask)
+        self.pending = PendingCalls(self._objection, self._find_ask)
         self.followed: list[list[Event]] = []
         self.published: list[int] = []
         self._leave = asyncio.Event()
@@ -70,25 +70,25 @@ class Production:
             if happened():
                 return
             self.loop.wait(0.1)
-        raise AssertionError("it never happened")
+        raise AssertionError("the condition never held")
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let something that waits for no member come to its end."""
+        """Run a coroutine that depends on no member to its end."""
         task = self.loop.create_task(work)
         self._until(task.done)
         return task.result()
 
     def start(self) -> None:
-        """Begin the run, or go on with it if there is something of it."""
-        team = self.shape.team(self.desk)
+        """Start the run, or resume it if it has a record."""
+        team = self.spec.team(self.pending)
         if self.events():
             self._drive(self.do(self.engine.start_resume(self.run_id, team=team)))
         else:
             self._drive(self.do(self.engine.start(team, TASK, run_id=self.run_id)))
 
     def fork(self, at: int | Literal["retry"] | None, new_id: str, task: str | None) -> None:
-        """Begin another run from a point of this one, with another task if there is one, and turn to that."""
-        team, retry = self.shape.team(self.desk), at == "retry"
+        """Fork the run at a point, perhaps with another task, and drive the fork from now on."""
+        team, retry = self.spec.team(self.pending), at == "retry"
         cut = None if at == "retry" else at
         made = self.engine.start_fork(self.run_id, at=cut, retry=retry, team=team, task=task, new_id=new_id)
         self.run_id = new_id
@@ -109,17 +109,19 @@ class Production:
         assert isinstance(item, Event)
         if item.run_id == self.run_id:
             self.published.append(item.number)
-            if isinstance(self.journal, SlowMemory):
-                assert self.journal._logs[self.run_id][-1].number >= item.number, "it was published too early"
+            if isinstance(self.journal, DelayedMemoryJournal):
+                assert self.journal._logs[self.run_id][-1].number >= item.number, (
+                    "it was published before it was durable"
+                )
 
     @property
-    def driven(self) -> bool:
-        """Whether the run is under way."""
+    def is_driven(self) -> bool:
+        """Whether a driver is attached."""
         return self._result is not None and not self._result.done()
 
     @property
     def result(self) -> RunResult | None:
-        """How the run ended or was set down; raises what its driver raised."""
+        """The result once the run has ended or paused; raises what its driver raised."""
         return self._result.result() if self._result is not None and self._result.done() else None
 
     @property
@@ -128,14 +130,14 @@ class Production:
         return bool(events) and events[-1].kind == "run.ended"
 
     def events(self) -> list[Event]:
-        """What is durable."""
-        if isinstance(self.journal, SlowMemory):
+        """The durable events."""
+        if isinstance(self.journal, DelayedMemoryJournal):
             return list(self.journal._logs.get(self.run_id, ()))
         return self.do(self.journal.read(self.run_id))
 
     @property
-    def retriable(self) -> bool:
-        """Whether there is a failed member that a fork can try again."""
+    def can_retry(self) -> bool:
+        """Whether a fork can retry a failed member."""
         history = self.do(self.engine.runs.history(self.run_id))
         try:
             history.before_failure()
@@ -144,60 +146,60 @@ class Production:
         return True
 
     def questions(self) -> list[str]:
-        """The questions that somebody waits to have answered."""
+        """The keys of open questions."""
         if run := self.engine._live.get(self.run_id):
             return sorted(run._state.questions)
         paused = RunRecord.from_events(self.events()).paused
         return sorted(paused.waiting_for) if paused else []
 
     def answer(self, key: str, choice: int) -> None:
-        """Answer a question as a person might."""
+        """Answer a question with one of the possible answers."""
         asked = [one.fact for one in self.events() if one.key == key and isinstance(one.fact, PersonAsked)]
-        self.tell(Answered(key=key, answer=personal_answer(asked[-1].question, choice)))
+        self.intervene(Answered(key=key, answer=person_answer(asked[-1].question, choice)))
 
-    def reply(self, key: str, said: Said | AgentError) -> None:
-        """Answer a call that waits at the desk."""
-        self.desk.answer(self.desk.calls[key], said)
+    def reply(self, key: str, said: CallResult | AgentError) -> None:
+        """Complete a pending call."""
+        self.pending.answer(self.pending.calls[key], said)
         self.loop.settle()
 
     def until_fired(self, key: str) -> None:
-        """Let time pass until a timer has fired."""
+        """Advance time until a timer has fired."""
         self._until(lambda: any(one.key == key and isinstance(one.fact, TimerFired) for one in self.events()))
 
-    def tell(self, intervention: Intervention) -> None:
-        """Send something to the run, and give it the time to notice."""
+    def intervene(self, intervention: Intervention) -> None:
+        """Send an intervention to the run and let it react."""
         self.send(intervention)
         self.loop.wait(0.1)
 
-    def send_again(self, event: Event) -> None:
-        """Give the answer that a person gave in another telling."""
+    def repeat_person_answer(self, event: Event) -> None:
+        """Send the answer that a person gave in the earlier run."""
         assert isinstance(event.fact, PersonAnswered)
         self.send(Answered(key=event.key, answer=event.fact.answer))
 
-    def hear_again(self, event: Event, given: Given) -> None:
-        """Answer a call as it was answered in another telling."""
+    def repeat_call_result(self, event: Event, given: Answers) -> None:
+        """Complete a call with its result in the earlier run."""
         plain = event.kind in ENDINGS
         key, attempt = (f"{event.key}/{PLAIN}", 0) if plain else (event.key, getattr(event.fact, "attempt", 0))
-        if key not in self.desk.calls:
+        if key not in self.pending.calls:
             self.loop.wait(REST)
         said = given.get((key, attempt), given.get((key, 0)))
         assert said is not None
-        assert key in self.desk.calls, f"{key} is not called; what waits is {sorted(self.desk.calls)}"
+        assert key in self.pending.calls, f"{key} is not called; what waits is {sorted(self.pending.calls)}"
         self.reply(key, said)
 
     def send(self, intervention: Intervention) -> None:
-        """Put something into the inbox of the run."""
+        """Send an intervention to the inbox of the run."""
         self.do(self.journal.send(self.run_id, intervention))
 
     def cancel(self, cancel: Cancel) -> None:
-        """End the run, whether it is under way or set down."""
-        if self.driven:
-            self.tell(cancel)
+        """Cancel the run, whether it is driven or paused."""
+        if self.is_driven:
+            self.intervene(cancel)
         else:
             self.do(self.engine.runs.cancel(self.run_id, cancel.reason))
 
     def close(self) -> None:
-        """Leave the run; nothing of it may be left behind."""
+        """Close the engine, and check that no task is left behind."""
         for task in self._tasks:
             task.cancel()
         self.loop.settle()
@@ -205,14 +207,14 @@ class Production:
         self._until(self._host.done)
         self._host.result()
         if self._result is not None and not self._result.cancelled():
-            self._result.exception()  # the journal is closed, so how it stands can't be told any more
+            self._result.exception()  # the journal is closed, so the status can't be read
         left = asyncio.all_tasks(self.loop)
         assert not left, f"tasks were left behind: {left}"
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
 
     def _find_ask(self, member: str, turn: Turn) -> str:
-        """The ask that a plain function answers: it must be durable before the function is called."""
+        """Find the ask that a plain function answers; it must be durable before the function is called."""
         events, found = self._seen_events(), list[str]()
         for event in events:
             if isinstance(event.fact, AgentAsked) and (event.fact.member, event.fact.digest) == (member, turn.digest):
@@ -220,23 +222,23 @@ class Production:
             elif event.kind in ENDINGS and event.key in found:
                 found.remove(event.key)
             elif isinstance(event.fact, AgentReturned) and event.scope in found:
-                found.remove(event.scope)  # it has answered already, and waits for a person
+                found.remove(event.scope)  # it has returned, and waits for a person
         asked = {event.key for event in events if isinstance(event.fact, AgentAsked)}
-        free = [key for key in found if f"{key}/{PLAIN}" not in self.desk.calls and not _gave_way(key, asked)]
+        free = [key for key in found if f"{key}/{PLAIN}" not in self.pending.calls and not _is_superseded(key, asked)]
         task = asyncio.current_task()
         branch = f"{task.get_name()}/" if task else ""
-        free = [key for key in free if key.startswith(branch)] or free  # two may be told the same
+        free = [key for key in free if key.startswith(branch)] or free  # two members may receive the same turn
         return free[0] if free else f"{member}, asked without a record"
 
     def _seen_events(self) -> list[Event]:
-        if isinstance(self.journal, SlowMemory):
+        if isinstance(self.journal, DelayedMemoryJournal):
             return self.journal._logs.get(self.run_id, [])
         return self.journal.now(self.run_id)
 
     def _objection(self, key: str, attempt: int) -> str | None:
-        """Why a call may not leave now: its intent is not durable, or something that makes it needless is recorded."""
+        """Why a call must not be dispatched now: its intent is not durable, or its result is recorded."""
         scope, ended = None, set[str]()
-        if key in self.desk.calls:
+        if key in self.pending.calls:
             return f"{key} is made while it is under way"
         for event in self._seen_events():
             fact = event.fact
@@ -253,12 +255,12 @@ class Production:
         if scope is None:
             return f"{key} is made before its intent is durable"
         gone = [one for one in ended if scope == one or scope.startswith(f"{one}/")]
-        # What an ask that failed is summarised for has the key of that ask before its own, and is no part of it.
+        # The key of a summary begins with the key of the failed ask, but the summary is not part of that ask.
         return f"{key} is made, but {gone} has ended" if gone and "/summary-" not in scope else None
 
 
-def _gave_way(key: str, asked: Collection[str]) -> bool:
-    """Whether an ask, or one around it, was asked anew by a fork."""
+def _is_superseded(key: str, asked: Collection[str]) -> bool:
+    """Whether a fork has superseded an ask or one of its parents."""
     while key:
         if next_attempt(key) in asked:
             return True
@@ -267,7 +269,7 @@ def _gave_way(key: str, asked: Collection[str]) -> bool:
 
 
 def arrivals(events: list[Event]) -> Iterator[Event]:
-    """What came from outside, in order: returns, answers, interventions, timers, and endings that are returns too."""
+    """The external events in order: returns, answers, interventions, timers, and endings that are returns."""
     called = {event.key for event in events if isinstance(event.fact, AgentAsked) and event.fact.called}
     told = {event.key for event in events if isinstance(event.fact, AgentReturned | AgentCallFailed)}
     for event in events:
@@ -281,26 +283,28 @@ def arrivals(events: list[Event]) -> Iterator[Event]:
                     yield event
 
 
-def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], given: Given) -> Production:
-    """Let a run that begins with this journal hear what else came from outside, in that order and nothing more."""
-    made = Production(shape, journal, run_id, events[-1].time)
+def repeat_arrivals(
+    spec: TeamSpec, journal: DelayedMemoryJournal, run_id: str, events: list[Event], given: Answers
+) -> DrivenRun:
+    """Drive a run from this journal with the remaining external events, in recorded order."""
+    made = DrivenRun(spec, journal, run_id, events[-1].time)
     known = len(made.events())
     heard = [one for one in arrivals(events) if one.number <= known]
     left = deque(one for one in arrivals(events) if one.number > known)
     asked = {event.key: event.number for event in events if isinstance(event.fact, PersonAsked)}
 
     def answered_together(before: Event) -> bool:
-        """Whether what comes next is an answer that may have been there already when the one before was heard."""
+        """Whether the next event is an answer that may have been in the inbox with the one before."""
         both = left and isinstance(before.fact, PersonAnswered) and isinstance(left[0].fact, PersonAnswered)
         return bool(both) and asked[left[0].key] < before.number
 
     while heard and answered_together(heard[-1]):
         heard.append(left.popleft())
-        made.send_again(heard[-1])
+        made.repeat_person_answer(heard[-1])
     made.start()
     while left:
         event = left.popleft()
-        if not made.driven and not made.ended and not isinstance(event.fact, PersonAnswered | RunIntervened):
+        if not made.is_driven and not made.ended and not isinstance(event.fact, PersonAnswered | RunIntervened):
             made.start()
         match event.fact:
             case RunIntervened(intervention=Cancel() as cancel):
@@ -311,19 +315,19 @@ def retell(shape: Shape, journal: SlowMemory, run_id: str, events: list[Event], 
                 made.until_fired(event.key)
             case PersonAnswered():
                 assert event.key in made.questions(), f"nobody asks a person at {event.key}"
-                made.send_again(event)
+                made.repeat_person_answer(event)
                 if not answered_together(event):
                     made.loop.wait(0.1)
-                    if not made.driven:
+                    if not made.is_driven:
                         made.start()
             case _:
-                made.hear_again(event, given)
+                made.repeat_call_result(event, given)
     made.loop.wait(0.2)
     return made
 
 
 def workspace_of(events: list[Event]) -> dict[str, tuple[str, int]]:
-    """The shared values as they were left."""
+    """The final workspace: hash and version by name."""
     found: dict[str, tuple[str, int]] = {}
     for event in events:
         if isinstance(event.fact, WorkspaceWritten):

@@ -1,4 +1,4 @@
-"""Random teams: every strategy, one within the other, with members that wait at a desk."""
+"""Random teams: every strategy, nested, with members whose calls a test answers."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from teamwright.teams.team import Team
 from teamwright.values.limits.limits import Limits
 from teamwright.values.limits.retry import Recovery
 from teamwright.values.people.approvals import Approve
-from tests.laws.desk import Desk, Leaf
+from tests.laws.pending_calls import MemberSpec, PendingCalls
 
 DEPTH = 3
 MOST_LEAVES = 8
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A team as data, from which it is made again for each driver."""
+class TeamSpec:
+    """A team as data, so that every driver can make it again."""
 
     name: str
     strategy: str
-    members: tuple[Leaf | Shape, ...]
-    helpers: tuple[Leaf | Shape, ...] = ()
+    members: tuple[MemberSpec | TeamSpec, ...]
+    helpers: tuple[MemberSpec | TeamSpec, ...] = ()
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def team(self, desk: Desk, known: dict[str, Any] | None = None) -> Team:
+    def team(self, pending: PendingCalls, known: dict[str, Any] | None = None) -> Team:
         known = {} if known is None else known
-        members = [_agent(one, desk, known) for one in self.members]
-        helpers = [_agent(one, desk, known) for one in self.helpers]
+        members = [_agent(one, pending, known) for one in self.members]
+        helpers = [_agent(one, pending, known) for one in self.helpers]
         return Team(
             self.name, members=members, helpers=helpers, strategy=self.strategy, options=self.options, **self.settings
         )
 
-    def everyone(self) -> Iterator[Leaf | Shape]:
+    def everyone(self) -> Iterator[MemberSpec | TeamSpec]:
         yield self
         for one in (*self.members, *self.helpers):
-            if isinstance(one, Shape):
+            if isinstance(one, TeamSpec):
                 yield from one.everyone()
             else:
                 yield one
@@ -50,26 +50,26 @@ class Shape:
                     yield one.fallback
 
     def limits(self) -> dict[str, Limits]:
-        """The limits of everybody who has some."""
+        """The limits of all members and teams that have any, by name."""
         found = {
-            one.name: one.settings.get("limits") if isinstance(one, Shape) else one.limits for one in self.everyone()
+            one.name: one.settings.get("limits") if isinstance(one, TeamSpec) else one.limits for one in self.everyone()
         }
         return {name: limits for name, limits in found.items() if limits is not None}
 
     @property
-    def bounded(self) -> bool:
-        """Whether calls wait for each other, for what a budget has left or for their turn at a model."""
-        paced = any(isinstance(one, Leaf) and one.paced for one in self.everyone())
+    def has_call_limits(self) -> bool:
+        """Whether calls wait for each other, because of a budget or a rate limit."""
+        paced = any(isinstance(one, MemberSpec) and one.paced for one in self.everyone())
         return paced or any(one.tokens is not None or one.calls is not None for one in self.limits().values())
 
     @property
-    def hurried(self) -> bool:
-        """Whether time is short, so that who rests a little longer may be too late."""
+    def has_deadline(self) -> bool:
+        """Whether a member or team has a limit in seconds."""
         return any(one.seconds is not None for one in self.limits().values())
 
 
-def _agent(one: Leaf | Shape, desk: Desk, known: dict[str, Any]) -> Agent:
-    return one.team(desk, known) if isinstance(one, Shape) else one.agent(desk, known)
+def _agent(one: MemberSpec | TeamSpec, pending: PendingCalls, known: dict[str, Any]) -> Agent:
+    return one.team(pending, known) if isinstance(one, TeamSpec) else one.agent(pending, known)
 
 
 BOUNDS = st.one_of(
@@ -85,8 +85,8 @@ FAILURES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
-class Writing:
-    """One draw of a team."""
+class TeamDraw:
+    """Draws one team."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -94,16 +94,16 @@ class Writing:
         self._teams = (f"t{number}" for number in itertools.count())
         self._made = 0
 
-    def leaf(self, *, alone: bool = False) -> Leaf:
-        """A member; `alone` has nobody to fall back on and no special standing."""
+    def leaf(self, *, alone: bool = False) -> MemberSpec:
+        """Draw a member; with `alone` it has no fallback and default policies."""
         draw = self.draw
         self._made += 1
         name, plain = next(self._leaves), draw(st.booleans())
         calls = 1 if plain else draw(st.sampled_from([1, 1, 1, 2, 0]))
         if alone:
-            return Leaf(name, calls, plain)
+            return MemberSpec(name, calls, plain)
         standing = draw(st.sampled_from(["", "", "", "optional", "optional", "critical"]))
-        return Leaf(
+        return MemberSpec(
             name,
             calls,
             plain,
@@ -119,17 +119,17 @@ class Writing:
             rest=draw(st.sampled_from([0, 0, 0.5])),
         )
 
-    def member(self, depth: int) -> Leaf | Shape:
+    def member(self, depth: int) -> MemberSpec | TeamSpec:
         if depth < DEPTH and self._made < MOST_LEAVES and self.draw(st.integers(0, 2 + depth)) == 0:
             return self.team(depth + 1)
         return self.leaf()
 
-    def team(self, depth: int = 1) -> Shape:
+    def team(self, depth: int = 1) -> TeamSpec:
         draw = self.draw
         name, strategy = next(self._teams), draw(st.sampled_from([*STRATEGIES, *SIDE_BY_SIDE]))
         count = draw(st.sampled_from([3, 2, 1])) if self._made < MOST_LEAVES else 1
         count = max(count, 2 if strategy == "mesh_team" else 1)
-        # In a mesh everybody is asked again and again; of teams within it there would be no end.
+        # Members of a mesh are asked repeatedly; nested teams would make the run too long.
         members = tuple(self.leaf() if strategy == "mesh_team" else self.member(depth) for _ in range(count))
         options, helpers, settings = STRATEGIES[strategy](self, [one.name for one in members])
         settings = {"share": draw(st.sampled_from(["transcript", "output"])), "limits": draw(BOUNDS), **settings}
@@ -140,42 +140,42 @@ class Writing:
             other = self.leaf(alone=True)
             helpers = [*helpers, other]
             settings["recovery"] = Recovery(fallback=other.name)
-        return Shape(name, strategy, members, tuple(helpers), options, settings)
+        return TeamSpec(name, strategy, members, tuple(helpers), options, settings)
 
-    def helper(self) -> Leaf | Shape:
+    def helper(self) -> MemberSpec | TeamSpec:
         if self.draw(st.integers(0, 7)) == 0:
             inner = (self.leaf(), self.leaf())
-            return Shape(next(self._teams), "sequential", inner)
+            return TeamSpec(next(self._teams), "sequential", inner)
         return self.leaf()
 
 
-Made = tuple[dict[str, Any], list[Leaf | Shape], dict[str, Any]]
+Parts = tuple[dict[str, Any], list[MemberSpec | TeamSpec], dict[str, Any]]
 """Options, helpers and settings."""
 
 
-def _sequential(writing: Writing, names: list[str]) -> Made:
+def _sequential(draws: TeamDraw, names: list[str]) -> Parts:
     return {}, [], {}
 
 
-def _round_robin(writing: Writing, names: list[str]) -> Made:
-    return {}, [], {"max_turns": writing.draw(st.integers(1, 2)), "on_max_turns": _at_the_end(writing)}
+def _round_robin(draws: TeamDraw, names: list[str]) -> Parts:
+    return {}, [], {"max_turns": draws.draw(st.integers(1, 2)), "on_max_turns": _at_the_end(draws)}
 
 
-def _at_the_end(writing: Writing) -> str:
-    return writing.draw(st.sampled_from(["stop", "stop", "fail"]))
+def _at_the_end(draws: TeamDraw) -> str:
+    return draws.draw(st.sampled_from(["stop", "stop", "fail"]))
 
 
-def _selector(writing: Writing, names: list[str]) -> Made:
-    chair = writing.helper()
-    options: dict[str, Any] = {"agent": chair.name, "allow_repeat": writing.draw(st.booleans())}
-    if len(names) > 1 and writing.draw(st.booleans()):
+def _selector(draws: TeamDraw, names: list[str]) -> Parts:
+    chair = draws.helper()
+    options: dict[str, Any] = {"agent": chair.name, "allow_repeat": draws.draw(st.booleans())}
+    if len(names) > 1 and draws.draw(st.booleans()):
         ring = zip(names, [*names[1:], names[0]], strict=True)
         options["edges"] = [{"from": one, "to": other} for one, other in ring]
-    return options, [chair], {"max_turns": writing.draw(st.integers(1, 4)), "on_max_turns": _at_the_end(writing)}
+    return options, [chair], {"max_turns": draws.draw(st.integers(1, 4)), "on_max_turns": _at_the_end(draws)}
 
 
-def _graph(writing: Writing, names: list[str]) -> Made:
-    draw, edges = writing.draw, list[dict[str, Any]]()
+def _graph(draws: TeamDraw, names: list[str]) -> Parts:
+    draw, edges = draws.draw, list[dict[str, Any]]()
     for one, other in itertools.pairwise(names):
         if draw(st.booleans()):
             edges.append({"from": one, "to": names[0], "when": draw(st.sampled_from(["'again' in text", "data.ok"]))})
@@ -184,27 +184,27 @@ def _graph(writing: Writing, names: list[str]) -> Made:
         edges.append({"from": one, "to": other, "transform": draw(st.sampled_from([None, "Now {{ text }}"]))})
     if not edges or draw(st.booleans()):
         edges.append({"from": names[-1], "to": names[0], "when": "'again' in text or error == 'refused'"})
-    return {"edges": edges}, [], {"max_turns": draw(st.integers(2, 5)), "on_max_turns": _at_the_end(writing)}
+    return {"edges": edges}, [], {"max_turns": draw(st.integers(2, 5)), "on_max_turns": _at_the_end(draws)}
 
 
-def _fan_out(writing: Writing, names: list[str]) -> Made:
-    draw, helpers = writing.draw, list[Leaf | Shape]()
+def _fan_out(draws: TeamDraw, names: list[str]) -> Parts:
+    draw, helpers = draws.draw, list[MemberSpec | TeamSpec]()
     options: dict[str, Any] = {"limit": draw(st.integers(1, 3)), **draw(FAILURES)}
     if draw(st.booleans()):
         options["chunks"] = draw(st.sampled_from([["one"], ["one", "two"], ["one", {"two": 2}, "one"]]))
     else:
-        helpers.append(writing.helper())
+        helpers.append(draws.helper())
         options["splitter"] = helpers[-1].name
     if draw(st.booleans()):
-        helpers.append(writing.helper())
+        helpers.append(draws.helper())
         options["aggregator"] = helpers[-1].name
     if draw(st.booleans()):
         options["task"] = "Chunk {{ number }} of {{ count }}: {{ chunk }}"
     return options, helpers, {}
 
 
-def _dag(writing: Writing, names: list[str]) -> Made:
-    draw, steps = writing.draw, list[dict[str, Any]]()
+def _dag(draws: TeamDraw, names: list[str]) -> Parts:
+    draw, steps = draws.draw, list[dict[str, Any]]()
     for number in range(draw(st.integers(len(names), len(names) + 2))):
         earlier = [step["id"] for step in steps]
         needs = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True)) if earlier else []
@@ -216,14 +216,14 @@ def _dag(writing: Writing, names: list[str]) -> Made:
     return {"steps": steps, "max_parallel": draw(st.integers(1, 3)), **draw(FAILURES)}, [], {}
 
 
-def _hierarchical(writing: Writing, names: list[str]) -> Made:
-    draw, boss = writing.draw, writing.helper()
+def _hierarchical(draws: TeamDraw, names: list[str]) -> Parts:
+    draw, boss = draws.draw, draws.helper()
     options = {"orchestrator": boss.name, "max_iterations": draw(st.integers(1, 3)), "limit": draw(st.integers(1, 3))}
-    return options | draw(FAILURES), [boss], {"on_max_turns": _at_the_end(writing)}
+    return options | draw(FAILURES), [boss], {"on_max_turns": _at_the_end(draws)}
 
 
-def _reactive(writing: Writing, names: list[str]) -> Made:
-    draw = writing.draw
+def _reactive(draws: TeamDraw, names: list[str]) -> Parts:
+    draw = draws.draw
     subscriptions: list[dict[str, Any]] = [{"member": names[0], "on": "workflow.started"}]
     for name in names:
         on = draw(st.sampled_from(["go", "go", "agent.error", "workflow.started"]))
@@ -236,36 +236,36 @@ def _reactive(writing: Writing, names: list[str]) -> Made:
         "limit": draw(st.integers(1, 3)),
         "goal": draw(st.sampled_from([None, None, "'done' in emitted", "state.n | default(0) == 1"])),
     }
-    return options | draw(FAILURES), [], {"on_max_turns": _at_the_end(writing)}
+    return options | draw(FAILURES), [], {"on_max_turns": _at_the_end(draws)}
 
 
-def _single(writing: Writing, names: list[str]) -> Made:
-    options, helpers, settings = _dag(writing, names)
+def _single(draws: TeamDraw, names: list[str]) -> Parts:
+    options, helpers, settings = _dag(draws, names)
     del options["max_parallel"]
     return options, helpers, settings
 
 
-def _lead_subagent(writing: Writing, names: list[str]) -> Made:
-    lead = writing.helper()
-    return {**_single(writing, names)[0], "lead": lead.name}, [lead], _talking(writing)
+def _lead_subagent(draws: TeamDraw, names: list[str]) -> Parts:
+    lead = draws.helper()
+    return {**_single(draws, names)[0], "lead": lead.name}, [lead], _talking(draws)
 
 
-def _star_team(writing: Writing, names: list[str]) -> Made:
-    options, helpers, settings = _lead_subagent(writing, names)
+def _star_team(draws: TeamDraw, names: list[str]) -> Parts:
+    options, helpers, settings = _lead_subagent(draws, names)
     for step in options["steps"]:
-        if writing.draw(st.booleans()):
+        if draws.draw(st.booleans()):
             del step["agent"]
-        step["owns"] = writing.draw(st.sampled_from([[], [], ["it"], ["it", "that"]]))
-    options["max_parallel"] = writing.draw(st.sampled_from([None, 1, 2, 3]))
-    options["peer_rounds"] = writing.draw(st.integers(0, 1))
+        step["owns"] = draws.draw(st.sampled_from([[], [], ["it"], ["it", "that"]]))
+    options["max_parallel"] = draws.draw(st.sampled_from([None, 1, 2, 3]))
+    options["peer_rounds"] = draws.draw(st.integers(0, 1))
     return options, helpers, settings
 
 
-def _talking(writing: Writing) -> dict[str, Any]:
-    return {"share": writing.draw(st.sampled_from(["a2a_lite", "transcript", "output"]))}
+def _talking(draws: TeamDraw) -> dict[str, Any]:
+    return {"share": draws.draw(st.sampled_from(["a2a_lite", "transcript", "output"]))}
 
 
-STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
+STRATEGIES: dict[str, Callable[[TeamDraw, list[str]], Parts]] = {
     "sequential": _sequential,
     "round_robin": _round_robin,
     "selector": _selector,
@@ -282,10 +282,10 @@ STRATEGIES: dict[str, Callable[[Writing, list[str]], Made]] = {
 
 
 SIDE_BY_SIDE = ("fan_out", "dag", "hierarchical", "reactive", "star_team", "mesh_team")
-"""Where order matters most, so they come up more often."""
+"""Concurrent strategies, drawn more often because order matters most in them."""
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Shape:
+def team_specs(draw: st.DrawFn) -> TeamSpec:
     """A random team."""
-    return Writing(draw).team()
+    return TeamDraw(draw).team()
