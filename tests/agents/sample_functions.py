@@ -17,8 +17,9 @@ def process_id(text: str) -> int:
 
 
 def leave_a_trace_and_hang(text: str) -> str:
-    """Write down which process this is, then sleep for longer than any test."""
-    Path(text).write_text(str(os.getpid()))
+    """Append the id of this process to a file, then sleep for longer than any test."""
+    with Path(text).open("a", encoding="utf-8") as trace:
+        trace.write(f"{os.getpid()}\n")
     time.sleep(60)
     return "never"
 

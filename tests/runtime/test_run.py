@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -219,16 +220,20 @@ async def test_a_cancel_survives_a_crash(after: str) -> None:
     assert members.calls == []
 
 
-async def test_a_run_that_nobody_drives_can_be_cancelled_without_its_team() -> None:
-    async def hang(turn: Turn) -> str:
-        await anyio.sleep(60)
-        return "never"
+async def test_a_run_without_a_driver_can_be_cancelled_without_its_team() -> None:
+    reached = anyio.Event()
+
+    async def hang(turn: Turn) -> None:
+        reached.set()
+        await anyio.sleep_forever()
 
     members = FakeMembers()
     async with Engine("memory") as engine:
         team = Team("t", members=[members.member("a", "said"), members.member("b", hang)])
-        with anyio.move_on_after(0.1):
-            await engine.run(team, "go", run_id="r")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(engine.run, team, "go", run_id="r"))
+            await reached.wait()
+            tasks.cancel_scope.cancel()
         result = await engine.runs.cancel("r", "no longer needed")
         assert (result.status, [message.content for message in result.messages]) == ("cancelled", ["said"])
         with pytest.raises(NotResumable):

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
 from teamwright.errors import UnknownName, UsageError
 from teamwright.runtime.engine import Engine
-from teamwright.strategies import registry
 from teamwright.strategies.registry import find_strategy, strategy_names
 from teamwright.teams.team import Team
+from tests.kit.entry_points import registered_strategies
 from tests.strategies.example.debate import Debate
 
 
 @pytest.fixture
-def third_parties(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Another package has registered a strategy, a broken one, and one under a name of ours."""
-    points = [
-        EntryPoint("debate-club", "tests.strategies.example.debate:Debate", registry.GROUP),
-        EntryPoint("broken", "tests.nowhere:Gone", registry.GROUP),
-        EntryPoint("sequential", "tests.strategies.example.debate:Debate", registry.GROUP),
-    ]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [one for one in points if one.group == group])
-    registry._third_party.cache_clear()
-    yield
-    registry._third_party.cache_clear()
+def third_party_strategies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another package registers a strategy, a broken one, and one under a built-in name."""
+    debate = "tests.strategies.example.debate:Debate"
+    with registered_strategies(monkeypatch, debate_club=debate, broken="tests.nowhere:Gone", sequential=debate):
+        yield
 
 
 @pytest.mark.parametrize("name", ["round-robin", "round_robin", " round-robin "])
@@ -44,14 +37,14 @@ def test_ours_are_there() -> None:
     assert {"round_robin", "sequential"} <= set(strategy_names())
 
 
-@pytest.mark.usefixtures("third_parties")
+@pytest.mark.usefixtures("third_party_strategies")
 def test_a_third_party_registers_by_entry_point() -> None:
     assert isinstance(find_strategy("debate-club"), Debate)
     assert isinstance(find_strategy("debate_club"), Debate)
     assert "debate_club" in strategy_names()
 
 
-@pytest.mark.usefixtures("third_parties")
+@pytest.mark.usefixtures("third_party_strategies")
 async def test_a_team_names_a_third_party_strategy_like_any_other() -> None:
     async def speak(turn: object) -> str:
         return "hm"
@@ -62,13 +55,13 @@ async def test_a_team_names_a_third_party_strategy_like_any_other() -> None:
     assert [message.name for message in result.messages] == ["for", "against", "judge"]
 
 
-@pytest.mark.usefixtures("third_parties")
+@pytest.mark.usefixtures("third_party_strategies")
 def test_one_that_cannot_be_loaded_is_told_with_its_place() -> None:
     with pytest.raises(UsageError, match=r"'broken' \(tests\.nowhere:Gone\) can't be loaded"):
         find_strategy("broken")
 
 
-@pytest.mark.usefixtures("third_parties")
+@pytest.mark.usefixtures("third_party_strategies")
 def test_nobody_takes_the_name_of_ours() -> None:
     assert not isinstance(find_strategy("sequential"), Debate)
 
