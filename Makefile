@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
 
-# Shell that fills an environment: $(call fill,folder,arguments of tools/venv.py)
+# Shell code that installs an environment: $(call fill,folder,arguments of tools/venv.py)
 define fill
 	@python="$(PYTHON)"; $${python:-false} -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "Teamwright needs Python 3.11 or newer$${python:+, and $$python is not that}: name one with make PYTHON=/path/to/python"; exit 1; }; \
@@ -27,41 +27,41 @@ test: $(VENV)/.dev ## run the whole test suite; PYTEST="-k name" narrows it
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest -n auto --dist worksteal $(PYTEST)
 
-test-long: $(VENV)/.dev ## run the long campaigns: ten minutes each of fuzzing and of a soak, then the laws with many examples
+test-long: $(VENV)/.dev ## run ten minutes of fuzzing, ten of soak tests, and the laws with many examples
 	@$(BIN)/python -m tests.fuzz --seconds 600
 	@$(BIN)/python -m tests.soak --minutes 10
 	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n auto --dist worksteal --timeout 1800 tests/laws $(PYTEST)
 
 check: $(VENV)/.dev ## check format, lint, types, layers, sizes and words
-	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` mends them'; exit 1; }
+	@$(BIN)/ruff format --check --quiet || { echo 'some files are not formatted; `make format` fixes them'; exit 1; }
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/tree.py
 	@$(BIN)/python tools/words.py
 	@$(BIN)/basedpyright
 
-format: $(VENV)/.dev ## format the code and mend what ruff can mend
+format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix-only --quiet
 	@$(BIN)/ruff format
 
 pictures: $(VENV)/.dev ## draw the pictures of the documentation again
 	@$(BIN)/python -m tools.pictures
 
-bench: .venv-bench/.done ## measure beside LangGraph and Microsoft Agent Framework
+bench: .venv-bench/.done ## measure Teamwright beside LangGraph and Microsoft Agent Framework
 	@.venv-bench/bin/python -m bench
 
-lock: .venv-lock/.done ## write requirements/ anew; UPGRADE=--upgrade takes newer versions
+lock: .venv-lock/.done ## write requirements/ from pyproject.toml; UPGRADE=--upgrade takes newer versions
 	$(LOCK) pyproject.toml --extra local --group build -o requirements/run.txt
 	$(LOCK) pyproject.toml --extra local --extra mcp --extra lab --extra plots --group dev -c requirements/run.txt -o requirements/dev.txt
 	$(LOCK) pyproject.toml --extra lab --group bench -c requirements/run.txt -o requirements/bench.txt
 	$(LOCK) --no-deps --group local-model -o requirements/local-model.txt
 	$(LOCK) --group lock -o requirements/lock.txt
 
-sbom: $(VENV)/.dev ## write what it is made of to dist/: an SBOM (CycloneDX) and the licences
+sbom: $(VENV)/.dev ## write an SBOM (CycloneDX) and the list of licences to dist/
 	@$(BIN)/python tools/sbom.py dist
 	@echo "dist/sbom.cdx.json and dist/licences.md"
 
-setup: $(VENV)/.dev ## set up .venv for development; the other commands do it by themselves
+setup: $(VENV)/.dev ## set up .venv for development; the other commands do so as needed
 
 clean: ## remove the environments, caches and build output
 	rm -rf .venv .venv-bench .venv-lock .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist

@@ -1,4 +1,4 @@
-"""Writes what Teamwright is made of: an SBOM (CycloneDX 1.6, JSON) and a list of licences, from installed metadata.
+"""Writes an SBOM (CycloneDX 1.6, JSON) and a list of licences, from the metadata of installed packages.
 
 It covers the core and every extra that is installed, with the hashes of the lock files. The same environment gives the
 same bytes: there is no time and no random number in them. `make sbom` runs it.
@@ -33,7 +33,7 @@ CLASSIFIERS = {
     "The Unlicense (Unlicense)": "Unlicense",
     "BSD License": "BSD-3-Clause",
 }
-"""SPDX names of the classifiers that packages use which say nothing more exact."""
+"""SPDX names of licence classifiers, for packages without an SPDX expression."""
 SHORT_NAME = re.compile(r"[A-Za-z0-9.+-]+(?: (?:OR|AND) [A-Za-z0-9.+-]+)*")
 SPELT_OUT = {"ISC License": "ISC", "BSD 2-Clause License": "BSD-2-Clause", "Apache 2.0": "Apache-2.0"}
 SIGNS = {
@@ -42,13 +42,13 @@ SIGNS = {
     "Mozilla Public License": "MPL-2.0",
     "Apache License": "Apache-2.0",
 }
-"""What stands in the first lines of licence files."""
+"""Texts in the first lines of licence files, with their SPDX names."""
 UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True)
 class Component:
-    """One package, what it needs among the others, and whether the core does without it."""
+    """One package, its dependencies among the others, and whether it is optional."""
 
     name: str
     version: str
@@ -64,7 +64,7 @@ class Component:
 
 
 def needs_of(package: Distribution, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """The packages that a package needs here, each with the extras that are asked of it."""
+    """Return the dependencies of a package in this environment, each with its extras."""
     for text in package.requires or ():
         need = Requirement(text)
         wanted = any(need.marker is None or need.marker.evaluate({"extra": extra}) for extra in extras or {""})
@@ -73,7 +73,7 @@ def needs_of(package: Distribution, extras: frozenset[str]) -> Iterator[tuple[st
 
 
 def closure(root: str, extras: frozenset[str]) -> dict[str, set[str]]:
-    """Everything that a package needs, directly or not, as far as it is installed: names, and what each needs."""
+    """Return all installed direct and indirect dependencies of a package, each with its own dependencies."""
     found: dict[str, set[str]] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = [(root, extras)]
@@ -93,7 +93,7 @@ def closure(root: str, extras: frozenset[str]) -> dict[str, set[str]]:
 
 
 def licence_of(package: Distribution) -> str:
-    """An SPDX expression, as the package says it or its classifiers do."""
+    """Return the SPDX expression of a package, from its metadata or its classifiers."""
     lines: list[str] = []
     for field in ("License-Expression", "License"):
         lines += package.metadata.get_all(field) or []
@@ -110,7 +110,7 @@ def licence_of(package: Distribution) -> str:
 
 
 def _licence_in_files(package: Distribution) -> str:
-    """What the first lines of a licence file say, for a package whose metadata says nothing."""
+    """Return the licence in the first lines of a licence file, for a package without licence metadata."""
     for file in package.files or ():
         if file.name.upper().startswith(("LICENSE", "LICENCE", "COPYING")):
             head = file.read_text(encoding="utf-8")[:300]
@@ -121,7 +121,7 @@ def _licence_in_files(package: Distribution) -> str:
 
 
 def locked_hashes(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Versions and hashes by name, as the lock files have them."""
+    """Return versions and hashes by name, from the lock files."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for lock in LOCKS:
         text = (folder / lock).read_text(encoding="utf-8").replace("\\\n", " ")
@@ -132,7 +132,7 @@ def locked_hashes(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def components(locks: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Component]:
-    """Every package of the core, of the installed extras, and the weights of the embedded model."""
+    """Return every package of the core, of the installed extras, and the weights of the embedded model."""
     extras = frozenset(distribution(PROJECT).metadata.get_all("Provides-Extra") or ())
     core = closure(PROJECT, frozenset())
     every = closure(PROJECT, extras) | closure(WEIGHTS, frozenset({"no-such-extra"}))
@@ -154,7 +154,7 @@ def components(locks: Mapping[str, tuple[str, tuple[str, ...]]]) -> list[Compone
 
 
 def cyclonedx(found: list[Component]) -> dict[str, object]:
-    """The SBOM as data."""
+    """Return the SBOM as data."""
     purls = {one.name: one.purl for one in found}
     root = next(one for one in found if one.name == PROJECT)
     listed = [_component(one) for one in found if one is not root]
@@ -184,13 +184,13 @@ def _component(one: Component) -> dict[str, object]:
 
 
 def licence_table(found: list[Component]) -> str:
-    """The licences as a table in Markdown."""
+    """Return the licences as a Markdown table."""
     rows = [f"| {one.name} | {one.version} | {one.licence} | {'extra' if one.optional else 'core'} |" for one in found]
     return "\n".join(["| package | version | licence | needed by |", "|---|---|---|---|", *rows, ""])
 
 
 def main() -> int:
-    """Write both files; a package without a licence that anybody can read is an error."""
+    """Write both files; a package without a recognised licence is an error."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "dist", help="where to write (dist/)")
     folder: Path = parser.parse_args().folder

@@ -43,14 +43,14 @@ def check_text(path: Path, text: str) -> Iterator[str]:
 
 
 def check_name(path: Path) -> Iterator[str]:
-    """Refuse file and folder names that do not say what is inside."""
+    """Refuse file and folder names without meaning, such as `utils`."""
     for part in path.with_suffix("").parts:
         if empty := EMPTY_NAMES & set(part.split("_")):
             yield f"{path}: {min(empty)!r} says nothing about what is inside; name the file after its noun"
 
 
 def check_sizes(path: Path, text: str, module: ast.Module) -> Iterator[str]:
-    """Refuse files and functions that nobody reads in one go."""
+    """Refuse files and functions that are too long."""
     if (lines := len(text.splitlines())) > MAX_FILE_LINES:
         yield f"{path}: {lines} lines; split it (at most {MAX_FILE_LINES})"
     for node in ast.walk(module):
@@ -61,7 +61,7 @@ def check_sizes(path: Path, text: str, module: ast.Module) -> Iterator[str]:
 
 
 def check_init(path: Path, module: ast.Module) -> Iterator[str]:
-    """Refuse code in an `__init__`: imports, constants and the hooks of a lazy root are all that it holds."""
+    """Refuse code in an `__init__` other than imports, constants and the hooks of a lazy root."""
     for node in module.body:
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()) | ast.Assign() | ast.AnnAssign():
@@ -75,7 +75,7 @@ def check_init(path: Path, module: ast.Module) -> Iterator[str]:
 
 
 def check_root(path: Path, module: ast.Module) -> Iterator[str]:
-    """Keep the list of names at the package's root short enough to be read."""
+    """Refuse too many names at the package's root."""
     for node in module.body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names) | ast.Tuple(elts=names)):
@@ -88,7 +88,7 @@ def check_root(path: Path, module: ast.Module) -> Iterator[str]:
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """Give every problem of the tree, one line each."""
+    """Return every problem of the tree, one line each."""
     found: list[str] = []
     for file in tracked(root):
         path = file.relative_to(root)

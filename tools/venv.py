@@ -1,4 +1,4 @@
-"""Fills a virtual environment from the hashed requirement files and installs this project in it, editable.
+"""Sets up a virtual environment from the hashed requirement files and installs this project in it, editable.
 
 Runs on a bare Python 3.11 with pip: it imports the standard library alone, and works where `ensurepip` is missing.
 """
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def create(folder: Path) -> None:
-    """Make the environment unless it is there and its interpreter still starts."""
+    """Create the environment, unless it exists and its interpreter starts."""
     python = folder / "bin" / "python"
     if python.exists() and subprocess.run([python, "-c", ""], check=False).returncode == 0:
         return
@@ -23,7 +23,7 @@ def create(folder: Path) -> None:
 
 
 def pip_of(folder: Path) -> list[str]:
-    """Give the command that starts pip for the environment."""
+    """Return the command that starts pip for the environment."""
     python = str(folder / "bin" / "python")
     if subprocess.run([python, "-c", "import pip"], check=False, stderr=subprocess.DEVNULL).returncode == 0:
         return [python, "-m", "pip"]
@@ -31,13 +31,13 @@ def pip_of(folder: Path) -> list[str]:
 
 
 def install(folder: Path, *arguments: str) -> None:
-    """Run `pip install` in the environment and show its output only where it says something new."""
+    """Run `pip install` in the environment and print only the lines that matter."""
     command = [*pip_of(folder), "install", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, check=True, cwd=ROOT)
 
 
 def main() -> int:
-    """Set the environment up as the arguments say and give the exit code."""
+    """Set up the environment and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the environment is")
     parser.add_argument("requirements", nargs="+", help="hashed requirement files")

@@ -49,7 +49,7 @@ async def record() -> list[Event]:
 
 
 def draw(events: list[Event]) -> str:
-    """One row for each event: the arrow it stands for, and its line in the journal."""
+    """One row for each event: its arrow and its line in the journal."""
     top = TITLE_HEIGHT + 44
     bottom = top + len(events) * ROW
     parts = [*_columns(top, bottom)]

@@ -27,14 +27,14 @@ USED = re.compile(r"(?P<said>.*?)(?P<used>  \d[\d ]* tok .*)")
 
 
 def read_record(root: Path) -> list[str]:
-    """The lines of the run, up to the one that says what it cost."""
+    """Return the lines of the run, up to its summary."""
     lines = (root / RECORD).read_text(encoding="utf-8").splitlines()
     last = next(number for number, line in enumerate(lines) if line.startswith("completed"))
     return lines[: last + 1]
 
 
 def draw(lines: list[str]) -> str:
-    """Draw the lines on a dark screen, each member in a colour of its own."""
+    """Draw the lines on a dark screen, each member in its own colour."""
     shown = ["$ make run", *lines]
     width = max(len(line) for line in shown) * COLUMN + 2 * (PADDING + svg.MARGIN)
     bottom = svg.TITLE_HEIGHT + len(shown) * LINE + 2 * PADDING

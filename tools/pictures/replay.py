@@ -32,7 +32,7 @@ ASKS = ("draft", "check")
 
 
 class TwoBranches:
-    """Each member in a branch of its own, twice."""
+    """Asks each member twice, in its own branch."""
 
     name = "two_branches"
     version = 1
@@ -41,7 +41,7 @@ class TwoBranches:
         self._delivered = delivered
 
     def problems(self, settings: Settings, members: Members) -> list[str]:
-        """Any members will do."""
+        """Accept any members."""
         return []
 
     async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
@@ -60,7 +60,7 @@ class TwoBranches:
 
 @dataclass(slots=True)
 class Drive:
-    """What one driver did: calls that left, and results in the order in which the strategy got them."""
+    """The calls that one driver made, and the results in the order of delivery."""
 
     calls: list[str] = field(default_factory=list[str])
     delivered: list[str] = field(default_factory=list[str])
@@ -68,7 +68,7 @@ class Drive:
 
 @dataclass(slots=True)
 class Recording:
-    """The events of the run and what its two drivers did."""
+    """The events of the run, and the calls and deliveries of its two drivers."""
 
     events: list[Event]
     first: Drive
@@ -76,7 +76,7 @@ class Recording:
 
 
 async def record() -> Recording:
-    """Interrupt a run while the last call of one branch is under way, then resume it."""
+    """Interrupt a run while the last call of one branch is in flight, then resume it."""
     journal = MemoryJournal()
     first, second = Drive(), Drive()
     wind_drafted, never = anyio.Event(), anyio.Event()
@@ -116,7 +116,7 @@ def _team(drive: Drive, pauses: dict[str, Callable[[str], Awaitable[None]]]) -> 
 
 
 def draw(recording: Recording) -> str:
-    """The journal as an axis; above it what the first driver did, below it what the second did."""
+    """The journal as an axis; the first driver above it, the second below."""
     cut = next(event.number for event in recording.events if isinstance(event.fact, RunInterrupted))
     asked, replied = _numbers(recording.events, AgentAsked), _numbers(recording.events, AgentReplied)
     top = TITLE_HEIGHT + 34

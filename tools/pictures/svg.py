@@ -1,4 +1,4 @@
-"""Shapes that the pictures of the documentation are made of: plain SVG text, without a library.
+"""The shapes of the pictures, as plain SVG text without a library.
 
 Every picture paints its own background, so that it reads the same on a light and on a dark page.
 """
@@ -50,7 +50,7 @@ def text(
 
 
 def box(x: float, y: float, width: float, height: float, *, colour: str, dashed: bool = False, radius: int = 6) -> str:
-    """A rectangle with a tinted inside; dashed and empty for what is not done for real."""
+    """A rectangle with a tinted inside; dashed and empty for replayed calls."""
     fill, dashes = (PAPER, ' stroke-dasharray="5 4"') if dashed else (TINTS[colour], "")
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{radius}"'
     return f'<rect {at} fill="{fill}" stroke="{colour}" stroke-width="1.3"{dashes}/>'
@@ -76,7 +76,7 @@ def arrow(x1: float, y1: float, x2: float, y2: float, *, stroke: str = INK) -> s
 
 
 def badge(x: float, y: float, content: str, *, colour: str, hollow: bool = False) -> str:
-    """A number in a circle; hollow for what is read and not written."""
+    """A number in a circle; hollow if it is only read."""
     fill, ink = (PAPER, colour) if hollow else (colour, PAPER)
     circle = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="11" fill="{fill}" stroke="{colour}" stroke-width="1.5"/>'
     return circle + text(x, y + 4.3, content, size=12, weight=700, fill=ink, anchor="middle")
