@@ -97,7 +97,7 @@ def test_fields_come_before_whatever_python_calls_the_same() -> None:
         ("3 in text", "the number 3, which can't be searched for in the text"),
         ("data.score / 0 == 1", "division by zero"),
         ("data.score + text == 1", "a number is needed, not the text"),
-        ("text | int == 1", "is no number"),
+        ("text | int == 1", "is not a number"),
         ("data.items | sum > 1", "a number is needed, not the text 'a'"),
         ("[] | first == 1", "an empty list has no first or last"),
         ("data.score | lower == ''", "data.score: a text is needed, not the number 8"),

@@ -406,7 +406,7 @@ async def test_a_scripted_splitter_and_worker_run_offline() -> None:
         ({"chunks": ["a"], "aggregator": "nobody"}, "'nobody' is neither a member nor a helper"),
         ({"chunks": ["a"], "limit": 0}, "limit: must be at least 1, and 0 is not"),
         ({"chunks": ["a"], "on_failure": "ignore"}, "on_failure: "),
-        ({"chunks": ["a"], "on_failure": "skip", "cancel_others": True}, "cancel_others goes with on_failure: fail"),
+        ({"chunks": ["a"], "on_failure": "skip", "cancel_others": True}, "cancel_others needs on_failure: fail"),
         ({"chunks": ["a"], "task": "{{ chunk"}, "the template can't be used"),
         ({"chunks": ["a"], "task": "{{ chunks }}"}, "'chunks' is not known here; did you mean 'chunk'"),
         ({"chunk": ["a"]}, "chunk: "),

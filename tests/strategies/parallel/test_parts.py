@@ -110,7 +110,7 @@ def test_without_a_single_reply_there_is_nothing_to_go_on_with() -> None:
 
 
 def test_stopping_the_others_goes_with_failing_only() -> None:
-    with pytest.raises(InvalidValue, match="cancel_others goes with on_failure: fail, not with 'skip'"):
+    with pytest.raises(InvalidValue, match="cancel_others needs on_failure: fail, not 'skip'"):
         FailurePolicy(on_failure="skip", cancel_others=True)
 
 

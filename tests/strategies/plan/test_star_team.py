@@ -135,7 +135,7 @@ def test_star_needs_somebody_besides_the_lead_and_each_once() -> None:
     with pytest.raises(ManifestError, match="'star_team' needs a member besides 'lead', who leads"):
         team(fakes, steps("a"), "lead")
     x = fakes.member("x")
-    with pytest.raises(ManifestError, match="knows each member by its name, but one is listed twice"):
+    with pytest.raises(ManifestError, match="takes each member once, but one is listed twice"):
         Team("t", members=[fakes.member("lead"), x, x], strategy="star_team", options={"steps": steps("a")})
 
 

@@ -420,7 +420,7 @@ def test_what_cannot_work_is_refused_before_anything_runs() -> None:  # R-11
     fakes = FakeMembers(numbered)
     a, b = fakes.member("a"), fakes.member("b")
     for rows, more, words in (
-        ([on("a", "x")], {}, "nobody reacts to 'workflow.started'"),
+        ([on("a", "x")], {}, "no member reacts to 'workflow.started'"),
         ([on("a", START, when="data.")], {}, "the condition 'data.'"),
         ([on("a", START, when="dta.x")], {}, "'dta' is not known here; did you mean 'data'"),
         ([on("a", START)], {"options": {"goal": "data.x"}}, "'data' is not known here"),

@@ -31,7 +31,7 @@ class SelectorOptions(Value):
     prompt: str = Field(
         default=PROMPT,
         min_length=1,
-        description="how it is asked: a template of `participants`, `roles`, `history` and `task`, or in ARK's form"
+        description="the prompt: a template over `participants`, `roles`, `history` and `task`, or in ARK syntax"
         " `{{.Participants}}`, `{{.Roles}}` and `{{.History}}`",
     )
     allow_repeat: bool = Field(default=False, description="whether a member may speak twice in a row")

@@ -66,7 +66,7 @@ class Hierarchical(Strategy):
         if members and not names:
             found.append(Flaw(f"'hierarchical' needs a specialist besides {orchestrator!r}", ("orchestrator",)))
         if len(set(names)) < len(names):
-            found.append(Flaw("'hierarchical' knows each specialist by its name, but one is listed twice"))
+            found.append(Flaw("'hierarchical' takes each specialist once, but one is listed twice"))
         if settings.max_turns is not None:
             found.append(Flaw("'hierarchical' counts decisions: set max_iterations in its options, not max_turns"))
         return found

@@ -120,7 +120,7 @@ def _parse_number(value: JsonValue) -> Number:
                 return require_number(read(value))
             except ValueError:
                 continue
-    raise ExpressionFailed(f"{describe(value)} is no number")
+    raise ExpressionFailed(f"{describe(value)} is not a number")
 
 
 def _length(value: JsonValue) -> int:
@@ -169,7 +169,7 @@ def _truncate(value: JsonValue, length: JsonValue) -> str:
 
 
 DEFAULT = "default"
-"""The one filter that takes a value that is missing; the evaluation itself does it."""
+"""The only filter that accepts a missing value; the evaluator implements it."""
 
 FILTERS: Mapping[str, FilterSpec] = {
     "abs": FilterSpec(lambda value, _: abs(require_number(value))),

@@ -40,7 +40,7 @@ class FailurePolicy(Value):
     @model_validator(mode="after")
     def _only_a_failure_stops(self) -> Self:
         if self.cancel_others and self.on_failure != "fail":
-            raise ValueError(f"cancel_others goes with on_failure: fail, not with {self.on_failure!r}")
+            raise ValueError(f"cancel_others needs on_failure: fail, not {self.on_failure!r}")
         return self
 
 

@@ -55,7 +55,7 @@ class LeadOptions(ShapeOptions):
             needed = "a member" if least == 1 else f"{least} members"
             found.append(Flaw(f"{name!r} needs {needed} besides {self.lead_of(members).name!r}, who leads"))
         if len({worker.name for worker in workers}) < len(workers):
-            found.append(Flaw(f"{name!r} knows each member by its name, but one is listed twice"))
+            found.append(Flaw(f"{name!r} takes each member once, but one is listed twice"))
         return found
 
 

@@ -29,8 +29,12 @@ class RoundOptions(LeadOptions):
     max_parallel: int | None = Field(
         default=None, ge=1, description="how many steps run at once; by default as many as there are workers"
     )
-    run_budget: int | None = Field(default=None, ge=0, description="tokens that the envelopes of batches allot in all")
-    coordination_floor: int = Field(default=8, ge=0, description="of them, for coordination of every step")
+    run_budget: int | None = Field(
+        default=None, ge=0, description="tokens that the envelopes of batches allot in total"
+    )
+    coordination_floor: int = Field(
+        default=8, ge=0, description="of these, the tokens for the coordination of each step"
+    )
 
     def width_for(self, members: Members) -> int:
         """Return how many steps run at once."""

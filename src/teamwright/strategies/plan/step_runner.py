@@ -253,7 +253,7 @@ class StepRunner:
         return ready
 
     def _skip_reason(self, step: Step) -> Skip | None:
-        """Return why to skip a step, if at all: a need has a result and the condition holds, or it is skipped."""
+        """Return why to skip a step: a need failed, no need has a result, or the condition does not hold; else None."""
         broken = [need for need in step.needs if need in self._after_failure or self.results.is_fatal(need)]
         if broken:
             self._after_failure.add(step.id)

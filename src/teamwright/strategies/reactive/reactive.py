@@ -53,7 +53,7 @@ class Reactive(Strategy):
         options = settings.read(ReactiveOptions)
         found = list(condition_flaws(options))
         if not any(one.on == STARTED for one in options.subscriptions):
-            found.append(Flaw(f"nobody reacts to {STARTED!r}, so nothing would ever happen", ("subscriptions",)))
+            found.append(Flaw(f"no member reacts to {STARTED!r}, so no work would ever start", ("subscriptions",)))
         idle = {member.name for member in members} - {one.member for one in options.subscriptions}
         found += [Flaw(f"the member {name!r} reacts to nothing", ("subscriptions",)) for name in sorted(idle)]
         if settings.max_turns is not None:
