@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(case.name for case in cases))
         return 0
-    # The others were compiled when pip installed them, and what runs from a checkout is not.
+    # pip compiles the other frameworks to bytecode when it installs them; a checkout is not compiled yet.
     compileall.compile_dir(SOURCE, quiet=1)
     found = Report(
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         samples=tuple(measure(cases, rounds, lambda line: print(line, file=sys.stderr, flush=True))),
     )
     print(found.model_dump_json(indent=2) if options.json else report.text(found))
-    # A part of the benchmark must not replace the results of the whole, so it is written only where asked.
+    # A partial benchmark must not replace the results of a whole one, so it is written only on request.
     if options.out or not (options.quick or options.only):
         _write(found, options.out or RESULTS)
     return 1 if any(sample.error for sample in found.samples) else 0

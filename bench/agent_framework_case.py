@@ -45,7 +45,7 @@ class Ending(Executor):
 
 
 class Worker(Executor):
-    """Answers at once and passes on nothing but its own reply."""
+    """Answers at once and passes on only its own reply."""
 
     def __init__(self, index: int, reply: str) -> None:
         super().__init__(id=f"member-{index}")
@@ -57,7 +57,7 @@ class Worker(Executor):
 
 
 class Follower(Executor):
-    """Reads the last reply and answers it; what was said is kept in a list outside of the workflow, for free."""
+    """Reads the last reply and answers it; a list outside the workflow collects the replies at no cost."""
 
     def __init__(self, index: int, reply: str, said: list[str]) -> None:
         super().__init__(id=f"member-{index}")
@@ -71,7 +71,7 @@ class Follower(Executor):
 
 
 class WholeConversation:
-    """A workflow in which each member gets all that was said."""
+    """A workflow in which each member gets the whole conversation."""
 
     async def chain(self, turns: int, database: Path | None) -> float:
         replies = texts(turns)
@@ -95,7 +95,7 @@ class WholeConversation:
 
 
 class LastReplyOnly(WholeConversation):
-    """A workflow in which each member gets the reply before it and nothing else."""
+    """A workflow in which each member gets only the previous reply."""
 
     async def chain(self, turns: int, database: Path | None) -> float:
         replies, said = texts(turns), list[str]()

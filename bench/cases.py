@@ -31,11 +31,11 @@ LEDGERS = ("room for all", "room for ten")
 SWEEPS = {"at once": 1_000_000, "at once, to CSV": 1_000_000, "one by one": 28_800}
 """How the cells of a sweep are computed, and how many."""
 CONTENDED = ("three of 50 keys each", "three of 300 keys each")
-# The runs that fill one database file: 2200 turns in all.
+# The runs that fill one database file: 2200 turns in total.
 DATABASE_RUNS: tuple[tuple[Shape, int], ...] = (("chain", 200), ("chain", 1000), ("fan_out", 1000))
 
 OUR_IMPORT = "from teamwright import Engine, Team"
-# Names that load what a user needs, since some packages are empty shells until then.
+# Imports that load what a user needs, because some packages load nothing until a name is used.
 IMPORTS: tuple[str, ...] = (
     "from pydantic import BaseModel",
     "import teamwright",
@@ -73,7 +73,7 @@ class Case(BaseModel):
 
 
 def all_cases(*, quick: bool, only: Sequence[str] = ()) -> list[Case]:
-    """Every case whose name contains one of `only`; contenders for one measure stand side by side."""
+    """Every case whose name contains one of `only`; the contenders of one measure are adjacent."""
     cases = [*_cases(SIZES[:1] if quick else SIZES, RESUMED_STEPS // 10 if quick else RESUMED_STEPS)]
     planned = PLANNED_STEPS[:2] if quick else PLANNED_STEPS
     cases += [Case(kind="plan", subject=plan, size=size) for plan in (*PLANS, *CONTENDED) for size in planned]

@@ -17,7 +17,7 @@ from bench.offline import refuse_network
 from bench.workload import graph, uneven
 
 WARM_UP_TURNS = 20
-# Short runs are repeated within the process, so that one hiccup does not become the figure.
+# Short runs are repeated within the process, so that an outlier does not become the figure.
 REPEATS = 5
 REPEAT_WITHIN_SECONDS = 1.0
 

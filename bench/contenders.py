@@ -1,4 +1,4 @@
-"""Who is measured. A contender's module is imported only by the process that measures it."""
+"""The frameworks that are measured. A contender's module is imported only by the process that measures it."""
 
 import importlib
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class Measured(Protocol):
     """
 
     async def chain(self, turns: int, database: Path | None) -> float:
-        """Run `turns` turns one after the other; each member can see what was said before it."""
+        """Run `turns` turns one after the other; each member can see the earlier replies."""
         ...
 
     async def fan_out(self, members: int, database: Path | None) -> float:
-        """Ask `members` members side by side and gather their replies in order."""
+        """Ask `members` members concurrently and gather their replies in order."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The floor under every figure: what one asyncio task and one SQLite commit cost here with nothing around them."""
+"""The lower bound of every figure: the cost of one bare asyncio task and one bare SQLite commit on this machine."""
 
 import asyncio
 import sqlite3
@@ -28,7 +28,7 @@ async def seconds_per_unit(name: str, folder: Path) -> float:
 
 
 def fill(database: Path) -> None:
-    """Store the replies of the database case as bare rows: the least that can be stored."""
+    """Store the replies of the database case as bare rows, the minimum."""
     with _table(database, "FULL") as connection, connection:
         connection.executemany(
             "INSERT INTO reply (body) VALUES (?)", [(text,) for text in texts(sum(n for _, n in DATABASE_RUNS))]

@@ -47,7 +47,7 @@ HANDOFF = json.dumps(
 
 
 class Row(NamedTuple):
-    """One team at one length of replies: input tokens in all."""
+    """One team at one length of replies: total input tokens."""
 
     team: str
     length: int
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 async def examples() -> list[tuple[str, int, int]]:
-    """The examples whose scripts tell the same story either way, as they are."""
+    """Measure the examples whose scripts work with both sharing modes."""
     found: list[tuple[str, int, int]] = []
     for name in STORIES:
         shares: tuple[Share, Share] = ("transcript", "a2a_lite")
@@ -78,7 +78,7 @@ async def examples() -> list[tuple[str, int, int]]:
 
 
 async def told(folder: Path, share: Share) -> int:
-    """The input tokens of an example, by its script's own count; nobody is asked for handoffs in a transcript."""
+    """The input tokens of an example, by its script's own count; with a transcript no handoffs are requested."""
     team = load_team(folder)
     team.settings = replace(team.settings, share=share)
     for agent in team.everyone():

@@ -1,4 +1,4 @@
-"""How long the ledger takes for one reservation, from asking for it to settling it, with many who spend at once."""
+"""Measures one reservation of the ledger, from request to settlement, with many concurrent spenders."""
 
 import asyncio
 import time
@@ -10,12 +10,12 @@ from teamwright.values.limits.limits import Limits
 
 RESERVATIONS = 20_000
 PROMPT, CAP, USED = 100, 100, 50
-"""What each reserves is twice what it and its prompt come to in the end."""
+"""Each call reserves twice what it finally costs."""
 ROOM: Mapping[str, int | None] = {"room for all": None, "room for ten": 10}
 
 
 async def microseconds(room: str, spenders: int) -> float:
-    """The time for each reservation of a member in a team in a run, all with limits, where so many spend at once."""
+    """Return the time per reservation of a member in a team in a run, all with limits, at this concurrency."""
     run = Account("", Limits(tokens=_limit(room, spenders), usd=1.0), None)
     team = Account("team", Limits(tokens=10**12), run)
     members = [Account(f"team/{number}", Limits(calls=RESERVATIONS), team) for number in range(spenders)]
@@ -31,7 +31,7 @@ async def microseconds(room: str, spenders: int) -> float:
 
 
 def _limit(room: str, spenders: int) -> int:
-    """Enough for all that is spent, and beside that for as many reservations as there is room for."""
+    """Return limits for everything that is spent, plus this number of concurrent reservations."""
     at_once = ROOM[room] or spenders
     return max(1, RESERVATIONS // spenders) * spenders * USED + at_once * (PROMPT + CAP)
 

@@ -1,4 +1,4 @@
-"""Keeps the processes of the benchmark off the network and turns the peers' tracing off."""
+"""Keeps the processes of the benchmark off the network and turns off the tracing of other frameworks."""
 
 import os
 import socket
@@ -15,16 +15,16 @@ QUIET = {
 
 
 class NetworkRefused(Exception):
-    """Something that is being measured tried to reach the network."""
+    """A measured case tried to reach the network."""
 
 
 def quiet_environment() -> dict[str, str]:
-    """This process's environment, with tracing and telemetry of the peers off."""
+    """This process's environment, with tracing and telemetry of other frameworks off."""
     return {**os.environ, **QUIET}
 
 
 def refuse_network() -> None:
-    """Make every connection and every look-up fail from here on; replaced functions cost nothing where none is made."""
+    """Make every connection and every look-up fail from here on; the replaced functions cost nothing if they are not called."""
 
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise NetworkRefused(f"the benchmark stays on this machine, so {arguments!r} was refused")

@@ -1,4 +1,4 @@
-"""How long Teamwright takes to plan: order, batches, budgets, the check of the schedule and its figures."""
+"""Measures planning: order, batches, budgets, validation and diagnostics."""
 
 import random
 import time
@@ -16,7 +16,7 @@ KEYS_EACH = 3
 
 
 def seconds(shape: str, size: int) -> float:
-    """The time from a plan to a schedule that was checked and diagnosed."""
+    """Return the time from a plan to a validated and diagnosed schedule."""
     make, width = PLANS[shape]
     plan = make(size)
     settings = PlannerSettings(max_parallel=width, run_budget=110 * size)
@@ -31,7 +31,7 @@ def seconds(shape: str, size: int) -> float:
 
 
 def _five_needs(size: int) -> Plan:
-    """Each step needs five of those shortly before it, and owns a file that a few others own too."""
+    """Each step needs five of the steps shortly before it, and shares an owned file with a few others."""
     return Plan(
         steps=tuple(
             _step(number, [number - back for back in BACK if back <= number], (f"file-{number % (size // 4)}",))
@@ -41,12 +41,12 @@ def _five_needs(size: int) -> Plan:
 
 
 def _one_key(size: int) -> Plan:
-    """Nobody needs anybody, and all own the same."""
+    """Independent steps that all own the same key."""
     return Plan(steps=tuple(_step(number, [], ("everything",)) for number in range(size)))
 
 
 def _three_of(keys: int) -> Callable[[int], Plan]:
-    """Nobody needs anybody, and each owns three keys of a few, any three: more could go side by side than ever can."""
+    """Independent steps, each of which owns three random keys of a few, so that most conflict."""
 
     def make(size: int) -> Plan:
         chance = random.Random(7)

@@ -1,4 +1,4 @@
-"""The report as one SVG file: a panel per measure, a bar per contender, drawn with nothing but the standard library.
+"""The report as one SVG file: a panel per measure, a bar per contender, drawn with the standard library only.
 
 Axes start at zero and are linear, so that a bar twice as long means twice as much. A bar that would dwarf all others in
 its panel is cut short, with a gap that says so; the figure at its end is always the true one.
@@ -28,7 +28,7 @@ OUR_COLOUR, PEER_COLOUR, INK, FAINT = "#0f766e", "#94a3b8", "#0f172a", "#64748b"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: whose it is, for which number of turns, how long, and what is written at its end."""
+    """One bar: its contender, number of turns, length and label."""
 
     label: str
     note: str
@@ -47,13 +47,13 @@ class Panel:
 
     @property
     def end(self) -> float:
-        """Where the axis ends: at the longest bar, or well beyond the middle one of many."""
+        """The end of the axis: the longest bar, or a multiple of the median if there are many."""
         longest = max(bar.value for bar in self.bars)
         return min(longest, median(bar.value for bar in self.bars) * CUT_AT) if len(self.bars) > 4 else longest
 
     @property
     def height(self) -> float:
-        """What the panel takes, title included."""
+        """The height of the panel, including its title."""
         return TITLE_HEIGHT + ROW_HEIGHT * len(self.bars)
 
 

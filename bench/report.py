@@ -1,4 +1,4 @@
-"""The report as plain text: aligned tables, with how many times Teamwright's cost each peer takes."""
+"""The report as plain text: aligned tables, with the cost of each peer as a multiple of Teamwright's."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ from bench.workload import UNEVEN_CRITICAL_PATH
 
 Row = Sequence[str]
 NOTHING = "–"
-# As wide as a ratio, so that figures without one stand under those that have one.
+# As wide as a ratio, to align figures with and without one.
 NO_RATIO = " " * 8
 STORE_TITLES: dict[Store, str] = {"memory": "in memory", "sqlite": "SQLite, durable"}
 SHAPE_TITLES: dict[Shape, str] = {
@@ -96,7 +96,7 @@ def _database(report: Report) -> str:
 
 
 def _others(report: Report) -> str:
-    # Compared with what loads the engine: the bare package is an empty shell until a name is used.
+    # Compared with the import of the engine, because the bare package loads nothing until a name is used.
     ours = report.best("import", OUR_IMPORT)
     rows: list[Row] = [
         (statement, _with_ratio(seconds * 1e3, None if ours is None else ours * 1e3, "ms"))

@@ -1,4 +1,4 @@
-"""How long Teamwright takes to resume a long run: from opening the database to the result of the run.
+"""Measures the resume of a long run, from opening the database to the result.
 
 `python -m bench.resume DATABASE STEPS` is the process that is resumed: it dies at once, like under `kill -9`, when the
 member after the last recorded step is called. No step that was recorded may be called again.
@@ -20,7 +20,7 @@ DIED = 9
 
 
 async def seconds(steps: int, folder: Path) -> float:
-    """Let a process record `steps` steps and die, and time the resumption in this one."""
+    """Let a process record `steps` steps and die, and time the resume in this one."""
     database = folder / "resumed.db"
     command = [sys.executable, "-m", "bench.resume", str(database), str(steps)]
     died = subprocess.run(command, capture_output=True, text=True, check=False)

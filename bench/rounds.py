@@ -1,4 +1,4 @@
-"""Runs the cases, each in a process of its own, in rounds that take turns between the contenders.
+"""Runs the cases, each in its own process, in rounds that alternate between the contenders.
 
 A slow moment of the machine then hits all of them alike, and the best of the rounds is what the code can do.
 """
@@ -16,7 +16,7 @@ from bench.samples import Sample
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_SECONDS = 900
-# A case that has taken this long in all is not measured again: its figure is far above the noise.
+# A case that has taken this long in total is not measured again: its figure is far above the noise.
 ENOUGH_SECONDS = 30.0
 
 Progress = Callable[[str], None]
@@ -43,7 +43,7 @@ def measure(cases: Sequence[Case], rounds: int, progress: Progress) -> list[Samp
 
 
 class _Failed(Exception):
-    """A case's process ended badly; the text is its last line."""
+    """A case's process failed; the text is its last line."""
 
 
 def _measure_once(case: Case) -> float:

@@ -1,4 +1,4 @@
-"""What a run of the benchmark found, as it is written to `latest.json`."""
+"""The results of the benchmark, as written to `latest.json`."""
 
 from typing import Literal
 
@@ -18,12 +18,12 @@ class Sample(BaseModel):
 
     @property
     def best(self) -> float | None:
-        """The lowest value: what the code costs when the machine does nothing else."""
+        """The lowest value, which has the least noise."""
         return min(self.values, default=None)
 
 
 class Machine(BaseModel):
-    """Where it was measured and with which versions."""
+    """The machine and the versions."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,7 +50,7 @@ class Report(BaseModel):
     def best(
         self, kind: Kind, subject: str, *, shape: Shape = "chain", size: int | None = None, store: Store | None = None
     ) -> float | None:
-        """The best value of the case that fits, or None where it was not measured."""
+        """Return the best value of the matching case, or None if it was not measured."""
         for sample in self.samples:
             case = sample.case
             if (case.kind, case.subject, case.shape) != (kind, subject, shape):
@@ -65,7 +65,7 @@ class Report(BaseModel):
 
     @property
     def effort(self) -> str:
-        """How often each case was measured, in words."""
+        """How often each case was measured, as text."""
         return "one round" if self.rounds == 1 else f"best of {self.rounds} rounds"
 
     @property

@@ -1,4 +1,4 @@
-"""Many simulated runs of every topology with constant members: how long they take, and that they agree with the model.
+"""Measures simulated runs of every topology with constant members, and checks that they agree with the model.
 
 Run it with  python -m bench.simulation [RUNS]  (10 000 without a number).
 """
@@ -32,7 +32,7 @@ ROUNDS: dict[Topology, int] = {"single": 0, "lead_subagent": TASKS, "star_team":
 
 
 def told(topology: Topology) -> Evaluation:
-    """What the model says of the same work."""
+    """Return the figures of the model for the same work."""
     workers = WORKERS if topology in {"star_team", "mesh_team"} else 1
     profile = TOPOLOGIES[topology]._replace(execution=1.0, participants=workers + 1, seconds_per_message=0.0)
     settings = EvaluationSettings(
@@ -42,7 +42,7 @@ def told(topology: Topology) -> Evaluation:
 
 
 def check(topology: Topology, shape: SimulatedShape) -> None:
-    """See that simulation and model agree to the last digit."""
+    """Check that simulation and model agree exactly."""
     model = told(topology)
     work = shape.total_tokens.mean - (shape.asks - shape.steps) * MESSAGE
     simulated = (work, shape.messages, shape.seconds.p50, shape.seconds.p90)
@@ -52,7 +52,7 @@ def check(topology: Topology, shape: SimulatedShape) -> None:
 
 
 def main() -> None:
-    """Simulate every topology, and tell how long it took."""
+    """Simulate every topology and print the time."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "team.yaml"

@@ -1,4 +1,4 @@
-"""How long the lab takes for a sweep of so many cells: computed at once, one by one, and written as CSV."""
+"""Measures a sweep of the lab: computed at once, one by one, and written as CSV."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ CELLS_PER_TASK = 3 * 4 * 2 * 3 * 4
 
 
 def seconds(how: str, size: int, folder: Path) -> float:
-    """The time of a sweep with about so many cells."""
+    """Return the time of a sweep with about this many cells."""
     tasks = min(size // CELLS_PER_TASK, 50)
     tokens = size // CELLS_PER_TASK // tasks
     vectorised = how != "one by one"

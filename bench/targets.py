@@ -1,4 +1,4 @@
-"""What Teamwright has to reach, and whether this run saw it. Ratios say more than microseconds on a noisy machine."""
+"""The performance targets, and whether this session met them. Ratios are more stable than microseconds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LANGGRAPH, LANGGRAPH_DELTA = ["langgraph"], ["langgraph-delta"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One figure with its bound: at most `limit`, or at least where `at_least` is set."""
+    """One figure with its bound: at most `limit`, or at least if `at_least` is set."""
 
     what: str
     seen: float | None
@@ -24,14 +24,14 @@ class Target:
 
     @property
     def met(self) -> bool | None:
-        """Whether the bound holds; None where nothing was measured."""
+        """Whether the bound holds; None if nothing was measured."""
         if self.seen is None:
             return None
         return self.seen >= self.limit if self.at_least else self.seen <= self.limit
 
 
 def targets(report: Report) -> list[Target]:
-    """Every target of the project, with what this run saw."""
+    """Return every target with its measured figure."""
     return [*_absolute(report), *_ratios(report)]
 
 
@@ -65,7 +65,7 @@ def _ratios(report: Report) -> Iterator[Target]:
 
 
 def ahead(report: Report, peers: list[str], store: Store, shape: Shape) -> float | None:
-    """How many times Teamwright's cost the fastest of these peers takes, at the size where that is least."""
+    """Return the cost of the fastest of these peers as a multiple of Teamwright's, at the size where it is lowest."""
     ratios: list[float] = []
     for size in report.sizes:
         costs = [cost for peer in peers if (cost := report.turn_cost(peer, store, shape, size)) is not None]
@@ -76,5 +76,5 @@ def ahead(report: Report, peers: list[str], store: Store, shape: Shape) -> float
 
 
 def quotient(over: float | None, under: float | None) -> float | None:
-    """One figure over another, where both were measured."""
+    """Divide one figure by another; None if one was not measured."""
     return None if over is None or not under else over / under

@@ -39,7 +39,7 @@ class Teamwright:
 
 
 def _members(replies: list[str]) -> list[FunctionAgent]:
-    """One member per reply, which it gives at once."""
+    """Return one member per reply, each of which replies at once."""
     return [FunctionAgent(f"member-{index}", _says(reply)) for index, reply in enumerate(replies)]
 
 

@@ -1,4 +1,4 @@
-"""What every contender is given to do: the same task, and members that answer at once with a known text.
+"""The workload of every contender: the same task, and members that reply at once with a known text.
 
 Texts are distinct and look like prose, so that nothing is won by storing one body once or by squeezing repetitions.
 """
@@ -15,7 +15,7 @@ _SYLLABLES = [
 
 
 Steps = Mapping[str, Sequence[str]]
-"""A graph: each step with the steps it needs, which stand before it."""
+"""A graph: each step with the steps it needs, in topological order."""
 
 LAYER, NEEDED = 20, 3
 SLOW_SECONDS, QUICK_SECONDS, UNEVEN_STEPS = 0.02, 0.002, 10
@@ -23,11 +23,11 @@ UNEVEN_CRITICAL_PATH = UNEVEN_STEPS // 2 * (SLOW_SECONDS + QUICK_SECONDS)
 
 
 class WrongAnswer(Exception):
-    """A contender did not do the work, so its time means nothing."""
+    """A contender did not do the work, so its time is meaningless."""
 
 
 def texts(count: int) -> list[str]:
-    """The replies of members 0 to count - 1, made ahead so that making them is in nobody's time."""
+    """The replies of members 0 to count - 1, created in advance, so that no contender is charged for it."""
     return [_text(index) for index in range(count)]
 
 
@@ -38,18 +38,18 @@ def check(said: Sequence[str], expected: Sequence[str], *, ordered: bool = True)
 
 
 def graph(shape: str, size: int) -> Steps:
-    """The graph of this shape with so many steps."""
+    """Return the graph of this shape with this many steps."""
     return GRAPHS[shape](size)
 
 
 def _wide(size: int) -> Steps:
-    """One step, then all others but one side by side, then one that needs them all."""
+    """One step, then all others but one concurrently, then one that needs them all."""
     middle = {f"s{number}": ["s0"] for number in range(1, size - 1)}
     return {"s0": [], **middle, f"s{size - 1}": list(middle)}
 
 
 def _diamond(size: int) -> Steps:
-    """Two side by side, then one that needs both, again and again."""
+    """Two concurrent steps, then one that needs both, repeatedly."""
     made: dict[str, Sequence[str]] = {"s0": []}
     for number in range(1, size):
         before = number - number % 3 if number % 3 else number - 3
@@ -58,7 +58,7 @@ def _diamond(size: int) -> Steps:
 
 
 def _layered(size: int) -> Steps:
-    """Layers, each step of which needs three of the layer before."""
+    """Layers of steps, each of which needs three of the previous layer."""
     return {
         f"s{number}": [
             f"s{number - number % LAYER - LAYER + (number + other) % LAYER}"
@@ -72,7 +72,7 @@ GRAPHS: Mapping[str, Callable[[int], Steps]] = {"wide": _wide, "diamond": _diamo
 
 
 def uneven() -> tuple[Steps, Mapping[str, float]]:
-    """Two lines of steps that need nothing of each other, where a slow step of one stands beside a quick one."""
+    """Two independent chains of steps, with a slow step of one beside a fast step of the other."""
     steps = {
         f"{line}{number}": [f"{line}{number - 1}"] if number else [] for number in range(UNEVEN_STEPS) for line in "ab"
     }

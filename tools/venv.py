@@ -31,7 +31,7 @@ def pip_of(folder: Path) -> list[str]:
 
 
 def install(folder: Path, *arguments: str) -> None:
-    """Run `pip install` in the environment and print only the lines that matter."""
+    """Run `pip install --quiet` in the environment."""
     command = [*pip_of(folder), "install", "--quiet", "--disable-pip-version-check", *arguments]
     subprocess.run(command, check=True, cwd=ROOT)
 
