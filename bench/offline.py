@@ -24,7 +24,7 @@ def quiet_environment() -> dict[str, str]:
 
 
 def refuse_network() -> None:
-    """Make every connection and every look-up fail from here on; the replaced functions cost nothing if they are not called."""
+    """Make every connection and every name lookup fail from now on; unused replacements cost nothing."""
 
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise NetworkRefused(f"the benchmark stays on this machine, so {arguments!r} was refused")
