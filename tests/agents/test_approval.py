@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from teamwright import Context, Engine, FunctionAgent, Limits, ModelAgent, RunResult, ScriptedAgent, Team, Turn
-from teamwright.agents.approval import decided
+from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.protocol import Agent
 from teamwright.agents.scripted.agent import Rule, ToolRule
 from teamwright.agents.tools.toolbox import Toolbox
@@ -133,7 +133,7 @@ def test_names_that_are_no_tools_are_refused() -> None:
     harbour = Harbour()
     with pytest.raises(UsageError, match="did you mean 'deploy'"):
         Toolbox(harbour.tools(), Approve(tools=("deplyo",)), "a")
-    with pytest.raises(UsageError, match="approve its reply"):
+    with pytest.raises(UsageError, match="approve the reply instead"):
         Toolbox(["terminate"], Approve(tools=("terminate",)), "a")
     server = McpSpec(mcp=McpTool(command="x"))
     Toolbox([("files", server)], Approve(tools=("files", "only-the-server-knows")), "a")
@@ -273,5 +273,5 @@ async def test_whatever_is_neither_a_yes_nor_an_edit_is_a_no() -> None:
     def fit(data: object) -> str:
         raise AgentError("never asked")
 
-    decision = await decided(ask, approval_question("May it?", "x"), "p", fit)
-    assert (decision.agreed, decision.reason) == (False, "a person said no")
+    decision = await ask_for_decision(ask, approval_question("May it?", "x"), "p", fit)
+    assert (decision.approved, decision.reason) == (False, "a person said no")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from teamwright.agents.budget_notice import CUT_TOKENS, cut_line, left_line
+from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
 from teamwright.agents.model.agent import ModelAgent
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.runtime.engine import Engine
@@ -24,7 +24,7 @@ PRICED = NamedModel(model="openai:gpt-5-mini", price=Price(input=1, output=1))
 
 def line(left: Amounts, cap: int | None = 100) -> str:
     turn = Turn("Tell me more.", left=left)
-    return left_line(turn, PRICED, "Be kind.", cap)
+    return low_budget_notice(turn, PRICED, "Be kind.", cap)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_telling_never_costs_the_answer() -> None:
 
 
 def test_nothing_is_told_where_nothing_is_bounded() -> None:
-    assert left_line(Turn("Go"), PRICED, "", 100) == ""
+    assert low_budget_notice(Turn("Go"), PRICED, "", 100) == ""
 
 
 def test_the_note_on_a_cut_cap_fits_what_is_reserved_for_it() -> None:
-    assert len(cut_line(4096).encode()) + 16 <= CUT_TOKENS
+    assert len(output_cut_notice(4096).encode()) + 16 <= CUT_NOTICE_TOKENS
 
 
 async def test_a_model_is_told_what_is_left_and_goes_out_with_a_smaller_cap() -> None:  # Z-10
@@ -90,7 +90,7 @@ async def test_a_model_is_told_what_is_left_and_goes_out_with_a_smaller_cap() ->
     assert called[:2] == [1000, 1000]
     assert called[2] is not None
     assert 256 <= called[2] < 1000
-    assert third.messages[-1].content.endswith(cut_line(called[2]))
+    assert third.messages[-1].content.endswith(output_cut_notice(called[2]))
     assert (result.status, result.stop_reason, len(called)) == ("degraded", "budget", 3)
     assert result.usage.total_tokens <= 2700
 

@@ -254,7 +254,7 @@ def test_what_is_no_agent_is_told_what_it_lacks() -> None:
 
 def test_the_protocol_itself_is_made_by_nobody() -> None:
     make = cast("type[FunctionAgent]", Agent)
-    with pytest.raises(UsageError, match=r"can't be made itself: make a ModelAgent\("):
+    with pytest.raises(UsageError, match=r"can't be instantiated: create a ModelAgent\("):
         make("openai:gpt-5-mini", lambda turn: "x")
 
 

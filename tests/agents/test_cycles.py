@@ -13,7 +13,7 @@ from teamwright.cli.main import main
 from teamwright.errors import ManifestError, ServiceError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.builder import Builder
-from teamwright.teams.load import load_team, source_of, team_from
+from teamwright.teams.load import load_team, source_of, team_from_source
 from teamwright.values.limits.retry import Recovery, RetryPolicy
 from teamwright.values.specs.manifest import Source
 from tests.growth import assert_linear_calls
@@ -182,7 +182,7 @@ async def test_a_run_that_was_recorded_with_such_a_cycle_is_made_again(tmp_path:
     source = source_of(loaded(tmp_path, text))
     data = source.to_json()
     data["manifest"]["agents"]["y"]["fallback"] = "x"  # pyright: ignore[reportIndexIssue, reportCallIssue, reportArgumentType, reportOptionalSubscript]
-    team = team_from(Source.model_validate(data))
+    team = team_from_source(Source.model_validate(data))
     async with Engine(MemoryJournal()) as engine:
         assert (await engine.run(team, "task")).output == "hello"
 

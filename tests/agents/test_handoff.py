@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.agents.handoff import asked_for, extract_handoff, with_handoff, written
+from teamwright.agents.handoff import extract_handoff, handoff_instructions, schema_with_handoff, with_handoff_block
 from teamwright.values.limits.usage import Usage
 from teamwright.values.text.display import ELLIPSIS
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits, EnvelopeMessage, HandoffNote
@@ -59,7 +59,7 @@ def test_the_block_of_an_author_is_read_and_taken_out_of_its_reply(text: str) ->
 
 
 def test_what_is_written_is_read_again() -> None:
-    assert read(written("The answer.", AS_WRITTEN)) == ("The answer.", AS_WRITTEN)
+    assert read(with_handoff_block("The answer.", AS_WRITTEN)) == ("The answer.", AS_WRITTEN)
 
 
 @pytest.mark.parametrize(
@@ -228,12 +228,14 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
 
 
 def test_a_model_is_told_how_long_its_summary_may_be() -> None:
-    assert "at most 320 characters" in asked_for(POLICY)
-    assert asked_for(POLICY).endswith("```")
-    wanted = with_handoff({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY)
+    assert "at most 320 characters" in handoff_instructions(POLICY)
+    assert handoff_instructions(POLICY).endswith("```")
+    wanted = schema_with_handoff(
+        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, POLICY
+    )
     assert wanted["required"] == ["n"]
     assert list(wanted["properties"]) == ["n", "handoff"]  # pyright: ignore[reportArgumentType]
-    assert with_handoff({"type": "array"}, POLICY) == {"type": "array"}
+    assert schema_with_handoff({"type": "array"}, POLICY) == {"type": "array"}
 
 
 def test_only_envelopes_are_envelopes() -> None:

@@ -161,11 +161,11 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kind as an installed package registers it."""
     point = EntryPoint("almanac", "tests.extending.test_new_tool_kind:AlmanacKind", registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
-    for cached in (registry._points, registry._load, schema._schema):
+    for cached in (registry._entry_points, registry._load, schema._schema):
         cached.cache_clear()
     yield
     monkeypatch.undo()
-    for cached in (registry._points, registry._load, schema._schema):
+    for cached in (registry._entry_points, registry._load, schema._schema):
         cached.cache_clear()
 
 

@@ -95,7 +95,7 @@ class PeopleMember:
 
             async def use(number: int) -> None:
                 try:
-                    results[number] = str(await tools.use("tool", {"x": str(number)}, key=f"tool-{number}"))
+                    results[number] = str(await tools.call_recorded("tool", {"x": str(number)}, key=f"tool-{number}"))
                 except ToolError as error:
                     results[number] = str(error)
 

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from teamwright import Engine, FunctionAgent, Message, Reply, Team, Turn
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Returned
-from teamwright.agents.model.messages import told
+from teamwright.agents.model.messages import history_messages
 from teamwright.agents.scripted.agent import Rule, ScriptedAgent
 from teamwright.journal.memory import MemoryJournal
 from teamwright.journal.protocol import Batch
@@ -80,7 +80,10 @@ async def test_whatever_is_said_nobody_speaks_for_others(  # S-03
             continue
         assert headers(turn.prompt) == [header_name(message.name) for message in turn.history]
         sent = [
-            str(part.content) for one in told(turn, member) for part in one.parts if part.part_kind == "user-prompt"
+            str(part.content)
+            for one in history_messages(turn, member)
+            for part in one.parts
+            if part.part_kind == "user-prompt"
         ]
         others = [one for one in turn.history if one.name != member and one.content.strip()]
         assert sum(len(headers(text)) for text in sent) <= len(turn.history)

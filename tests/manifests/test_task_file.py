@@ -59,7 +59,7 @@ tasks:
 task: 3
 """
     assert told(tmp_path, text) == [
-        "2:9: steps need each other in a circle: 'a' needs 'b' needs 'a'; take one of these needs away",
+        "2:9: steps need each other in a circle: 'a' needs 'b' needs 'a'; remove one of these needs",
         "3:16: the step 'a' needs 'nowhere', which is no step; known are a, b, c, two words.",
         "3:25: the step 'a' needs itself",
         "6:23: task 'b': 'execution_tokens' must be at least 0, and -3 is not",

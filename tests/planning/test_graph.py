@@ -36,14 +36,14 @@ def layered(draw: st.DrawFn) -> list[StepNode]:
 
 
 def test_the_order_takes_roots_by_name_and_the_rest_as_they_become_free() -> None:  # Z-04
-    graph = StepGraph.of(nodes(z="b", b="", late="a z", y="a", a=""))
+    graph = StepGraph.from_nodes(nodes(z="b", b="", late="a z", y="a", a=""))
     assert graph.order == ["a", "b", "y", "z", "late"]
     assert graph.dependents["a"] == ["late", "y"]
 
 
 @given(layered())
 def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
-    order = list(StepGraph.of(steps).order)
+    order = list(StepGraph.from_nodes(steps).order)
     assert sorted(order) == sorted(step.id for step in steps)
     assert not faults(steps)
     assert all(order.index(need) < order.index(step.id) for step in steps for need in step.needs)
@@ -63,7 +63,7 @@ def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
         ),
         (
             nodes(a="c", b="a", c="b", d="c"),
-            "steps need each other in a circle: 'a' needs 'c' needs 'b' needs 'a'; take one of these needs away",
+            "steps need each other in a circle: 'a' needs 'c' needs 'b' needs 'a'; remove one of these needs",
             (0, None),
         ),
     ],
@@ -90,7 +90,7 @@ def test_a_long_circle_is_cut_and_counted() -> None:
 
 @given(any_nodes())
 def test_what_is_told_as_a_circle_is_one(steps: list[StepNode]) -> None:
-    graph = StepGraph.of(steps)
+    graph = StepGraph.from_nodes(steps)
     found = list(cycles(graph))
     assert bool(found) == (len(graph.order) < len(graph.needs))
     told = [step for cycle in found for step in cycle]
@@ -102,7 +102,7 @@ def test_what_is_told_as_a_circle_is_one(steps: list[StepNode]) -> None:
 @given(any_nodes())
 def test_without_a_fault_everything_can_be_worked_through(steps: list[StepNode]) -> None:
     if not faults(steps):
-        assert len(StepGraph.of(steps).order) == len(steps)
+        assert len(StepGraph.from_nodes(steps).order) == len(steps)
 
 
 SHAPES: dict[str, Callable[[int], Sequence[StepNode]]] = {
@@ -124,5 +124,5 @@ def test_the_work_grows_with_the_steps_and_no_faster(shape: str) -> None:
 
 
 def test_ten_thousand_steps_in_a_chain_and_in_a_circle() -> None:
-    assert len(StepGraph.of(SHAPES["chain"](10_000)).order) == 10_000
+    assert len(StepGraph.from_nodes(SHAPES["chain"](10_000)).order) == 10_000
     assert "(10000 steps)" in faults(SHAPES["circle"](10_000))[0].text

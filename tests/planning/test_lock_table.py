@@ -1,4 +1,4 @@
-"""Claims on keys: never two that overlap, all keys at once, and nobody who waits is passed over for ever."""
+"""LockTable on keys: never two that overlap, all keys at once, and nobody who waits is passed over for ever."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.lock_table import Claim, Claims
+from teamwright.planning.lock_table import Claim, LockTable
 from teamwright.values.owned_paths import overlap
 
 
-def going(claims: Claims) -> list[str]:
+def going(claims: LockTable) -> list[str]:
     """The names of all that may go now, in order."""
     found: list[str] = []
     while (claim := claims.next()) is not None:
@@ -22,7 +22,7 @@ def going(claims: Claims) -> list[str]:
 
 
 def test_claims_that_share_nothing_go_at_once_and_the_others_one_after_the_other() -> None:  # Z-05
-    claims = Claims()
+    claims = LockTable()
     a, b, c = (claims.add(name, keys) for name, keys in (("a", "xy"), ("b", "y"), ("c", "z")))
     assert going(claims) == ["a", "c"]
     claims.end(c)
@@ -33,7 +33,7 @@ def test_claims_that_share_nothing_go_at_once_and_the_others_one_after_the_other
 
 
 def test_the_highest_priority_goes_first_and_then_whoever_came_first() -> None:  # Z-05
-    claims = Claims()
+    claims = LockTable()
     first = claims.add("first", "k")
     assert going(claims) == ["first"]
     for name, priority in (("low", 1), ("high", 5), ("also", 5), ("lower", 0)):
@@ -49,7 +49,7 @@ def test_the_highest_priority_goes_first_and_then_whoever_came_first() -> None: 
 
 def test_who_waits_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> None:  # Z-05
     """The later ones want a key that is free, and must wait all the same: it is promised."""
-    claims = Claims()
+    claims = LockTable()
     busy = claims.add("busy", "a")
     assert going(claims) == ["busy"]
     claims.add("both", "ab", 1)
@@ -62,7 +62,7 @@ def test_who_waits_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> Non
 
 
 def test_who_no_longer_waits_holds_nobody_up() -> None:
-    claims = Claims()
+    claims = LockTable()
     claims.add("a", "x")
     assert going(claims) == ["a"]
     both = claims.add("both", "xy", 5)
@@ -73,7 +73,7 @@ def test_who_no_longer_waits_holds_nobody_up() -> None:
 
 
 def test_it_is_told_once_who_has_to_wait_for_what_and_for_whom() -> None:
-    claims = Claims()
+    claims = LockTable()
     claims.add("a", ["src/**"])
     assert going(claims) == ["a"]
     b = claims.add("b", ["src/x.py", "free"])
@@ -85,9 +85,9 @@ def test_it_is_told_once_who_has_to_wait_for_what_and_for_whom() -> None:
 
 @dataclass
 class Run:
-    """Claims that are worked on as a schedule would: whoever may go goes, one ends at a time."""
+    """LockTable that are worked on as a schedule would: whoever may go goes, one ends at a time."""
 
-    claims: Claims = field(default_factory=Claims)
+    claims: LockTable = field(default_factory=LockTable)
     held: list[Claim] = field(default_factory=list[Claim])
     waiting: list[Claim] = field(default_factory=list[Claim])
     done: list[str] = field(default_factory=list[str])
@@ -142,7 +142,7 @@ def calls_for(size: int) -> int:
         nonlocal count
         count += 1
 
-    claims = Claims()
+    claims = LockTable()
     for number in range(size):
         claims.add(str(number), ["k"] if number % 2 else ["k", "other"], number % 7)
     before = sys.getprofile()

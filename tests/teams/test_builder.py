@@ -118,7 +118,7 @@ def test_an_unknown_member_is_told_with_the_nearest() -> None:
 
 
 def test_an_agent_that_was_made_in_python_is_told_as_such() -> None:
-    with pytest.raises(NotResumable, match="'a' was made in Python"):
+    with pytest.raises(NotResumable, match="'a' was created in Python"):
         Builder(manifest(agents={"a": {}})).team("a")
 
 

@@ -11,7 +11,7 @@ from teamwright.cli.main import main
 from teamwright.errors import UsageError
 from teamwright.journal.memory import MemoryJournal
 from teamwright.teams.file_roots import allowed_roots, checked_root
-from teamwright.teams.load import load_team, read_manifest, source_allowing, source_of, team_from
+from teamwright.teams.load import load_team, read_manifest, source_of, source_with_roots, team_from_source
 from teamwright.values.specs.manifest import Source
 
 SCRIPT = """
@@ -54,12 +54,12 @@ def test_a_folder_outside_needs_to_be_allowed(
     for command in (["validate", str(file)], ["validate", str(file), "--no-import"], ["run", str(file), "task"]):
         assert main(command) == 2
         told = capsys.readouterr().err
-        assert "lies outside the manifest's" in told
+        assert "is outside the manifest's" in told
         assert "--allow-root" in told
     assert main(["lab", "simulate", str(file), "task", "--runs", "1"]) == 2
     assert main(["show", str(file)]) == 0
     assert main(["lab", "advise", str(file), "task"]) == 0
-    with pytest.raises(UsageError, match="lies outside"):
+    with pytest.raises(UsageError, match="is outside"):
         load_team(file)
 
 
@@ -72,7 +72,7 @@ def test_a_variable_is_looked_at_when_it_has_a_value(home: Path, monkeypatch: py
     file = manifest(home, "${PLACE}")
     assert main(["validate", str(file)]) == 0
     monkeypatch.setenv("PLACE", str(home.parent / "outside"))
-    with pytest.raises(UsageError, match="lies outside"):
+    with pytest.raises(UsageError, match="is outside"):
         load_team(file)
     monkeypatch.setenv("PLACE", str(home / "inside"))
     assert load_team(file)
@@ -86,7 +86,7 @@ def test_what_is_allowed_is_used(home: Path, capsys: pytest.CaptureFixture[str])
     assert (outside / "note.txt").read_text() == "hello"
     assert main(["lab", "simulate", str(file), "task", "--runs", "1", "--allow-root", str(outside)]) == 0
     assert main(["run", str(file), "task", "--allow-root", str(outside / "deeper")]) == 2
-    assert "lies outside" in capsys.readouterr().err
+    assert "is outside" in capsys.readouterr().err
 
 
 def test_folders_of_files_that_the_user_names_are_allowed(home: Path) -> None:  # S-04
@@ -104,12 +104,12 @@ async def test_what_was_allowed_is_recorded_and_holds_on_a_resume(home: Path) ->
     source = source_of(read_manifest([manifest(home, "link")]), allow_roots=[outside])
     assert source.roots == (str(outside.resolve()),)
     again = Source.model_validate(source.to_json())
-    assert team_from(again, recorded=True)
+    assert team_from_source(again, recorded=True)
     (home / "link").unlink()
     (home / "link").symlink_to("/")
-    with pytest.raises(UsageError, match="lies outside"):  # another folder than the one that was allowed
-        team_from(again, recorded=True)
-    assert team_from(source_allowing(again, ["/"]), recorded=True)
+    with pytest.raises(UsageError, match="is outside"):  # another folder than the one that was allowed
+        team_from_source(again, recorded=True)
+    assert team_from_source(source_with_roots(again, ["/"]), recorded=True)
 
 
 async def test_a_run_of_an_earlier_version_still_resumes(home: Path) -> None:  # S-04
@@ -119,7 +119,7 @@ async def test_a_run_of_an_earlier_version_still_resumes(home: Path) -> None:  #
     old = Source.model_validate(data)
     assert old.roots is None
     async with Engine(MemoryJournal()) as engine:
-        assert (await engine.run(team_from(old, recorded=True), "task")).output == "done"
+        assert (await engine.run(team_from_source(old, recorded=True), "task")).output == "done"
 
 
 def test_resume_and_fork_take_the_option(home: Path, capsys: pytest.CaptureFixture[str]) -> None:  # S-04
@@ -130,7 +130,7 @@ def test_resume_and_fork_take_the_option(home: Path, capsys: pytest.CaptureFixtu
     (home / "link").unlink()
     (home / "link").symlink_to(home.parent)
     assert main(["runs", "fork", "r", "--run-id", "g", "-q"]) == 2
-    assert "lies outside" in capsys.readouterr().err
+    assert "is outside" in capsys.readouterr().err
     assert main(["runs", "fork", "r", "--run-id", "g", "-q", "--allow-root", str(home.parent)]) == 0
     assert main(["runs", "resume", "r", "--allow-root", str(home.parent)]) == 1
     assert "has ended" in capsys.readouterr().err

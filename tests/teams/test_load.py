@@ -8,7 +8,7 @@ import pytest
 
 from teamwright import Engine, load_team
 from teamwright.errors import ManifestError
-from teamwright.teams.load import read_manifest, source_of, source_under, source_with, team_from
+from teamwright.teams.load import read_manifest, source_of, source_with_limits, source_with_model, team_from_source
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.manifest import Source
 
@@ -70,7 +70,7 @@ def test_a_script_on_the_command_line_lies_where_the_user_is(folder: Path, monke
     loaded = read_manifest([folder / "team.yaml"], models_replaced=True)
     source = source_of(loaded, model="scripted:replies.yaml")
     assert source.manifest.agents["writer"].model == f"scripted:{folder / 'replies.yaml'}"
-    again = source_with(source, model="scripted:other.yaml")
+    again = source_with_model(source, model="scripted:other.yaml")
     assert again.manifest.agents["writer"].model == f"scripted:{folder / 'other.yaml'}"
 
 
@@ -78,7 +78,7 @@ def test_a_source_holds_no_secrets_and_the_team_knows_them(folder: Path, monkeyp
     monkeypatch.setenv("MY_SERVICE", "very-secret-value")
     source = source_of(read_manifest([folder / "team.yaml"]))
     assert "very-secret-value" not in source.model_dump_json()
-    team = team_from(source)
+    team = team_from_source(source)
     assert team.secrets == {"very-secret-value"}
     assert "very-secret-value" not in team.source.model_dump_json()
 
@@ -114,7 +114,7 @@ def test_a_model_in_options_is_in_the_record_as_an_agent(folder: Path) -> None: 
     team = load_team(folder / "race.yaml")
     assert [helper.name for helper in team.helpers] == ["t-relay_race"]
     recorded = Source.model_validate_json(team.source.model_dump_json())
-    again = team_from(recorded)
+    again = team_from_source(recorded)
     assert [helper.name for helper in again.helpers] == ["t-relay_race"]
     assert again.settings == team.settings
 
@@ -126,10 +126,10 @@ def test_limits_of_a_run_take_the_place_of_those_of_its_outermost_team(tmp_path:
     )
     (tmp_path / "replies.yaml").write_text("[]")
     source = source_of(read_manifest([tmp_path / "team.yaml"]), team="t")
-    lifted = source_under(source, Limits(tokens=100, seconds=3)).manifest
+    lifted = source_with_limits(source, Limits(tokens=100, seconds=3)).manifest
     assert lifted.teams["t"].limits == Limits(calls=2)
     assert lifted.agents["a"].limits == Limits(tokens=5)
     free = source.model_copy(update={"team": "alone"})
-    assert source_under(free, Limits(tokens=1)) is free
-    agent = source_under(source.model_copy(update={"team": "a"}), Limits(tokens=1)).manifest
+    assert source_with_limits(free, Limits(tokens=1)) is free
+    agent = source_with_limits(source.model_copy(update={"team": "a"}), Limits(tokens=1)).manifest
     assert agent.agents["a"].limits == Limits()

@@ -1,4 +1,4 @@
-"""What answers: agents, the context they work in, their tools, and what bounds them.
+"""Agents: models, functions and scripts, with their context, tools, policies and limits.
 
 Names load on first use, so that importing the package costs next to nothing.
 """

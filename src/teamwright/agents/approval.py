@@ -1,4 +1,4 @@
-"""A person's decision about something that is about to happen, asked until it can be used."""
+"""Asks a person to approve, edit or reject something before it takes effect, until the answer is usable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import spec_of
-from teamwright.agents.schemas.schema import Schema, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import Schema, with_data, with_preferred_data
 from teamwright.errors import AgentError
 from teamwright.values.people.questions import APPROVE, EDIT, Answer, Question
 from teamwright.values.turns.messages import Message
@@ -19,29 +19,29 @@ from teamwright.values.turns.turn import Reply
 T = TypeVar("T")
 
 REJECTED = "rejected"
-"""What a reply or a step has failed with that somebody said no to."""
+"""The error kind of a reply or a step that a person rejected."""
 
-Asking = Callable[[Question, str], Awaitable[Answer]]
-"""Puts a question to a person, at the place of this name."""
+AskPerson = Callable[[Question, str], Awaitable[Answer]]
+"""Asks a person a question under this key."""
 
 
-class Decision(NamedTuple, Generic[T]):
-    """What a person decided: it may go on (with something else in its place, if edited), or it may not."""
+class ApprovalDecision(NamedTuple, Generic[T]):
+    """A person's decision: approved, perhaps with an edited value, or rejected with a reason."""
 
-    agreed: bool
+    approved: bool
     edited: T | None = None
     reason: str = ""
 
 
 class Draft(NamedTuple):
-    """A reply that counts only once a person has agreed; `welcome` is the form that its asker would like."""
+    """A reply that waits for approval; `preferred_schema` is the schema that its asker prefers."""
 
     reply: Reply
     member: AgentLike
-    welcome: Schema | None
+    preferred_schema: Schema | None
 
     def edited(self, data: JsonValue) -> Reply:
-        """The reply with another text; whatever shape its data must have, the text has to have it."""
+        """The reply with another text; raises if its schema requires data that the text does not have."""
         text = edited_text(data)
         *before, last = self.reply.messages or (Message(name=self.member.name, content=""),)
         edited = self.reply.changed(messages=(*before, last.changed(content=text)), data=None, handoff=None)
@@ -49,38 +49,40 @@ class Draft(NamedTuple):
         if spec is not None and spec.output_schema is not None:
             return with_data(edited, spec.output_schema, "The edited reply")
         if self.reply.data is not None:
-            return edited.changed(data=_data(text))
-        return with_welcome_data(edited, self.welcome)
+            return edited.changed(data=_parse_json(text))
+        return with_preferred_data(edited, self.preferred_schema)
 
 
-async def decided(ask: Asking, question: Question, place: str, fit: Callable[[JsonValue], T]) -> Decision[T]:
-    """Ask a person; an edit that `fit` refuses with an `AgentError` is told back, and they are asked again.
+async def ask_for_decision(
+    ask: AskPerson, question: Question, place: str, parse_edit: Callable[[JsonValue], T]
+) -> ApprovalDecision[T]:
+    """Ask a person; if `parse_edit` refuses an edit with an `AgentError`, ask again with that error in the question.
 
-    Whatever is neither a yes nor an edit is a no.
+    An answer that is neither an approval nor an edit is a rejection.
     """
     asked, number = question, 1
     while True:
         answer = await ask(asked, place if number == 1 else f"{place}-{number}")
         if answer.text == APPROVE:
-            return Decision(agreed=True)
+            return ApprovalDecision(approved=True)
         if answer.text != EDIT:
-            return Decision(agreed=False, reason=_reason(answer))
+            return ApprovalDecision(approved=False, reason=_reason(answer))
         try:
-            return Decision(agreed=True, edited=fit(answer.data))
+            return ApprovalDecision(approved=True, edited=parse_edit(answer.data))
         except AgentError as error:
             asked = question.changed(text=f"{question.text} (The last edit can't be used: {error})")
             number += 1
 
 
 def edited_text(data: JsonValue) -> str:
-    """What a person wrote in place of a text."""
+    """Return the text of an edit; raises `AgentError` if the edit is not a string."""
     if not isinstance(data, str):
         raise AgentError("an edit must be a text")
     return data
 
 
-def _data(text: str) -> JsonValue:
-    """The data of a reply that had some, as it is after an edit; none, where the text is no JSON."""
+def _parse_json(text: str) -> JsonValue:
+    """Parse an edited text as JSON; return `None` if it is not."""
     try:
         return from_json(text)
     except ValueError:

@@ -1,4 +1,7 @@
-"""What a member is told when its budget runs short, in one line, so that it can wrap up rather than be cut off."""
+"""Prompt lines that tell a member that its budget is low, so that it can finish before it is cut off.
+
+The texts are part of prompts: changing one changes effect hashes, and recorded runs would no longer resume.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +13,36 @@ from teamwright.values.specs.manifest import AnyModel
 from teamwright.values.turns.turn import Turn
 
 REQUESTS = 2
-"""What is left is getting tight when it does not pay for this many more requests like the next one."""
+"""The budget is low when it does not cover this many more requests like the next one."""
 SECONDS = 30.0
+"""The budget is low when fewer seconds remain."""
 
 
-def left_line(turn: Turn, model: AnyModel, instructions: str, cap: int | None) -> str:
-    """What is left, where that is getting tight; else nothing. It is recorded, so a replay tells the same."""
+def low_budget_notice(turn: Turn, model: AnyModel, instructions: str, cap: int | None) -> str:
+    """Return a line with the remaining budget if that is low, else an empty string; the same on a replay."""
     left = turn.left
     if left is None:
         return ""
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in (turn.prompt, instructions))
     prompt, output = prompt_tokens(size, 2 + len(turn.history)), cap or AMPLE_OUTPUT
-    if not _tight(left, model, prompt, output):
+    if not _is_low(left, model, prompt, output):
         return ""
-    line = f"Little is left of the budget: {_words(left)}. Answer briefly and begin nothing that needs more."
-    # Where there is just enough for an answer, saying so must not cost it.
+    line = f"Little is left of the budget: {_amounts_text(left)}. Answer briefly and begin nothing that needs more."
+    # If the budget just covers an answer, the notice must not use it up.
     room = None if left.tokens is None else left.tokens - prompt - len(line) - BYTES_PER_MESSAGE
     return line if room is None or room >= min(output, USEFUL_OUTPUT) else ""
 
 
-def cut_line(max_output: int) -> str:
-    """How long an answer may be that has less room than it should have."""
+def output_cut_notice(max_output: int) -> str:
+    """Return the line that states the output cap of an answer whose cap was cut."""
     return f"(No more is left of the budget than {max_output} tokens for this answer.)"
 
 
-CUT_TOKENS = len(cut_line(999_999)) + BYTES_PER_MESSAGE
-"""What that adds to a prompt at most."""
+CUT_NOTICE_TOKENS = len(output_cut_notice(999_999)) + BYTES_PER_MESSAGE
+"""Upper bound on the tokens that this line adds to a prompt."""
 
 
-def _tight(left: Amounts, model: AnyModel, prompt: int, output: int) -> bool:
+def _is_low(left: Amounts, model: AnyModel, prompt: int, output: int) -> bool:
     if left.tokens is not None and left.tokens < REQUESTS * (prompt + output):
         return True
     if left.calls is not None and left.calls < REQUESTS:
@@ -51,7 +55,7 @@ def _tight(left: Amounts, model: AnyModel, prompt: int, output: int) -> bool:
     return rate is not None and picodollars(left.usd) < REQUESTS * rate.cost(prompt, output)
 
 
-def _words(left: Amounts) -> str:
+def _amounts_text(left: Amounts) -> str:
     parts = [
         f"{left.tokens} tokens" if left.tokens is not None else "",
         f"${left.usd:.4g}" if left.usd is not None else "",

@@ -1,7 +1,7 @@
-"""The contract of contexts: the one door through which agents and strategies reach the world.
+"""The context protocol, the only way in which agents and strategies reach the outside world.
 
-Agents and strategies must reach clocks, randomness, models, tools, people and other members only through it. A context
-asks agents and an agent is given a context, so the least of an agent is declared here too.
+Agents and strategies must use clocks, randomness, models, tools, people and other members only through it. A context
+asks agents and agents receive a context, so the minimal agent protocol is declared here too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 @runtime_checkable
 class AgentLike(Protocol):
-    """The least that a member of a team needs. What else `Agent` declares gets the default that stands there.
+    """The minimum that a member of a team needs. Attributes that it lacks have the defaults of `Agent`.
 
-    It stands apart from `Agent` because a policy refers to other agents.
+    It is separate from `Agent` because a policy refers to other agents.
     """
 
     @property
@@ -44,7 +44,7 @@ class AgentLike(Protocol):
 
 
 class Context(Protocol):
-    """All that an agent or a strategy may do."""
+    """The operations that an agent or a strategy may perform."""
 
     @property
     def clock(self) -> Clock: ...
@@ -53,15 +53,15 @@ class Context(Protocol):
     def workspace(self) -> Workspace: ...
 
     async def ask(self, member: AgentLike, turn: Turn, *, key: str) -> Reply | Failure:
-        """Let a member take its turn; a member that fails is a value, not an exception."""
+        """Ask a member and return its reply, or a `Failure` if it fails."""
         ...
 
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
-        """Touch the world once: recorded before it leaves and when it returns, never repeated once recorded."""
+        """Make one call to the outside world; the call and its result are recorded, and replays use the record."""
         ...
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
-        """Ask a person and wait for as long as it takes, across processes."""
+        """Ask a person and wait for the answer, however long it takes and across processes."""
         ...
 
     @property
@@ -71,70 +71,70 @@ class Context(Protocol):
 
     @property
     def owned(self) -> Owned:
-        """What the steps around this one own: `owned.may_write(path)` says whether a tool may write there."""
+        """The keys that the enclosing steps own: `owned.may_write(path)` says whether a tool may write there."""
         ...
 
     def scope(
         self, name: str, limits: Limits | None = None, owns: Collection[str] | None = None, priority: int = 0
     ) -> AbstractAsyncContextManager[Context]:
-        """A named part of the work, with limits of its own; raises `AgentTimeout` when its time is used up.
+        """Open a named part of the work with limits of its own; raises `AgentTimeout` when its time is used up.
 
-        One that `owns` keys waits until no other scope of the run owns one that overlaps them, and holds them all to
-        its end; of those that wait, the highest priority goes first. With no keys at all it may write nothing. Within
-        an owning scope it may own only part of that: raises `NotOwned` otherwise.
+        A scope with `owns` waits until no other scope of the run owns an overlapping key, and holds all its keys until
+        it ends; among waiting scopes, the highest priority goes first. With an empty `owns` it may write nothing.
+        Within another owning scope it may own only keys of that scope: raises `NotOwned` otherwise.
         """
         ...
 
     def branches(self, limit: int, *, until: Callable[[], bool] | None = None) -> AbstractAsyncContextManager[Branches]:
-        """Run named branches side by side, at most `limit` at once.
+        """Run named branches concurrently, at most `limit` at once.
 
-        `until` is looked at whenever one has ended; once it holds, those that have not finished are stopped.
+        `until` is called whenever a branch has ended; once it returns true, the unfinished branches are cancelled.
         """
         ...
 
     async def emit(self, fact: Fact) -> None:
-        """Record something worth knowing; nothing ever flows back."""
+        """Record a fact."""
         ...
 
 
 class Workspace(Protocol):
-    """What a run shares: values with versions, results, and artifacts that are stored once.
+    """The data that a run shares: versioned values, results, and artifacts that are stored once.
 
-    A strategy sees all that has reached the run; an agent sees what there was when its turn began, and its own writes.
+    A strategy sees every write so far; an agent sees a snapshot from the start of its turn, and its own writes.
     """
 
     @property
     def run_id(self) -> str:
-        """The run that it belongs to."""
+        """The id of the run."""
         ...
 
     @property
     def task(self) -> str:
-        """What the run was asked to do."""
+        """The task of the run."""
         ...
 
     def names(self) -> list[str]: ...
 
     def get(self, name: str) -> SharedValue | None:
-        """A value with its version, or nothing."""
+        """Return a value with its version, or `None`."""
         ...
 
     def result(self, key: str) -> Reply | Failure | None:
-        """What came of an earlier ask of this team, by its key."""
+        """Return the result of an earlier ask of this team, by its key."""
         ...
 
     async def put(self, name: str, value: JsonValue, *, version: int | None = None, key: str | None = None) -> int:
-        """Write a value and return its new version; raises `StaleWrite` unless `version` is what stands there."""
+        """Write a value and return its new version; raises `StaleWrite` unless `version` is the current one."""
         ...
 
     async def keep(
         self, content: str | bytes, *, name: str = "", media_type: str | None = None, key: str | None = None
     ) -> Artifact:
-        """Store something large once, and return a pointer to it."""
+        """Store content once as an artifact, and return a pointer to it."""
         ...
 
     async def open(self, artifact: Artifact | str) -> str | bytes:
-        """The content behind a pointer, also one in an envelope; for agents only."""
+        """Return the content of an artifact, by a pointer or by one from an envelope; for agents only."""
         ...
 
 
@@ -142,15 +142,15 @@ class Branches(Protocol):
     """Named branches of one scope. Leaving the block waits for all of them."""
 
     def start(self, name: str, work: Callable[[Context], Awaitable[T]]) -> Branch[T]:
-        """Start a branch; it gets a context of its own, and begins when there is room."""
+        """Start a branch with its own context; it begins when the limit allows."""
         ...
 
     def finished(self) -> AsyncIterator[Branch[object]]:
-        """Branches as they finish, in an order that a resumed run repeats."""
+        """Yield branches as they finish, in an order that a resumed run repeats."""
         ...
 
     def cancel(self) -> None:
-        """Stop every branch that has not finished."""
+        """Cancel every unfinished branch."""
         ...
 
 
@@ -164,19 +164,19 @@ class Branch(Protocol[T_co]):
     def cancelled(self) -> bool: ...
 
     def result(self) -> T_co:
-        """What the branch returned; raises what it raised, or `LookupError` when it did not finish."""
+        """Return the result of the branch; raises its exception, or `LookupError` if it did not finish."""
         ...
 
 
 class Clock(Protocol):
-    """Time and chance that a resumed run repeats exactly."""
+    """Time and randomness that a resumed run repeats exactly."""
 
     def now(self) -> float:
-        """Seconds since the epoch, as of the last thing that reached this run."""
+        """Seconds since the epoch, as of the last event that the run received."""
         ...
 
     def random(self) -> float:
-        """A number from 0 up to 1."""
+        """A random number from 0 up to, but not including, 1."""
         ...
 
     def new_id(self) -> str:
@@ -184,5 +184,5 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a crash in the middle does not start the wait again."""
+        """Sleep; after a crash, a resumed run sleeps only the remaining time."""
         ...

@@ -1,4 +1,4 @@
-"""Finds cycles and deep nesting among agents and teams, by their members, helpers and fallbacks."""
+"""Finds cycles and deep nesting in the graph of agents, teams, helpers and fallbacks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ MOST_SHOWN = 20
 """How many names of a cycle a message lists."""
 
 MOST_CYCLES = 100
-"""How many cycles of a manifest are listed: each is a path through as much as all of it."""
+"""How many cycles of a manifest are listed: each may be as long as the manifest."""
 MOST_FALLBACKS = 100
-"""How many agents may stand in for each other in a line."""
+"""The maximum length of a chain of fallbacks."""
 MOST_NESTED = 100
-"""How deep teams may lie within each other: each level takes a part of the interpreter's stack while it runs."""
+"""The maximum nesting depth of teams: each level uses part of the interpreter's stack while it runs."""
 
 K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
 
 
 def find_cycles(starts: Iterable[K], edges: Callable[[K], Iterable[tuple[K, P]]]) -> Iterator[tuple[list[K], P]]:
-    """Walk depth first without recursion and yield each cycle: its nodes, the first one again last, and the edge back.
+    """Walk depth first without recursion; yield each cycle as its nodes, the first one repeated, and its last label.
 
-    `edges` gives the successors of a node, each with what belongs to that edge. Each node is walked once.
+    `edges` returns the successors of a node, each with the label of its edge. Each node is visited once.
     """
     done: set[K] = set()
     for start in starts:
@@ -43,7 +43,7 @@ def find_cycles(starts: Iterable[K], edges: Callable[[K], Iterable[tuple[K, P]]]
 
 
 def depths(starts: Iterable[K], edges: Callable[[K], Iterable[K]], weight: Callable[[K], int]) -> dict[K, int]:
-    """For each node the greatest sum of weights on a path from it, itself included; there must be no cycles."""
+    """Return for each node the greatest sum of weights on a path from it, itself included; needs an acyclic graph."""
     found: dict[K, int] = {}
     for start in starts:
         stack = [start]
@@ -59,7 +59,7 @@ def depths(starts: Iterable[K], edges: Callable[[K], Iterable[K]], weight: Calla
 
 
 def cycle_text(names: Sequence[str]) -> str:
-    """A cycle as a path of names; a long one without its middle."""
+    """Format a cycle as a path of names; omit the middle of a long one."""
     if len(names) <= MOST_SHOWN:
         return " → ".join(names)
     half = MOST_SHOWN // 2

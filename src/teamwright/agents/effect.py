@@ -1,4 +1,4 @@
-"""One call to the world: what describes it, what an attempt of it is given, and what it returns."""
+"""One call to the outside world: its description, the input of an attempt, and its result."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from teamwright.values.turns.messages import digest
 
 
 class Effect(Struct, frozen=True):
-    """One call to the world, described so that it can be recorded, paid for, retried and recognised.
+    """One call to the outside world, described so that it can be recorded, budgeted, retried and matched on a replay.
 
-    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. A call
-    that names its `model` waits for its turn there, among all calls of the engine that name it; `pace` says how fast it
-    may be called. `rate` says what tokens cost at most, beside a prompt of so many; it is asked only where money is
-    bounded. `note` is what the prompt grows by where the call tells that its output cap was cut.
+    `request` is a digest of what is sent; `prompt_bytes` and `messages` size the reservation of a model request. Calls
+    that name the same `model` share one queue in the engine; `pace` is the rate limit of that model. `rate` returns the
+    highest price of tokens for a prompt of a given size; it is called only if a limit on money applies. `note` is the
+    number of tokens that the prompt grows by if the call states that its output cap was cut.
 
-    `default_timeout` holds where neither `timeout` nor a limit on each message does. A text that comes back is cut at
-    `max_bytes`; other JSON that is larger fails the call.
+    `default_timeout` applies if neither `timeout` nor a limit on each message is set. A text result is cut at
+    `max_bytes`; any other JSON that is larger fails the call.
     """
 
     kind: EffectKind
@@ -46,10 +46,10 @@ class Effect(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What the engine hands to a call.
+    """The engine's input to one attempt of a call.
 
-    `used(mark)` counts the recorded outcomes of this member's calls that carry the mark. `delta` shows a piece of the
-    reply to whoever watches. `cut` says that `max_output` is smaller than it should be, since no more is left.
+    `used(mark)` counts the recorded results of this member's calls that carry the mark. `delta` streams a piece of the
+    reply to observers. `cut` says that `max_output` was reduced because the budget is low.
     """
 
     run_id: str
@@ -62,16 +62,16 @@ class Attempt(Struct, frozen=True):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of one effect, and for no other."""
+        """The same for every attempt of one effect, and unique to it."""
         return digest(self.run_id, self.key)
 
 
 class Returned(Struct, frozen=True):
-    """What came back from a call: a JSON value, and what it cost.
+    """The result of a call: a JSON value and its usage.
 
-    `form` says what the value is, where that is not clear from the call: a whole reply, or data. It is recorded beside
-    the value, since nothing inside a value may decide how the value is read.
-    `truncated` says that it was cut, and `capped` at how many bytes, where the size cap was the reason.
+    `form` says whether the value is a whole reply or data, if the call does not imply it. It is recorded beside the
+    value, since nothing inside a value may decide how the value is read.
+    `truncated` says that the value was cut, and `capped` at how many bytes if the size cap was the reason.
     """
 
     value: JsonValue

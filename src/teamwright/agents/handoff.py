@@ -1,6 +1,8 @@
-"""What an author hands over beside its reply: how a model is asked for it, and how it is read out of what anybody said.
+"""The handoff that an author declares beside its reply: asks a model for it, and parses it from any reply.
 
-What can't be read is made from the reply itself, so asking never costs a second request and never fails a turn.
+A handoff that can't be parsed is derived from the reply itself, so that it never costs a second request and never fails
+a turn. The texts for models are part of prompts: changing one changes effect hashes, and recorded runs would no longer
+resume.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ from teamwright.values.turns.turn import Reply, Turn
 
 KEY = "handoff"
 FENCE = "```"
-OPENING = re.compile(rf"{FENCE}(?:({KEY})|(?:json)?(?=\s*\{{))\s*")
-SAID_RISK = re.compile(r"risk[ _]?level\W+(\w+)", re.IGNORECASE)
-MOST_TRIED = 100
-"""Fences that are tried: a text that repeats them without end must not hold up the run."""
+OPENING_FENCE = re.compile(rf"{FENCE}(?:({KEY})|(?:json)?(?=\s*\{{))\s*")
+RISK_IN_TEXT = re.compile(r"risk[ _]?level\W+(\w+)", re.IGNORECASE)
+MOST_FENCES = 100
+"""Fences that are tried, so that a text with very many of them does not block the run."""
 FIELDS = frozenset(("status", "confidence", "risk_level", "summary", "artifacts", "needs", "next_action"))
-NEEDED = frozenset(("summary", "status"))
+REQUIRED_FIELDS = frozenset(("summary", "status"))
 STATUSES: Mapping[str, EnvelopeStatus] = {one: one for one in get_args(EnvelopeStatus)}
 RISKS: Mapping[str, RiskLevel] = {one: one for one in get_args(RiskLevel)}
-ALL = "The whole answer: "
-"""What stands before an answer that is shorter than a summary may be."""
+WHOLE_ANSWER = "The whole answer: "
+"""The prefix of a summary that repeats an answer shorter than the minimum."""
 
-ASK = """\
+INSTRUCTIONS = """\
 Your team sees a short handoff in place of your answer. Write it below the answer:
 ```handoff
 {{"status": "done, blocked or failed", "confidence": 0 to 100, "risk_level": "low, medium, high or critical", \
@@ -47,13 +49,13 @@ Your team sees a short handoff in place of your answer. Write it below the answe
 ```"""
 
 
-def asked_for(policy: EnvelopeLimits) -> str:
-    """What a model is told that it hands over."""
-    return ASK.format(most=policy.max_summary_chars)
+def handoff_instructions(policy: EnvelopeLimits) -> str:
+    """Return the instructions that ask a model for a handoff."""
+    return INSTRUCTIONS.format(most=policy.max_summary_chars)
 
 
-def with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
-    """A form of answers in which the handoff is one more field; what is no object stays as it is."""
+def schema_with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
+    """Add the handoff as a field to an answer's schema; return a schema of another type unchanged."""
     if schema.get("type") != "object":
         return schema
     text: JsonValue = {"type": "string"}
@@ -74,73 +76,73 @@ def with_handoff(schema: JsonSchema, policy: EnvelopeLimits) -> JsonSchema:
     return {**schema, "properties": {**properties, KEY: handoff}}
 
 
-def written(text: str, note: HandoffNote) -> str:
-    """A text with the handoff below it, as an author writes it."""
-    return f"{text}\n\n{FENCE}{KEY}\n{to_json(fields_of(note)).decode()}\n{FENCE}"
+def with_handoff_block(text: str, note: HandoffNote) -> str:
+    """Append the handoff to a text, in the form in which a model writes it."""
+    return f"{text}\n\n{FENCE}{KEY}\n{to_json(handoff_fields(note)).decode()}\n{FENCE}"
 
 
-def fields_of(note: HandoffNote) -> dict[str, JsonValue]:
-    """What an author writes as its handoff."""
+def handoff_fields(note: HandoffNote) -> dict[str, JsonValue]:
+    """The fields that an author writes in a handoff."""
     return {name: value for name, value in note.to_json().items() if name in FIELDS}
 
 
 def extract_handoff(reply: Reply, turn: Turn) -> Reply:
-    """Move the handoff out of the text or data of a reply into `reply.handoff`, cut to the limits of the turn."""
+    """Move the handoff out of the reply's content to its `handoff` field, cut to the turn's limits."""
     if turn.handoff is None or not reply.messages:
         return reply
-    read = _read(reply)
-    note = bounded(read.note, read.reply.text, turn.handoff)
-    written = envelope_tokens(note) if note.own else 0
-    tokens = min(reply.usage.total_tokens, written + sum(map(envelope_tokens, turn.envelopes)))
-    return read.reply.changed(handoff=note.changed(tokens=tokens))
+    extracted = _extract(reply)
+    note = bounded_note(extracted.note, extracted.reply.text, turn.handoff)
+    own_tokens = envelope_tokens(note) if note.own else 0
+    tokens = min(reply.usage.total_tokens, own_tokens + sum(map(envelope_tokens, turn.envelopes)))
+    return extracted.reply.changed(handoff=note.changed(tokens=tokens))
 
 
-def bounded(said: HandoffNote | None, text: str, policy: EnvelopeLimits) -> HandoffNote:
-    """What an author said, cut to the policy.
+def bounded_note(declared: HandoffNote | None, text: str, policy: EnvelopeLimits) -> HandoffNote:
+    """Cut the author's note to the limits.
 
-    The text takes the place of a summary that is missing, that says too little, or that is no shorter than the text.
+    The reply's text replaces a summary that is missing, shorter than the minimum, or not shorter than the text.
     """
-    note, least = said or HandoffNote(), policy.min_summary_chars
+    note, least = declared or HandoffNote(), policy.min_summary_chars
     summary = note.summary
     if len(summary) < max(1, least) or least <= len(text) <= len(summary):
-        summary = text if len(text) >= least else ALL + text
+        summary = text if len(text) >= least else WHOLE_ANSWER + text
     return note.changed(
         summary=policy.cut(summary),
         artifacts=tuple(map(policy.cut, note.artifacts[: policy.max_artifacts])),
         needs=tuple(map(policy.cut, note.needs[: policy.max_needs])),
         next_action=policy.cut(note.next_action),
-        own=said is not None,
+        own=declared is not None,
     )
 
 
-class _Read(NamedTuple):
+class _Extracted(NamedTuple):
     reply: Reply
     note: HandoffNote | None
 
 
-def _read(reply: Reply) -> _Read:
-    """Look beside the reply, in its data and in its text, in this order."""
+def _extract(reply: Reply) -> _Extracted:
+    """Find the handoff in the reply's `handoff` field, its data or its text, in this order."""
     if reply.handoff is not None:
-        return _Read(reply, parse_handoff(cast("Mapping[str, object]", reply.handoff.to_json())))
+        return _Extracted(reply, parse_handoff(cast("Mapping[str, object]", reply.handoff.to_json())))
     match reply.data:
         case {"handoff": dict() as fields, **rest} if "summary" in fields:
             text = to_json(rest).decode() if _is_json(reply.text, reply.data) else reply.text
-            return _Read(_saying(reply, text).changed(data=rest), parse_handoff(fields))
+            return _Extracted(_with_text(reply, text).changed(data=rest), parse_handoff(fields))
         case _:
-            found = _block(reply.text)
+            found = _find_block(reply.text)
     if found is None:
-        return _Read(reply, None)
+        return _Extracted(reply, None)
     note = parse_handoff(found.fields)
-    return _Read(_saying(reply, found.content or note.summary), note)
+    return _Extracted(_with_text(reply, found.content or note.summary), note)
 
 
-def _saying(reply: Reply, text: str) -> Reply:
+def _with_text(reply: Reply, text: str) -> Reply:
     *before, last = reply.messages
     return reply.changed(messages=(*before, last.changed(content=text)))
 
 
-class _Opened(NamedTuple):
-    """A fence that may open a handoff, and what follows it where that is a whole JSON object, up to its `end`."""
+class _Candidate(NamedTuple):
+    """A fence that may open a handoff, and the whole JSON object after it, if there is one, up to `end`."""
 
     start: int
     marked: bool
@@ -153,50 +155,50 @@ class _Block(NamedTuple):
     fields: Mapping[str, object]
 
 
-def _block(text: str) -> _Block | None:
-    """The block that is marked as a handoff, the last one; else a JSON block at the end that can be nothing else."""
-    opened = list(_opened(text))
+def _find_block(text: str) -> _Block | None:
+    """Return the last block marked as a handoff; else a JSON block at the end that has exactly its fields."""
+    opened = list(_candidates(text))
     if marked := [one for one in opened if one.marked]:
-        return _marked(text, marked[-1])
+        return _parse_marked(text, marked[-1])
     last = opened[-1] if opened else None
     if last is None or last.fields is None or text[last.end :].strip() != FENCE:
         return None
-    return _Block(text[: last.start].strip(), last.fields) if NEEDED <= last.fields.keys() <= FIELDS else None
+    return _Block(text[: last.start].strip(), last.fields) if REQUIRED_FIELDS <= last.fields.keys() <= FIELDS else None
 
 
-def _opened(text: str) -> Iterator[_Opened]:
-    """The last such fences in order; one that stands in the texts of a whole object opens nothing."""
+def _candidates(text: str) -> Iterator[_Candidate]:
+    """Yield the last fences in order; a fence inside the strings of a whole object does not count."""
     place, scan = 0, JsonScan(text)
-    for found in deque(OPENING.finditer(text), MOST_TRIED):
+    for found in deque(OPENING_FENCE.finditer(text), MOST_FENCES):
         if found.start() < place:
             continue
         begun = place = found.end()
         read = scan.at(begun)
         end = read.end if read is not None and isinstance(read.value, dict) else None
-        fields = None if end is None else _object(text[begun:end])
+        fields = None if end is None else _parse_object(text[begun:end])
         if end is not None and fields is not None:
             place = end
-        yield _Opened(found.start(), found[1] is not None, fields, place)
+        yield _Candidate(found.start(), found[1] is not None, fields, place)
 
 
-def _marked(text: str, block: _Opened) -> _Block:
-    """A marked block. One that can't be read whole is read as far as it goes, and never taken for harmless."""
+def _parse_marked(text: str, block: _Candidate) -> _Block:
+    """Parse a marked block; one that is not whole is parsed as far as possible, with at least medium risk."""
     left, fields = text[block.end :], block.fields
     if fields is not None:
         inside, fence, after = left.partition(FENCE)
         rest = after if fence else inside
     else:
-        partial, rest = _object(left), ""
+        partial, rest = _parse_object(left), ""
         if partial is None:
             inside, _, rest = left.partition(FENCE)
-            partial = _object(inside) or {}
-        said = [risk for word in SAID_RISK.findall(left) if (risk := RISKS.get(word.lower()))]
+            partial = _parse_object(inside) or {}
+        said = [risk for word in RISK_IN_TEXT.findall(left) if (risk := RISKS.get(word.lower()))]
         fields = {**partial, "risk_level": max(("medium", *said), key=[*RISKS].index)}
     return _Block(f"{text[: block.start].rstrip()}\n{rest.strip()}".strip(), fields)
 
 
-def _object(text: str) -> Mapping[str, object] | None:
-    """The JSON object that a text holds, as far as it goes: a reply may be cut in the middle of it."""
+def _parse_object(text: str) -> Mapping[str, object] | None:
+    """Parse a text as a JSON object, which may be incomplete: a reply may be cut in the middle of it."""
     try:
         found = cast("object", from_json(text.strip(), allow_partial="trailing-strings"))
     except ValueError:
@@ -212,15 +214,15 @@ def _is_json(text: str, data: JsonValue) -> bool:
 
 
 def parse_handoff(fields: Mapping[str, object]) -> HandoffNote:
-    """Parse the fields of a handoff; a field that is invalid gets its default.
+    """Parse the fields of a handoff one by one; an invalid field gets its default.
 
-    A risk level in other words is at least medium.
+    An unknown risk level counts as medium.
     """
     risk = _word(fields.get("risk_level"))
     return HandoffNote(
         summary=_text(fields.get("summary")),
         status=STATUSES.get(_word(fields.get("status")), "done"),
-        confidence=_percent(fields.get("confidence")),
+        confidence=_parse_confidence(fields.get("confidence")),
         risk_level=RISKS.get(risk, "medium") if risk else "low",
         artifacts=_texts(fields.get("artifacts")),
         needs=_texts(fields.get("needs")),
@@ -241,8 +243,8 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(text for text in map(_text, listed) if text)
 
 
-def _percent(value: object) -> int:
-    """How sure somebody is."""
+def _parse_confidence(value: object) -> int:
+    """Parse a confidence as a percentage from 0 to 100."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - not a number
         return HandoffNote().confidence
     return round(min(100, max(0, percentage(value))))

@@ -1,7 +1,7 @@
-"""Finds attributes that were meant for a contract and are spelt otherwise, so that no setting is lost by a typo.
+"""Finds misspelt attributes of a contract, so that no setting is lost by a typo.
 
-The rule leaves ordinary attributes of a class alone: a name must be nearly the same as one of the contract, and the
-value must be one that the contract takes there. A `limit` that is a number, or a `critic` that is an agent, is fine.
+An attribute counts as misspelt only if its name is nearly that of a contract attribute and its value is one that the
+contract accepts there. A `limit` that is a number, or a `critic` that is an agent, is fine.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import cached_property
 
 PACKAGE = "teamwright."
 ALIKE = 0.88
-"""How alike two names must be, by `difflib`: `limit` and `limts` are to `limits`, `prescription` is not to another."""
+"""Minimum similarity of two names by `difflib`: `limit` and `limts` are near `limits`."""
 OTHER_FORMS = {"retries": "retry", "retry_policy": "retry", "policies": "policy", "fallbacks": "fallback"}
-"""Forms of a name that `difflib` finds less alike than they are."""
+"""Forms of a name whose similarity `difflib` underrates."""
 
 Takes = Callable[[object], bool]
-"""Whether an attribute of a contract takes a value."""
+"""Whether a contract attribute accepts a value."""
 
 
 def misspelt(thing: object, known: Mapping[str, Takes]) -> Iterator[tuple[str, str]]:
-    """The attributes of a thing that look like one of `known`, each with the name that was meant."""
+    """Yield the attributes of an object that look like one of `known`, each with the intended name."""
     names = names_outside(thing)
     for name in sorted(names - known.keys()):
         close = get_close_matches(name, known, n=1, cutoff=ALIKE)
@@ -34,7 +34,7 @@ def misspelt(thing: object, known: Mapping[str, Takes]) -> Iterator[tuple[str, s
 
 
 def names_outside(thing: object) -> set[str]:
-    """The public attributes that a thing has from classes outside this package, or that were set on itself."""
+    """The public attributes of an object that classes outside this package define or that are set on the instance."""
     found: set[str] = set()
     for one in type(thing).__mro__:
         if one is not object and not is_ours(one):
@@ -44,12 +44,12 @@ def names_outside(thing: object) -> set[str]:
 
 
 def is_ours(cls: type) -> bool:
-    """Whether a class is of this package, or of the machinery of protocols."""
+    """Whether a class is defined in this package or in `typing`."""
     return cls.__module__.startswith(PACKAGE) or cls.__module__ == "typing"
 
 
 def value_of(thing: object, name: str) -> object:
-    """The value of an attribute; one that has to be computed is not, and counts as nothing."""
+    """Return the value of an attribute, and `None` for a property, which is not evaluated."""
     static = inspect.getattr_static(thing, name)
     if isinstance(static, property | cached_property):
         return None

@@ -1,4 +1,4 @@
-"""The check that an agent may have for itself before anything runs. It makes no request."""
+"""The optional protocol for agents that check their configuration before a run. It makes no request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Preflight(Protocol):
-    """An agent that knows before a run what would keep it from answering. One without this is taken to be ready."""
+    """An agent that can report configuration problems before a run. Agents without it are assumed to be ready."""
 
     async def preflight(self, models: Models) -> Sequence[str]:
         """Return configuration problems (a missing extra, key or model) without a request; `models` opens clients."""

@@ -1,6 +1,6 @@
-"""What models cost: what the manifest declares, else what genai-prices knows from the data that it brings along.
+"""Prices of models: declared in the manifest, else from the data that genai-prices includes.
 
-Imported at the first use, and never asks anybody over the network. A model that runs here costs nothing.
+genai-prices is imported at the first use, and never accesses the network. A local model costs nothing.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from teamwright.values.limits.usage import Usage
 from teamwright.values.specs.manifest import AnyModel, NamedModel, ServerModel
 
 MILLION = 1_000_000
-OWN = ("local", "scripted")
-"""Models that run on the user's machine: they cost no money, though they report none."""
+LOCAL_PROVIDERS = ("local", "scripted")
+"""Providers that run on the user's machine and cost no money."""
 
 
-def is_own(name: str) -> bool:
+def is_local_model(name: str) -> bool:
     """Whether a model of this name runs on the user's machine."""
-    return name.partition(":")[0] in OWN
+    return name.partition(":")[0] in LOCAL_PROVIDERS
 
 
 def declared_price(model: AnyModel) -> Price | None:
-    """The price that the manifest gives a model."""
+    """The price that the manifest declares for a model."""
     return None if isinstance(model, str) else model.price
 
 
 def rate_of(model: AnyModel, prompt: int) -> Rate | None:
-    """The most that a request with a prompt of so many tokens costs; nothing where nobody knows."""
+    """The highest price of a token for a prompt of this size; `None` if the price is not known."""
     if price := declared_price(model):
-        dear = max(price.input, price.cached or 0.0)
-        return Rate(_for_one_token(Decimal(str(dear))), _for_one_token(Decimal(str(price.output))))
+        highest = max(price.input, price.cached or 0.0)
+        return Rate(_picodollars_per_token(Decimal(str(highest))), _picodollars_per_token(Decimal(str(price.output))))
     name = model.model if isinstance(model, NamedModel) else model
-    if isinstance(name, str) and is_own(name):
+    if isinstance(name, str) and is_local_model(name):
         return Rate(0, 0)
     return _known_rate(model, prompt)
 
 
 def cost_of(model: AnyModel, usage: Usage) -> float | None:
-    """What a request has cost by its usage; nothing where nobody knows, or where no usage was reported."""
+    """The cost of a request by its usage; `None` if the price is not known or no usage was reported."""
     if not usage.total_tokens:
         return None
     if price := declared_price(model):
@@ -49,12 +49,14 @@ def cost_of(model: AnyModel, usage: Usage) -> float | None:
 
 
 def _known_rate(model: AnyModel, prompt: int) -> Rate | None:
-    """Prices may depend on the size of the prompt, and what a provider stores for later may be dearer than the rest."""
+    """The highest known price: prices may depend on the prompt's size, and cache writes may cost more than reads."""
     plain, output = _known_cost(model, prompt, 0), _known_cost(model, prompt, MILLION)
     if plain is None or output is None:
         return None
     stored = _known_cost(model, prompt, 0, cache_write_tokens=prompt) or plain
-    return Rate(_for_one_token(max(plain, stored) / max(1, prompt) * MILLION), _for_one_token(output - plain))
+    return Rate(
+        _picodollars_per_token(max(plain, stored) / max(1, prompt) * MILLION), _picodollars_per_token(output - plain)
+    )
 
 
 def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached: int) -> Decimal | None:
@@ -73,5 +75,5 @@ def _known_cost(model: AnyModel, input_tokens: int, output_tokens: int, **cached
         return None
 
 
-def _for_one_token(usd_for_a_million: Decimal) -> int:
+def _picodollars_per_token(usd_for_a_million: Decimal) -> int:
     return int((usd_for_a_million * PICODOLLARS / MILLION).to_integral_value(ROUND_CEILING))

@@ -1,6 +1,6 @@
-"""The contract of agents: whatever answers.
+"""The agent protocol.
 
-An agent must reach clocks, randomness, models, tools, people and other members only through its context.
+An agent must use clocks, randomness, models, tools, people and other members only through its context.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Agent(Protocol):
     """Anything that answers: a model, a function, a script, a person, a team.
 
-    Inherit it to get the defaults. `kind` says what sort of agent it is: model, function, scripted, team … `policy` is
-    what the engine keeps to when it asks the agent, and `capabilities` are what the agent is found by.
+    Inherit it to get the defaults. `kind` is the sort of agent: model, function, scripted, team … The engine applies
+    `policy` when it asks the agent, and registries search by `capabilities`.
     """
 
     name: str
@@ -34,17 +34,17 @@ class Agent(Protocol):
 
         @property
         def spec(self) -> AgentSpec | TeamSpec | None:
-            """The declaration from which the agent is made again on a resume."""
+            """The declaration from which a resume rebuilds the agent."""
             return None
 
     else:
-        spec = None  # a property could not be set as a plain attribute by who inherits it
+        spec = None  # a subclass could not set a property as a plain attribute
 
         def __new__(cls, *args: object, **settings: object) -> Agent:  # noqa: ARG004 - they are for __init__
-            """Make an agent of a class that inherits this one; refuse to make one of this class itself."""
+            """Create an instance of a subclass; raises `UsageError` for this class itself."""
             if cls is Agent:
                 raise UsageError(
-                    "Agent is what all agents have in common, and can't be made itself: make a ModelAgent("
+                    "Agent is a protocol and can't be instantiated: create a ModelAgent("
                     "'helper', model='openai:gpt-5-mini', instructions='…'), a FunctionAgent or a ScriptedAgent, or a"
                     " class of your own that inherits Agent."
                 )

@@ -1,4 +1,4 @@
-"""Agents by name, and by what they can do. A registry belongs to whoever made it; there is no global one."""
+"""Finds agents by name and by capability. There is no global registry: create one where you need it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A = TypeVar("A", bound=AgentLike)
 
 
 class AgentRegistry:
-    """Agents, each under its own name, in the order in which they came."""
+    """Agents by name, in the order of registration."""
 
     def __init__(self, agents: Iterable[AgentLike] = ()) -> None:
         self._agents: dict[str, Agent] = {}
@@ -23,7 +23,7 @@ class AgentRegistry:
             self.register(agent)
 
     def register(self, agent: A) -> A:
-        """Add an agent and hand it back; a name that is taken or is none is refused."""
+        """Add an agent and return it; raises if its name is invalid or already registered."""
         name = check_name("agent", agent.name)
         if name in self._agents:
             raise DuplicateName("agent", name)
@@ -31,17 +31,17 @@ class AgentRegistry:
         return agent
 
     def get(self, name: str) -> Agent:
-        """The agent of this name, or an error that lists the nearest ones."""
+        """Return the agent of this name, or raise an error that suggests the nearest names."""
         if name not in self._agents:
             raise UnknownName("agent", name, self._agents)
         return self._agents[name]
 
     def list(self) -> tuple[Agent, ...]:
-        """All agents."""
+        """Return all agents."""
         return tuple(self._agents.values())
 
     def search(self, *, capability: str) -> tuple[Agent, ...]:
-        """The agents that declare this capability; upper and lower case are the same."""
+        """Return the agents that declare this capability, ignoring case."""
         wanted = capability.strip().casefold()
         return tuple(agent for agent in self if wanted in map(str.casefold, capabilities_of(agent)))
 

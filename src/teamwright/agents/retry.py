@@ -1,4 +1,4 @@
-"""Whether a failed call is made again, and when. Decided by the type of the error, never by its text."""
+"""Decides whether and when a failed call is retried, by the type of the error, never by its text."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ERRORS: dict[str, type[AgentError]] = {
         ScriptMismatch, ToolError,
     )
 }  # fmt: skip
-"""Each error by the word that records and scripts use for it."""
+"""Error classes by the kind that records and scripts use."""
 
 
 def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentError, chance: float) -> float | None:
-    """Seconds to wait after the given number of failures, or `None` to give up.
+    """Return the backoff in seconds after this many failures, or `None` to give up.
 
-    Doubles each time; a wait that the provider asked for is honoured up to the longest one allowed.
+    The backoff doubles each time; a wait that the provider requests is honoured up to the longest allowed.
     """
     if policy is None or not error.retryable or failures > policy.attempts:
         return None
@@ -39,7 +39,7 @@ def wait_before_retry(policy: RetryPolicy | None, failures: int, error: AgentErr
 
 
 def recorded_error(kind: str, message: str) -> AgentError:
-    """The error that a record tells of."""
+    """Rebuild a recorded error."""
     error = ERRORS.get(kind, AgentError)(message)
     error.kind = kind
     return error

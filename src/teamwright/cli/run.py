@@ -162,7 +162,7 @@ async def _run(request: Request, shown: Shown) -> int:
     from teamwright.cli.interactive.file_guard import check_apart, read_by
     from teamwright.cli.interactive.sys_path import let_import
     from teamwright.runtime.engine import Engine
-    from teamwright.teams.load import team_from
+    from teamwright.teams.load import team_from_source
     from teamwright.teams.preflight import check_ready
 
     loaded = _load(request) if request.manifest is not None else None
@@ -175,7 +175,7 @@ async def _run(request: Request, shown: Shown) -> int:
             source = shaped(source, request.shape, request.limits)
         check_apart({"--out": shown.out, "--record": request.record}, read_by(source, loaded, request.file))
         let_import(source.base)
-        team = team_from(source, engine.models)
+        team = team_from_source(source, engine.models)
         if request.run_id is None or await engine.journal.find(request.run_id) is None:
             await check_ready(team, engine.models, loaded.places if loaded else None)
         handle = await engine.start(team, task, run_id=request.run_id, continues=continues, limits=request.limits)
@@ -204,7 +204,7 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
     """The team and the task: from the arguments, else from the manifest's query or the run that is continued."""
     from teamwright.cli.interactive.auto_topology import plan_says_it_all
     from teamwright.errors import UsageError
-    from teamwright.teams.load import source_allowing, source_of, source_with
+    from teamwright.teams.load import source_of, source_with_model, source_with_roots
 
     if loaded is not None:
         query = _query(loaded, request) if request.task is None else None
@@ -214,9 +214,9 @@ async def _what(engine: Engine, request: Request, loaded: Loaded | None, continu
     elif continues is not None:
         history = await engine.runs.history(continues)
         source, task = history.record.source(), request.task
-        source = source_allowing(source, request.allow_roots)
+        source = source_with_roots(source, request.allow_roots)
         if request.model is not None:
-            source = source_with(source, model=request.model)
+            source = source_with_model(source, model=request.model)
     else:
         raise UsageError("Name a manifest: a file or a folder. `teamwright new my-team` makes one to start with.")
     if not task and request.shape is not None and plan_says_it_all(source):

@@ -130,10 +130,10 @@ def _problems_of(model: str) -> list[Problem]:
     from teamwright.agents.scripted.agent import Script
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import SCRIPTED
-    from teamwright.teams.load import anchored
+    from teamwright.teams.load import resolve_model
 
     try:
-        if (whole := anchored(model)).startswith(SCRIPTED):
+        if (whole := resolve_model(model)).startswith(SCRIPTED):
             Script.load(Path(whole.removeprefix(SCRIPTED)))
     except ManifestError as error:
         return list(error.problems)
@@ -147,9 +147,9 @@ def _build(loaded: Loaded, model: str | None, allow_roots: Sequence[Path]) -> li
     from teamwright.errors import ManifestError, Problem, UsageError
     from teamwright.teams.builder import Builder, replace_models
     from teamwright.teams.file_roots import allowed_roots
-    from teamwright.teams.load import anchored
+    from teamwright.teams.load import resolve_model
 
-    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))
     builder = Builder(manifest, loaded.base, roots=allowed_roots(loaded.base, loaded.files, allow_roots))
     problems: dict[str, Problem] = {}
     for name in (*manifest.agents, *manifest.teams):

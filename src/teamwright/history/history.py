@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from teamwright.agents.approval import REJECTED
-from teamwright.agents.prices import is_own
+from teamwright.agents.prices import is_local_model
 from teamwright.errors import UsageError, nearest
 from teamwright.history.checkpoints import (
     Checkpoint,
@@ -121,7 +121,7 @@ class RunHistory:
     def is_free_of_charge(self) -> bool:
         """Whether every model that the run called is on the user's own machine."""
         calls = (event.fact for event in self.events if isinstance(event.fact, AgentCalled))
-        return all(is_own(call.name) for call in calls if call.effect == "model")
+        return all(is_local_model(call.name) for call in calls if call.effect == "model")
 
     def result(self, status: Status) -> RunResult:
         """The result of the run; for an open run, the result so far with the given status."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
-from teamwright.agents.handoff import KEY, fields_of, written
+from teamwright.agents.handoff import KEY, handoff_fields, with_handoff_block
 from teamwright.agents.scripted.agent import Rule, Script, ToolRule
 from teamwright.agents.tools.terminate import final_response
 from teamwright.history.history import RunHistory
@@ -78,14 +78,14 @@ def _turn_rules(
     text = messages[-1].content if messages else ""
     note = ending.handoff if ending.handoff and ending.handoff.own else None
     if note is not None:
-        text = written(text, note)
+        text = with_handoff_block(text, note)
     if ending.signal == "terminate":
         args: dict[str, JsonValue] = {"response": text} if final_response({"response": text}) else {}
         yield Rule(agent=member, tool=ToolRule(name=TERMINATE, args=args), times=1)
     elif ending.data is not None:
         data = record.bodies.value(ending.data)
         if note is not None and isinstance(data, dict):
-            data = {**data, KEY: fields_of(note)}
+            data = {**data, KEY: handoff_fields(note)}
         yield Rule.model_validate({"agent": member, "json": data, "times": 1})
     else:
         yield Rule(agent=member, reply=text, times=1)

@@ -1,6 +1,6 @@
-"""From a plan to everything that is known before it is run: topology, settings, schedule, figures and handoffs.
+"""Computes everything about a plan before it runs: topology, settings, schedule, diagnostics and handoffs.
 
-One deterministic way, and nothing of it runs anything.
+Deterministic, and starts nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import Envelope, EnvelopeLimits
 
 UNNAMED = "plan"
-"""The run that envelopes name while there is none."""
+"""The run id in envelopes before a run exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A schedule with its figures, what workers are told of it, and about how many tokens that takes."""
+    """A schedule with its diagnostics, the envelopes for workers, and their approximate size in tokens."""
 
     settings: PlannerSettings
     schedule: Schedule
@@ -35,7 +35,7 @@ class Prepared:
     handoff_tokens: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data, without the settings that the caller knows."""
+        """Return it as JSON, without the settings, which the caller knows."""
         return {
             **self.schedule.to_json(),
             "diagnostics": self.diagnostics.to_json(),
@@ -46,13 +46,13 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was prepared, and the evaluation of topologies whose choice led to its settings."""
+    """A prepared plan, and the evaluation of topologies that determined its settings."""
 
     evaluation: TopologyReport
     prepared: Prepared
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
+        """Return it as JSON."""
         return {
             **self.prepared.to_json(),
             "evaluation": self.evaluation.to_json(),
@@ -63,7 +63,7 @@ class Bundle:
 def prepare(
     plan: Plan, settings: PlannerSettings = PLANNED, *, run_id: str = UNNAMED, policy: EnvelopeLimits = USUAL
 ) -> Prepared:
-    """Schedule a plan, check the schedule, and say what it comes to and what workers are told."""
+    """Schedule a plan and validate the schedule; compute its diagnostics and its handoffs."""
     schedule = make_schedule(plan, settings)
     if problems := validate_schedule(schedule, plan):
         raise PlanError(problems)
@@ -82,8 +82,9 @@ def orchestrate(
 ) -> Bundle:
     """Choose the topology for a plan and prepare the plan for it.
 
-    Without settings the topologies are evaluated for as many tasks as the plan has steps, of their average size. What
-    is set in `planner` stands; the rest follows from the topology. `profiles` are the numbers of topologies to go by.
+    By default the topologies are evaluated for as many tasks as the plan has steps, of their average size. Fields that
+    are set in `planner` take precedence over those derived from the topology. `profiles` are the figures of the
+    topologies.
     """
     evaluation = evaluate(settings or settings_for(plan), profiles)
     derived = planner_settings(evaluation.chosen, plan, evaluation.settings.budget)
@@ -92,7 +93,7 @@ def orchestrate(
 
 
 def settings_for(plan: Plan) -> EvaluationSettings:
-    """The usual settings, for the number and size of a plan's steps; steps without estimates are of the usual size."""
+    """Return the default settings with the number and average size of a plan's steps, if they have estimates."""
     usual = EvaluationSettings(tasks=len(plan.steps))
     tokens = sum(step.execution_tokens for step in plan.steps) // len(plan.steps)
     return usual.model_copy(update={"average_tokens": tokens}) if tokens else usual

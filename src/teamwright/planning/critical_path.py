@@ -1,4 +1,4 @@
-"""How much work lies behind each step: the longest way from it to an end of the plan. Pure and linear."""
+"""Critical-path length from each step to the end of the plan. Pure and linear."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from teamwright.planning.graph import StepGraph
 from teamwright.values.specs.plan import Step
 
 
-def ways_behind(graph: StepGraph, steps: Iterable[Step]) -> dict[str, int]:
-    """The estimates along the longest way from each step to an end, its own among them; no estimate counts as 1."""
+def critical_path_lengths(graph: StepGraph, steps: Iterable[Step]) -> dict[str, int]:
+    """Return for each step the length of the critical path from it to the end of the plan, itself included.
+
+    Lengths are sums of token estimates; a step without an estimate counts as 1.
+    """
     estimate = {step.id: step.execution_tokens or 1 for step in steps}
-    way: dict[str, int] = {}
+    length: dict[str, int] = {}
     for id_ in reversed(graph.order):
-        way[id_] = estimate[id_] + max((way[dependent] for dependent in graph.dependents[id_]), default=0)
-    return way
+        length[id_] = estimate[id_] + max((length[dependent] for dependent in graph.dependents[id_]), default=0)
+    return length

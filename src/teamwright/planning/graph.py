@@ -1,4 +1,4 @@
-"""Which steps stand on which: what is wrong with that, a topological order, and circles found by name.
+"""The dependency graph of steps: its faults, a topological order, and cycles.
 
 Pure functions over ids, linear in steps and needs. They know nothing of agents, members or time.
 """
@@ -14,21 +14,21 @@ from teamwright.errors import nearest
 from teamwright.values.text.display import name_text
 
 MOST_SUGGESTIONS = 20
-"""How many unknown needs get a suggestion: each looks at all ids, and a file with more mistakes has one cause."""
+"""How many unknown needs get a suggestion: each compares all ids, and more mistakes usually have one cause."""
 
 MOST_SHOWN = 10
-"""How many steps of a circle are named one by one."""
+"""How many steps of a cycle a message lists."""
 
 
 class StepNode(NamedTuple):
-    """A step as far as its place goes: its id, and the ids of the steps it needs."""
+    """A node of the graph: the id of a step, and the ids of the steps it needs."""
 
     id: str
     needs: Sequence[str] = ()
 
 
 class Fault(NamedTuple):
-    """Something wrong with a graph: the words, the index of the step, and that of the need where it is one."""
+    """A mistake in a graph: the message, the index of the step, and the index of the need if it concerns one."""
 
     text: str
     step: int
@@ -37,11 +37,10 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """Steps by id, both ways round.
+    """Dependencies between steps, by id, in both directions.
 
-    `order` is topological: steps without needs in alphabetical order, then each as soon as the last of its needs has
-    stood there, those that become free together in the order of their declaration. Steps in or behind a circle are
-    not in it.
+    `order` is topological: steps without needs in alphabetical order, then each step right after the last of its needs,
+    and steps that become ready together in the order of declaration. Steps in or after a cycle are omitted.
     """
 
     needs: Mapping[str, Sequence[str]]
@@ -49,21 +48,21 @@ class StepGraph:
     order: Sequence[str]
 
     @classmethod
-    def of(cls, nodes: Sequence[StepNode]) -> StepGraph:
-        """The graph of these nodes; of two with one id the first counts, and needs that are not there do not."""
+    def from_nodes(cls, nodes: Sequence[StepNode]) -> StepGraph:
+        """Build the graph of these nodes; of two nodes with one id the first counts, and unknown needs are ignored."""
         declared: dict[str, Sequence[str]] = {}
         for node in nodes:
             declared.setdefault(node.id, node.needs)
-        needs = {id_: _known(of, declared) for id_, of in declared.items()}
+        needs = {id_: _known(own, declared) for id_, own in declared.items()}
         dependents: dict[str, list[str]] = {id_: [] for id_ in needs}
-        for id_, of in needs.items():
-            for need in of:
+        for id_, own in needs.items():
+            for need in own:
                 dependents[need].append(id_)
         return cls(needs, dependents, _order(needs, dependents))
 
 
 def _known(needs: Sequence[str], declared: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """The needs that are there, each once; nearly always that is all of them, as they stand."""
+    """Remove unknown and duplicate needs; nearly always there are none, and the sequence is returned unchanged."""
     once = dict.fromkeys(needs)
     if len(once) == len(needs) and once.keys() <= declared.keys():
         return needs
@@ -71,7 +70,7 @@ def _known(needs: Sequence[str], declared: Mapping[str, Sequence[str]]) -> Seque
 
 
 def faults(nodes: Sequence[StepNode]) -> list[Fault]:
-    """Everything that keeps steps from being a graph that can be worked through."""
+    """Return every mistake that keeps the steps from being an acyclic graph."""
     first: dict[str, int] = {}
     found: list[Fault] = []
     for index, node in enumerate(nodes):
@@ -80,7 +79,9 @@ def faults(nodes: Sequence[StepNode]) -> list[Fault]:
         elif first.setdefault(node.id, index) != index:
             found.append(Fault(f"two steps are called {name_text(node.id)}; give one of them another id", index))
     found += _bad_needs(nodes, first)
-    return found + [Fault(_circle(cycle), first[cycle[0]]) for cycle in cycles(StepGraph.of(nodes)) if len(cycle) > 1]
+    return found + [
+        Fault(_cycle_text(cycle), first[cycle[0]]) for cycle in cycles(StepGraph.from_nodes(nodes)) if len(cycle) > 1
+    ]
 
 
 def _bad_needs(nodes: Sequence[StepNode], known: Mapping[str, int]) -> Iterator[Fault]:
@@ -101,40 +102,40 @@ def _bad_needs(nodes: Sequence[StepNode], known: Mapping[str, int]) -> Iterator[
 
 
 def cycles(graph: StepGraph) -> Iterator[Sequence[str]]:
-    """Circles, each as the steps in it, every one needing the next and the last the first; none is told twice.
+    """Yield cycles, each once, as their steps: every step needs the next, and the last needs the first.
 
-    Where circles share steps, at least one of them is found.
+    If cycles share steps, at least one of them is found.
     """
     placed = set(graph.order)
-    left = {
-        id_: next(need for need in of if need not in placed) for id_, of in graph.needs.items() if id_ not in placed
+    unplaced_need = {
+        id_: next(need for need in own if need not in placed) for id_, own in graph.needs.items() if id_ not in placed
     }
     seen: set[str] = set()
-    for start in left:
+    for start in unplaced_need:
         path: dict[str, int] = {}
         step = start
         while step not in seen:
             seen.add(step)
             path[step] = len(path)
-            step = left[step]
+            step = unplaced_need[step]
         if step in path:
             yield tuple(islice(path, path[step], None))
 
 
 def _order(needs: Mapping[str, Sequence[str]], dependents: Mapping[str, Sequence[str]]) -> list[str]:
-    waiting = {id_: len(of) for id_, of in needs.items()}
-    order = sorted(id_ for id_, count in waiting.items() if not count)
-    for id_ in order:  # grows while it is read
+    unmet = {id_: len(own) for id_, own in needs.items()}
+    order = sorted(id_ for id_, count in unmet.items() if not count)
+    for id_ in order:  # grows during the iteration
         for dependent in dependents[id_]:
-            waiting[dependent] = left = waiting[dependent] - 1
-            if not left:
+            unmet[dependent] = remaining = unmet[dependent] - 1
+            if not remaining:
                 order.append(dependent)
     return order
 
 
-def _circle(cycle: Sequence[str]) -> str:
+def _cycle_text(cycle: Sequence[str]) -> str:
     shown = [repr(step) for step in cycle[:MOST_SHOWN]]
     if len(cycle) > MOST_SHOWN:
         shown.append(f"… ({len(cycle)} steps)")
-    told = " needs ".join([*shown, repr(cycle[0])])
-    return f"steps need each other in a circle: {told}; take one of these needs away"
+    path = " needs ".join([*shown, repr(cycle[0])])
+    return f"steps need each other in a circle: {path}; remove one of these needs"

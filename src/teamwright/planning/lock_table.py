@@ -1,8 +1,8 @@
-"""Who may go next where keys are owned: all keys of a claim at once, and nobody who waits is passed over for ever.
+"""Grants exclusive keys to claims: all keys of a claim at once, by priority, without starvation.
 
-A claim goes when none of its keys overlaps one that is held, or one that a claim before it waits for. It is pure: it
-knows nothing of tasks, branches or time, and whoever uses it says what a claim is for. Nobody looks at all who wait:
-those who want a key stand in a line, and when the key is free only the first of the line is looked at.
+A claim is granted when none of its keys overlaps a held key or a key that an earlier claim waits for. Pure: it knows
+nothing of tasks, branches or time. Each key has a queue of the claims that wait for it, and only the first of the queue
+is checked when the key is released, so that no operation scans all waiting claims.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Literal
 from teamwright.values.owned_paths import Overlaps
 
 Rank = tuple[int, int]
-"""What goes before what: the higher priority first, then the lower number."""
+"""The sort key of claims: higher priority first, then the lower number."""
 
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """Somebody who wants these keys, has them, or has given them back."""
+    """A request for keys: waiting for them, holding them, or ended."""
 
     name: str
     keys: tuple[str, ...]
@@ -29,39 +29,39 @@ class Claim:
     held_up: bool = False
 
 
-class Claims:
-    """All claims that may stand in each other's way."""
+class LockTable:
+    """The table of all claims that may conflict."""
 
     def __init__(self) -> None:
         self._overlaps = Overlaps()
         self._holders: dict[str, Claim] = {}
-        self._busy: dict[str, int] = {}
-        self._lines: dict[str, list[tuple[Rank, Claim]]] = {}
-        self._hopeful: list[tuple[Rank, Claim]] = []
+        self._conflicts: dict[str, int] = {}
+        self._queues: dict[str, list[tuple[Rank, Claim]]] = {}
+        self._candidates: list[tuple[Rank, Claim]] = []
         self._added = 0
         self.held_up: list[Claim] = []
 
     def add(self, name: str, keys: Iterable[str] = (), priority: int = 0, number: int | None = None) -> Claim:
-        """A claim that waits from now on; `number` breaks ties, without one those that came first go first."""
+        """Add a waiting claim; `number` breaks ties of priority, by default in the order of adding."""
         self._added += 1
         claim = Claim(name, tuple(dict.fromkeys(keys)), (-priority, self._added if number is None else number))
         for key in claim.keys:
-            if key not in self._busy:
-                self._see(key)
-            heappush(self._lines[key], (claim.rank, claim))
-        heappush(self._hopeful, (claim.rank, claim))
+            if key not in self._conflicts:
+                self._add_key(key)
+            heappush(self._queues[key], (claim.rank, claim))
+        heappush(self._candidates, (claim.rank, claim))
         return claim
 
     def next(self) -> Claim | None:
-        """The first of those that may go now; it holds its keys from here on.
+        """Grant the first claim that can have its keys, and return it; `None` if there is none.
 
-        Claims that turn out to have to wait for a key are put into `held_up`, each once.
+        LockTable that have to wait for a key are appended to `held_up`, each once.
         """
-        while self._hopeful:
-            _, claim = heappop(self._hopeful)
+        while self._candidates:
+            _, claim = heappop(self._candidates)
             if claim.state != "waiting":
                 continue
-            if self._may_go(claim):
+            if self._can_hold(claim):
                 self._hold(claim)
                 return claim
             if not claim.held_up:
@@ -70,20 +70,20 @@ class Claims:
         return None
 
     def end(self, claim: Claim) -> None:
-        """A claim gives its keys back, or waits no longer."""
+        """Release the keys of a claim, or remove it from the queues if it is waiting."""
         if claim.state == "held":
             for key in claim.keys:
                 del self._holders[key]
                 for near in self._overlaps.overlapping(key):
-                    self._busy[near] -= 1
+                    self._conflicts[near] -= 1
         claim.state = "ended"
         for key in claim.keys:
             for near in self._overlaps.overlapping(key):
-                if not self._busy[near] and (first := self._first(near)) is not None:
-                    heappush(self._hopeful, (first.rank, first))
+                if not self._conflicts[near] and (first := self._first(near)) is not None:
+                    heappush(self._candidates, (first.rank, first))
 
     def ahead_of(self, claim: Claim) -> tuple[Sequence[str], Sequence[Claim]]:
-        """The keys that a claim waits for, and who has each of them or is to have it first."""
+        """The keys that a claim waits for, and the claims that hold them or come first in their queues."""
         keys, ahead = dict[str, None](), dict[Claim, None]()
         for key in claim.keys:
             for near in self._overlaps.overlapping(key):
@@ -92,13 +92,13 @@ class Claims:
                     keys[key] = ahead[holder] = None
         return tuple(keys), tuple(ahead)
 
-    def _see(self, key: str) -> None:
+    def _add_key(self, key: str) -> None:
         near = self._overlaps.add(key)
-        self._lines[key] = []
-        self._busy[key] = sum(other in self._holders for other in near)
+        self._queues[key] = []
+        self._conflicts[key] = sum(other in self._holders for other in near)
 
-    def _may_go(self, claim: Claim) -> bool:
-        if any(self._busy[key] for key in claim.keys):
+    def _can_hold(self, claim: Claim) -> bool:
+        if any(self._conflicts[key] for key in claim.keys):
             return False
         lines = (near for key in claim.keys for near in self._overlaps.overlapping(key))
         return all((first := self._first(near)) is None or first.rank >= claim.rank for near in lines)
@@ -108,11 +108,11 @@ class Claims:
         for key in claim.keys:
             self._holders[key] = claim
             for near in self._overlaps.overlapping(key):
-                self._busy[near] += 1
+                self._conflicts[near] += 1
 
     def _first(self, key: str) -> Claim | None:
-        """Who is first in the line for a key; those that have gone are taken out on the way."""
-        line = self._lines[key]
+        """The first waiting claim in the queue for a key; removes claims that no longer wait."""
+        line = self._queues[key]
         while line and line[0][1].state != "waiting":
             heappop(line)
         return line[0][1] if line else None

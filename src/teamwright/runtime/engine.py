@@ -321,12 +321,15 @@ class Engine:
 
     async def _team_of(self, past: RunRecord, limits: Limits | None = None) -> Team:
         """The team of a record; reading its files and importing its functions happens beside the event loop."""
-        from teamwright.teams.load import source_under, team_from  # with the manifests, which most runs never need
+        from teamwright.teams.load import (  # with the manifests, which most runs never need
+            source_with_limits,
+            team_from_source,
+        )
 
         source = past.source()
         if limits is not None:
-            source = source_under(source, limits)
-        return await anyio.to_thread.run_sync(partial(team_from, source, self.models, recorded=True))
+            source = source_with_limits(source, limits)
+        return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
 
 
 def new_run_id(now: float) -> str:

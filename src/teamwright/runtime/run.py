@@ -282,10 +282,10 @@ class Run:
         """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
         if ending.failure is not None:
             return ending
-        from teamwright.agents.scripted.agent import leftovers
+        from teamwright.agents.scripted.agent import unused_rules
 
         past, now = self._past.charges.marks, self._state.marks
-        left = leftovers(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
+        left = unused_rules(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
         if not left:
             return ending
         text = f"the script is strict, and {'; '.join(left)}"

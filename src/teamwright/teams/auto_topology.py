@@ -1,6 +1,6 @@
-"""Teams whose shape is chosen for their plan: from an evaluation of topologies to a team that runs.
+"""Chooses the topology of a team for its plan, from an evaluation of topologies.
 
-The choice, its reason and the whole bundle are recorded with the run, and never made again on a resume.
+The choice, its reason and the whole bundle are recorded with the run; a resume uses the record.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from teamwright.values.specs.manifest import Share, Source, TeamSpec
 from teamwright.values.specs.plan import Plan
 from teamwright.values.turns.envelope import BudgetLevel, EnvelopeSettings
 
-KEPT = ("on_failure", "cancel_others", "peer_rounds")
-"""Options that a team keeps when it gets another shape."""
+KEPT_OPTIONS = ("on_failure", "cancel_others", "peer_rounds")
+"""Options that a team keeps when its topology changes."""
 
-WORKS: Mapping[Topology, str] = {"single": "member", "lead_subagent": "worker"}
-"""The option of a shape that says who works on everything."""
+WORKER_OPTION: Mapping[Topology, str] = {"single": "member", "lead_subagent": "worker"}
+"""The option of a topology that names the member who works on all steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The shape that is taken for a plan: what its strategy takes, why it is taken, and all that it follows from."""
+class ChosenTopology:
+    """The topology chosen for a plan: the options of its strategy, the reason, and the evaluation behind it."""
 
     topology: Topology
     options: dict[str, JsonValue]
@@ -51,31 +51,31 @@ def choose(
     planner: PlannerSettings = USUAL,
     profiles: TopologyProfiles = TOPOLOGIES,
     lead: str | None = None,
-) -> Chosen:
-    """Choose the shape in which these members work through a plan, of those that are possible with them.
+) -> ChosenTopology:
+    """Choose the topology in which these members execute a plan, among those that are possible with them.
 
-    A shape in which one works on everything is possible only where the steps do not name several; the one whom they
-    name works. Without `lead` the first member leads whom no step names.
+    A topology with one worker is possible only if the steps name at most one member, who becomes the worker. The
+    default `lead` is the first member that no step names.
     """
-    named = _named(plan, members)
+    named = _named_members(plan, members)
     leads = lead or next((name for name in members if name not in named), members[0])
-    possible = _possible(len(members), named, leads)
+    possible = _possible_topologies(len(members), named, leads)
     given = settings or settings_for(plan)
-    wanted = given.topologies
-    topologies: tuple[Topology, ...] = tuple(one for one in possible if one in wanted)
+    requested = given.topologies
+    topologies: tuple[Topology, ...] = tuple(one for one in possible if one in requested)
     if not topologies:
         raise UsageError(
-            f"{', '.join(wanted)} can't be made of {len(members)} members for steps that name {len(named)} of them,"
-            f" with {leads!r} as the lead; possible: {', '.join(possible)}."
+            f"{', '.join(requested)}: not possible with {len(members)} members, of whom the steps name {len(named)},"
+            f" and {leads!r} as the lead; possible: {', '.join(possible)}."
         )
     given = given.model_copy(update={"topologies": topologies})
     bundle = orchestrate(plan, given, planner=planner, profiles=profiles)
     topology = bundle.evaluation.chosen.topology
     reason = _reason(bundle, topologies)
     options = _options(topology, plan, bundle, leads, len(members)) | {"reason": reason}
-    if named and (works := WORKS.get(topology)):
-        options[works] = min(named)
-    return Chosen(topology, options, reason, bundle)
+    if named and (option := WORKER_OPTION.get(topology)):
+        options[option] = min(named)
+    return ChosenTopology(topology, options, reason, bundle)
 
 
 def auto_team(
@@ -92,7 +92,7 @@ def auto_team(
     limits: Limits | None = None,
     on_failure: str = "fail",
 ) -> Team:
-    """A team of these members, in the shape that suits the plan and the budget; `team.bundle` says why."""
+    """Return a team of these members in the topology that suits the plan and the budget; `team.bundle` says why."""
     names = [member.name for member in members]
     chosen = choose(plan, names, settings, planner=planner, profiles=profiles, lead=lead)
     team = Team(
@@ -114,8 +114,8 @@ def auto_source(
     *,
     planner: PlannerSettings = USUAL,
     profiles: TopologyProfiles = TOPOLOGIES,
-) -> tuple[Source, Chosen]:
-    """The source with its team in the shape that suits its plan; raises `UsageError` where it has no plan."""
+) -> tuple[Source, ChosenTopology]:
+    """Return the source with its team in the topology that suits its plan; raises `UsageError` if it has no plan."""
     spec = source.manifest.teams.get(source.team)
     plan = None if spec is None else plan_of(spec)
     if spec is None or plan is None:
@@ -128,7 +128,11 @@ def auto_source(
     leads = lead if isinstance(lead, str) else None
     chosen = choose(plan, spec.members, settings, planner=planner, profiles=profiles, lead=leads)
     known = options_of(find_strategy(chosen.topology))
-    kept = {name: spec.options[name] for name in KEPT if name in spec.options and known and name in known.model_fields}
+    kept = {
+        name: spec.options[name]
+        for name in KEPT_OPTIONS
+        if name in spec.options and known and name in known.model_fields
+    }
     update: dict[str, Any] = {"strategy": chosen.topology, "options": {**kept, **chosen.options}}
     manifest = source.manifest.model_copy(
         update={"teams": {**source.manifest.teams, source.team: spec.model_copy(update=update)}}
@@ -137,7 +141,7 @@ def auto_source(
 
 
 def plan_of(spec: TeamSpec) -> Plan | None:
-    """The plan of a team whose strategy works through one; None where its steps are not known beforehand."""
+    """The plan of a team whose strategy executes one; `None` if its steps are not known before the run."""
     model = options_of(find_strategy(spec.strategy))
     if model is None or not issubclass(model, StepOptions):
         return None
@@ -145,7 +149,7 @@ def plan_of(spec: TeamSpec) -> Plan | None:
 
 
 def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel | None = None) -> EvaluationSettings:
-    """The settings for a team: the way in which it says that it shares, and its budget where none is given."""
+    """Return the evaluation settings for a team: its `share`, and its budget level if none is given."""
     update: dict[str, object] = {}
     level = budget or (spec.handoff.budget if spec.handoff else None)
     if level is not None:
@@ -155,13 +159,13 @@ def settings_of(spec: TeamSpec, usual: EvaluationSettings, budget: BudgetLevel |
     return usual.model_copy(update=update)
 
 
-def _named(plan: Plan, members: Sequence[str]) -> set[str]:
-    """The members whose work steps are by name."""
+def _named_members(plan: Plan, members: Sequence[str]) -> set[str]:
+    """The members that the steps name."""
     known = set(members)
     return {name for step in plan.steps if (name := step.agent or step.id) in known}
 
 
-def _possible(members: int, named: Collection[str], lead: str) -> list[Topology]:
+def _possible_topologies(members: int, named: Collection[str], lead: str) -> list[Topology]:
     found: list[Topology] = []
     if len(named) < 2:
         found.append("single")

@@ -1,4 +1,4 @@
-"""Makes teams from manifests: the only place where declarations become objects."""
+"""Builds teams from manifests: the only place where declarations become objects."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ from teamwright.values.specs.manifest import (
 LeafAgent = FunctionAgent | ModelAgent | ScriptedAgent
 SCRIPTED = "scripted:"
 ECONOMY = "economy"
-"""The name of the model that agents fall to when their team cuts back, where they have no other."""
+"""The name of the default economy model, for agents that declare none."""
 
 
 @dataclass(slots=True)
 class Builder:
-    """Builds agents and teams by name, each once. `base` is where relative files lie."""
+    """Builds agents and teams by name, each once. Relative paths are resolved against `base`."""
 
     manifest: Manifest
     base: Path = field(default_factory=Path)
     models: Models | None = None
     roots: Sequence[str] | None = None
-    """Folders beside the base that file tools may use; None is any."""
+    """Folders that file tools may use besides the base; `None` allows any."""
     recorded: bool = False
-    """Whether the manifest comes from the record of a run."""
+    """Whether the manifest is from the record of a run."""
     _built: AgentRegistry = field(default_factory=AgentRegistry)
     _without_fallback: list[LeafAgent] = field(default_factory=list[LeafAgent])
     _scripts: dict[str, Script] = field(default_factory=dict[str, Script])
 
     def team(self, name: str | None = None) -> Team:
-        """The team of this name, or the only one there is that no other team contains."""
-        made = self._agent(self.team_name(name))
+        """Build the team of this name, or the only one that no other team contains."""
+        built = self._get_or_build(self.team_name(name))
         while self._without_fallback:
-            waiting = self._without_fallback.pop()
-            waiting.fallback = self._fallback(waiting.name, self.manifest.agents[waiting.name])
-        return made if isinstance(made, Team) else Team(made.name, members=[made], checked=True)
+            agent = self._without_fallback.pop()
+            agent.fallback = self._build_fallback(agent.name, self.manifest.agents[agent.name])
+        return built if isinstance(built, Team) else Team(built.name, members=[built], checked=True)
 
     def team_name(self, name: str | None = None) -> str:
-        """Which team is meant."""
+        """Return the name of the team to build: the given one, or the only outermost team."""
         teams = self.manifest.teams
         if name is not None:
             if name not in teams and name not in self.manifest.agents:
@@ -78,28 +78,28 @@ class Builder:
         names = ", ".join(outer) or "none"
         raise UsageError(f"Which team? The manifest declares {names}; choose one with --team NAME.")
 
-    def _agent(self, name: str) -> Agent:
+    def _get_or_build(self, name: str) -> Agent:
         if name in self._built:
             return self._built.get(name)
-        return self._built.register(self._make(name))
+        return self._built.register(self._build(name))
 
-    def _fallback(self, name: str, spec: AgentSpec) -> Agent | None:
-        """Who stands in for an agent: made after all teams, since a team may contain it."""
+    def _build_fallback(self, name: str, spec: AgentSpec) -> Agent | None:
+        """Build the fallback of an agent, after all teams, since a team may contain it."""
         match spec.fallback:
             case None:
                 return None
             case str() as other:
-                return self._agent(other)
+                return self._get_or_build(other)
             case FallbackModel(model=model):
                 same = {"model": model, "scripted": None, "function": None, "fallback": None}
-                return self._leaf(name, spec.model_copy(update=same))
+                return self._build_leaf(name, spec.model_copy(update=same))
 
-    def _make(self, name: str) -> Agent:
+    def _build(self, name: str) -> Agent:
         if spec := self.manifest.teams.get(name):
             return Team(
                 name,
-                members=[self._agent(member) for member in spec.members],
-                helpers=[self._agent(helper) for helper in _helpers(spec)],
+                members=[self._get_or_build(member) for member in spec.members],
+                helpers=[self._get_or_build(helper) for helper in _helpers(spec)],
                 strategy=spec.strategy,
                 description=spec.description,
                 share=spec.share,
@@ -118,12 +118,12 @@ class Builder:
                 checked=self.recorded,
             )
         if agent := self.manifest.agents.get(name):
-            leaf = self._leaf(name, agent)
+            leaf = self._build_leaf(name, agent)
             self._without_fallback.append(leaf)
             return leaf
         raise UnknownName("agent or team", name, [*self.manifest.agents, *self.manifest.teams])
 
-    def _leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
+    def _build_leaf(self, name: str, spec: AgentSpec) -> LeafAgent:
         if spec.function is not None:
             return FunctionAgent(
                 name,
@@ -132,15 +132,15 @@ class Builder:
                 can_terminate=TERMINATE in spec.tools,
                 **_shared_arguments(name, spec),
             )
-        model = self._model(spec.model)
+        model = self._resolve_model(spec.model)
         if spec.scripted is not None:
-            return self._scripted(name, spec, spec.scripted)
+            return self._build_scripted(name, spec, spec.scripted)
         written = model.model if isinstance(model, NamedModel) else model
         if isinstance(written, str) and written.startswith(SCRIPTED):
-            return self._scripted(name, spec, written.removeprefix(SCRIPTED), _named(model))
+            return self._build_scripted(name, spec, written.removeprefix(SCRIPTED), _as_named_model(model))
         if model is None:
             raise NotResumable(
-                f"The agent {name!r} was made in Python and can't be made again from the record; pass the team."
+                f"The agent {name!r} was created in Python and can't be rebuilt from the record; pass the team."
             )
         return ModelAgent(
             name,
@@ -151,20 +151,20 @@ class Builder:
             max_tokens=spec.max_tokens,
             idle_timeout=spec.idle_timeout,
             models=self.models,
-            **_shared_arguments(name, spec, self._economy(spec, model)),
+            **_shared_arguments(name, spec, self._economy_model(spec, model)),
         )
 
-    def _economy(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
-        """The cheaper model of an agent, unless that is what it has anyway."""
-        cheaper = self._model(spec.economy or (ECONOMY if ECONOMY in self.manifest.models else None))
+    def _economy_model(self, spec: AgentSpec, model: AnyModel) -> AnyModel | None:
+        """The economy model of an agent; `None` if it is the same as its regular model."""
+        cheaper = self._resolve_model(spec.economy or (ECONOMY if ECONOMY in self.manifest.models else None))
         return None if cheaper == model else cheaper
 
-    def _model(self, written: AnyModel | None) -> AnyModel | None:
-        """A model; a name from `models` stands for what is declared there."""
+    def _resolve_model(self, written: AnyModel | None) -> AnyModel | None:
+        """Replace a name from the manifest's `models` by the model declared there."""
         declared = self.manifest.models
         return declared.get(written, written) if isinstance(written, str) else written
 
-    def _scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
+    def _build_scripted(self, name: str, spec: AgentSpec, file: str, model: NamedModel | None = None) -> ScriptedAgent:
         path = (self.base / file).resolve()
         script = self._scripts.get(file) or self._scripts.setdefault(file, Script.load(path))
         return ScriptedAgent(
@@ -180,7 +180,7 @@ class Builder:
         )
 
     def _tools(self, name: str, spec: AgentSpec) -> list[ToolLike]:
-        """The tools of an agent with their folders made absolute; a name from `tools` stands for what is there."""
+        """The tools of an agent with absolute folders; a name from the manifest's `tools` becomes the declared tool."""
         found: list[ToolLike] = []
         for tool in spec.tools:
             declared = self.manifest.tools.get(tool) if isinstance(tool, str) else tool
@@ -192,12 +192,12 @@ class Builder:
         return found
 
     def _folder(self, agent: str, root: str) -> Path:
-        """A folder of an agent's tools, seen from anywhere; one that is not allowed is refused."""
+        """Return the absolute path of a tool's folder; raises `UsageError` if it is not allowed."""
         return checked_root(root, self.base, self.roots, agent)
 
 
 class SharedArguments(TypedDict):
-    """The settings that every kind of agent is made with."""
+    """The constructor arguments that every kind of agent has."""
 
     description: str
     capabilities: tuple[str, ...]
@@ -218,12 +218,12 @@ def _shared_arguments(name: str, spec: AgentSpec, economy: AnyModel | None = Non
     )
 
 
-def _named(model: AnyModel | None) -> NamedModel | None:
+def _as_named_model(model: AnyModel | None) -> NamedModel | None:
     return model if isinstance(model, NamedModel) else None
 
 
 def _helpers(team: TeamSpec) -> Iterable[str]:
-    """The agents and teams beside the members that a team's options and its recovery name, each once."""
+    """The agents and teams that a team's options and its recovery name, without its members."""
     named = [one.name for one in named_agents(find_strategy(team.strategy), team.options)]
     if team.recovery and team.recovery.fallback:
         named.append(team.recovery.fallback)
@@ -231,7 +231,7 @@ def _helpers(team: TeamSpec) -> Iterable[str]:
 
 
 def replace_models(manifest: Manifest, model: str) -> Manifest:
-    """The manifest with this model in place of every one."""
+    """Return the manifest with every model replaced by this one."""
     if not model.strip():
         raise ManifestError([Problem("the model's name is empty")])
     agents = {name: _with_model(spec, model) for name, spec in manifest.agents.items()}

@@ -1,4 +1,4 @@
-"""Which folders file tools of a manifest may use: those below its own files, and those that the user allows."""
+"""Checks which folders a manifest's file tools may use: those of its own files, and those that the user allows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ VARIABLE = "${"
 
 
 def allowed_roots(base: Path, files: Iterable[Path], allow: Iterable[Path | str]) -> tuple[str, ...]:
-    """The folders beside the base that are allowed, without links: those of further files, and what the user names."""
+    """Return the allowed folders outside the base, with links resolved: those of other files and those in `allow`."""
     home = _resolved(base)
     folders = [*(_resolved(file.parent) for file in files), *(_resolved(Path(one).expanduser()) for one in allow)]
     return tuple(dict.fromkeys(str(folder) for folder in folders if not folder.is_relative_to(home)))
 
 
 def checked_root(root: str, base: Path, allowed: Sequence[str] | None, agent: str) -> Path:
-    """The folder of an agent's file tools, without links; one outside of what is allowed is refused."""
+    """Return the folder of an agent's file tools, with links resolved; raises `UsageError` if it is not allowed."""
     folder = _resolved(base / root)
-    if VARIABLE in root or allowed is None:  # a variable has no value yet, and is looked at when it has
+    if VARIABLE in root or allowed is None:  # a variable has no value yet, and is checked when it has one
         return folder
     if any(folder.is_relative_to(one) for one in (_resolved(base), *map(Path, allowed))):
         return folder
     raise UsageError(
-        f"The file tools of the agent {agent!r} would use the folder {str(folder)!r}, which lies outside the"
+        f"The file tools of the agent {agent!r} would use the folder {str(folder)!r}, which is outside the"
         f" manifest's; if you trust it, allow it with  --allow-root {quote(str(folder))}"
     )
 

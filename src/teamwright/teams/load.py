@@ -1,4 +1,4 @@
-"""From files to a team that runs, and from a run's record to the same team."""
+"""Loads teams from manifest files, and rebuilds them from the record of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from teamwright.values.specs.manifest import Source
 
 
 def read_manifest(paths: Sequence[Path], *, models_replaced: bool = False, thorough: bool = False) -> Loaded:
-    """Load files and folders together; raises with every mistake at once."""
+    """Load files and folders as one manifest; raises `ManifestError` with every mistake."""
     return load(paths, models_replaced=models_replaced, thorough=thorough)
 
 
@@ -29,61 +29,61 @@ def load_team(
     models: Models | None = None,
     allow_roots: Sequence[Path | str] = (),
 ) -> Team:
-    """The team that these files declare; `team.warnings` says what in them is not supported.
+    """Build the team that these files declare; `team.warnings` lists what is not supported in them.
 
-    `model` takes the place of every model. File tools may use folders below those of the files, and `allow_roots`.
+    `model` replaces every model. File tools may use the folders of the files, and `allow_roots`.
     """
     loaded = read_manifest([Path(path) for path in paths], models_replaced=model is not None)
-    made = team_from(source_of(loaded, team=team, model=model, allow_roots=allow_roots), models)
-    made.warnings = loaded.warnings
-    return made
+    built = team_from_source(source_of(loaded, team=team, model=model, allow_roots=allow_roots), models)
+    built.warnings = loaded.warnings
+    return built
 
 
 def source_of(
     loaded: Loaded, *, team: str | None = None, model: str | None = None, allow_roots: Sequence[Path | str] = ()
 ) -> Source:
-    """What a run of one of the loaded teams records of where it came from."""
-    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, anchored(model))
+    """Return the source that a run of one of the loaded teams records, from which a resume rebuilds the team."""
+    manifest = loaded.manifest if model is None else replace_models(loaded.manifest, resolve_model(model))
     name = Builder(manifest).team_name(team)
     roots = allowed_roots(loaded.base, loaded.files, allow_roots)
     return Source(manifest=manifest, team=name, base=str(loaded.base.resolve()), roots=roots)
 
 
-def source_with(source: Source, *, model: str) -> Source:
-    """The source with this model in place of every one."""
-    return source.model_copy(update={"manifest": replace_models(source.manifest, anchored(model))})
+def source_with_model(source: Source, *, model: str) -> Source:
+    """Return the source with every model replaced by this one."""
+    return source.model_copy(update={"manifest": replace_models(source.manifest, resolve_model(model))})
 
 
-def source_under(source: Source, limits: Limits) -> Source:
-    """The source for a run with these limits: the outermost team has none of the same kinds, which would hold too."""
+def source_with_limits(source: Source, limits: Limits) -> Source:
+    """Return the source without those limits of the outermost team that the run overrides: both would apply."""
     teams, agents = source.manifest.teams, source.manifest.agents
     owner = teams.get(source.team) or agents.get(source.team)
     if owner is None or owner.limits is None:
         return source
-    lifted = dict.fromkeys(limits.bounds.given)
-    updated = owner.model_copy(update={"limits": owner.limits.model_copy(update=lifted)})
+    removed = dict.fromkeys(limits.bounds.given)
+    updated = owner.model_copy(update={"limits": owner.limits.model_copy(update=removed)})
     field, declared = ("teams", teams) if source.team in teams else ("agents", agents)
     manifest = source.manifest.model_copy(update={field: {**declared, source.team: updated}})
     return source.model_copy(update={"manifest": manifest})
 
 
-def source_allowing(source: Source, allow_roots: Sequence[Path | str]) -> Source:
-    """The source with further folders that its file tools may use."""
+def source_with_roots(source: Source, allow_roots: Sequence[Path | str]) -> Source:
+    """Return the source with more folders that its file tools may use."""
     if source.roots is None or not allow_roots:
         return source
     return source.model_copy(update={"roots": (*source.roots, *allowed_roots(Path(source.base), (), allow_roots))})
 
 
-def team_from(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
-    """The team of a source, with secrets read from the environment now; one from a record was checked before."""
+def team_from_source(source: Source, models: Models | None = None, *, recorded: bool = False) -> Team:
+    """Build the team of a source, with secrets from the environment; one that is `recorded` is not checked again."""
     manifest, secrets = resolve_secrets(source.manifest)
     team = Builder(manifest, Path(source.base), models, source.roots, recorded).team(source.team)
     team.declared, team.secrets = source, secrets
     return team
 
 
-def anchored(model: str) -> str:
-    """A model as it is named on the command line: a script lies relative to where the user is, not to the manifest."""
+def resolve_model(model: str) -> str:
+    """Resolve a model from the command line: a script's path is relative to the current folder, not to the manifest."""
     if model == SCRIPTED:
         raise UsageError(f"The model {model!r} names no file: write  {model}FILE")
     if model.strip() and not MODEL.fullmatch(model):

@@ -1,4 +1,4 @@
-"""Whether everybody in a team can answer, as far as that is known before anything runs and without a network."""
+"""Checks before a run that every agent of a team is configured, without a request."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from teamwright.documents.nodes import Place
 from teamwright.errors import ManifestError, Problem
 from teamwright.teams.team import Team
 
-NAMED = 8
+MOST_NAMED = 8
 
 
 async def check_ready(team: Team, models: Models, places: Mapping[str, Place] | None = None) -> None:
-    """Raise with all that keeps agents from answering: models that are not known, extras and keys that are missing."""
-    lacking: dict[str, list[str]] = {}
-    for agent in _everyone(team):
+    """Raise `ManifestError` with all configuration problems: unknown models, missing extras and keys."""
+    problems: dict[str, list[str]] = {}
+    for agent in _agents_and_fallbacks(team):
         for text in await agent.preflight(models) if isinstance(agent, Preflight) else ():
-            names = lacking.setdefault(text, [])
+            names = problems.setdefault(text, [])
             if agent.name not in names:
                 names.append(agent.name)
-    if lacking:
-        raise ManifestError([_problem(text, names, places or {}) for text, names in lacking.items()])
+    if problems:
+        raise ManifestError([_problem(text, names, places or {}) for text, names in problems.items()])
 
 
-def _everyone(team: Team) -> Iterator[AgentLike]:
-    """The agents of a team, with those that stand in under the same name."""
+def _agents_and_fallbacks(team: Team) -> Iterator[AgentLike]:
+    """Yield the agents of a team, and their fallbacks of the same name."""
     for agent in team.everyone():
         yield agent
         other = policy_of(agent).fallback
@@ -37,7 +37,7 @@ def _everyone(team: Team) -> Iterator[AgentLike]:
 
 
 def _problem(text: str, names: list[str], places: Mapping[str, Place]) -> Problem:
-    """One thing that is missing, told once for all who need it, at the place of the first."""
+    """Combine a problem that several agents have into one, at the position of the first."""
     place = places.get(names[0], Place(""))
-    who = ", ".join(map(repr, names[:NAMED])) + (" …" if len(names) > NAMED else "")
+    who = ", ".join(map(repr, names[:MOST_NAMED])) + (" …" if len(names) > MOST_NAMED else "")
     return Problem(f"{'agent' if len(names) == 1 else 'agents'} {who}: {text}", place.file, place.line, place.column)

@@ -1,4 +1,4 @@
-"""A team: members and a strategy. It is an agent itself, so teams nest without special cases."""
+"""A team: members and a strategy. A team is an agent, so teams nest without special cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.contract import policy_of, require_agent, spec_of
 from teamwright.agents.cycles import MOST_NESTED, cycle_text, find_cycles
 from teamwright.agents.policy import PolicyAttributes, PolicySettings, policy_for
-from teamwright.agents.schemas.schema import as_schema, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import as_schema, with_data, with_preferred_data
 from teamwright.errors import ManifestError, MemberFailed, Problem, UsageError
 from teamwright.strategies.contract import require_strategy, share_of
 from teamwright.strategies.options import settings_flaws
@@ -34,8 +34,8 @@ from teamwright.values.turns.turn import Reply, Turn
 class Team(PolicyAttributes):
     """Members that work together by a strategy, under common limits.
 
-    `helpers` are agents that the strategy calls on by name without their being members: a selector, a splitter. A team
-    from a record was `checked` before; newer checks must not keep its run from being resumed.
+    `helpers` are agents that the strategy asks by name and that are not members: a selector, a splitter. A team from a
+    record is already `checked`; newer checks must not prevent a resume.
     """
 
     kind = "team"
@@ -80,7 +80,7 @@ class Team(PolicyAttributes):
             options = cast("dict[str, JsonValue]", options.model_dump(mode="json", by_alias=True, exclude_unset=True))
         self.settings = Settings(share or share_of(self.strategy), max_turns, on_max_turns, options or {}, handoff)
         self.levels: int = 1 + max((_levels(one) for one in (*self.members, *self.helpers)), default=0)
-        """How many teams lie within each other here, this one included."""
+        """The nesting depth of teams, this one included."""
         self.secrets: frozenset[str] = frozenset()
         self.declared: Source | None = None
         self.bundle: dict[str, JsonValue] | None = None
@@ -102,19 +102,19 @@ class Team(PolicyAttributes):
             problems.append(f"the team {self.name!r}: the fallback {fallback!r} is neither a member nor a helper")
         known: dict[str, AgentLike] = {}
         for agent in self.everyone():
-            if known.setdefault(agent.name, agent) is not agent and not self._lone:
+            if known.setdefault(agent.name, agent) is not agent and not self._is_single_agent:
                 problems.append(f"two different agents are called {agent.name!r}")
         if problems:
             raise ManifestError([Problem(text) for text in problems])
         self.check_fallbacks()
 
     def check_fallbacks(self) -> None:
-        """Refuse a fallback that leads back to the agent it stands in for, with the path."""
+        """Raise `ManifestError` with the path if a fallback leads back to its own agent."""
         starts = {id(agent): agent for agent in self.everyone() if policy_of(agent).fallback is not None}
         known = dict(starts)  # agents need not be hashable
 
         def edges(key: int) -> Iterator[tuple[int, None]]:
-            for agent in _followers(known[key]):
+            for agent in _successors(known[key]):
                 known[id(agent)] = agent
                 yield id(agent), None
 
@@ -125,7 +125,7 @@ class Team(PolicyAttributes):
             raise ManifestError([Problem(text)])
 
     def check_keys(self) -> None:
-        """Refuse keys of all teams in here that a run could compare only in time that grows with their square."""
+        """Raise `ManifestError` if comparing the owned keys of all nested teams would take quadratic time."""
         from teamwright.strategies.plan.step_options import owned_keys
 
         teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
@@ -134,7 +134,7 @@ class Team(PolicyAttributes):
             raise ManifestError([Problem(f"the steps of all teams in {self.name!r} {problem}")])
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Let the strategy bring the task to an outcome."""
+        """Run the strategy on the task and return its outcome as a reply."""
         await ctx.emit(
             TeamStarted(
                 strategy=self.strategy.name,
@@ -154,54 +154,54 @@ class Team(PolicyAttributes):
             outcome = await self.strategy.run(task, members, ctx)
         await ctx.emit(TeamEnded(stop_reason=outcome.stop_reason, turns=len(outcome.messages)))
         if failure := outcome.failure:
-            said = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message
+            text = f"{failure.asked!r} failed: {failure.message}" if failure.member else failure.message
             messages = (*outcome.messages, *failure.messages)
-            warnings = self._own((*outcome.warnings, *failure.warnings))
-            raise MemberFailed(failure.error, said, messages, outcome.data, failure.member, warnings)
+            warnings = self._with_team_name((*outcome.warnings, *failure.warnings))
+            raise MemberFailed(failure.error, text, messages, outcome.data, failure.member, warnings)
         reply = Reply(
             messages=outcome.messages,
             data=outcome.data,
             stop_reason=outcome.stop_reason,
-            warnings=self._own(outcome.warnings),
+            warnings=self._with_team_name(outcome.warnings),
             handoff=note,
         )
         if self.output_schema is None:
-            return with_welcome_data(reply, turn.output_schema)
+            return with_preferred_data(reply, turn.output_schema)
         return with_data(reply, self.output_schema, f"The answer of the team {self.name!r}")
 
-    def _own(self, warnings: Iterable[str]) -> tuple[str, ...]:
-        """Warnings with the team's name before them."""
+    def _with_team_name(self, warnings: Iterable[str]) -> tuple[str, ...]:
+        """Prefix warnings with the team's name."""
         return tuple(f"{self.name}: {text}" for text in warnings)
 
     def everyone(self) -> Iterator[AgentLike]:
-        """This team, its members and helpers, those who stand in for them, and theirs; each of them once."""
+        """Yield this team, its members, helpers and fallbacks, and theirs, each once."""
         seen: set[int] = set()
-        waiting: list[AgentLike] = [self]
-        while waiting:
-            agent = waiting.pop()
+        pending: list[AgentLike] = [self]
+        while pending:
+            agent = pending.pop()
             if id(agent) in seen:
                 continue
             seen.add(id(agent))
             yield agent
             if isinstance(agent, Team):
-                waiting.extend(reversed((*agent.members, *agent.helpers)))
+                pending.extend(reversed((*agent.members, *agent.helpers)))
             elif (other := policy_of(agent).fallback) is not None and other.name != agent.name:
-                waiting.append(other)
+                pending.append(other)
 
     @property
-    def fallback_of_members(self) -> AgentLike | None:
-        """Who is asked when a member fails that has no fallback of its own."""
+    def member_fallback(self) -> AgentLike | None:
+        """The fallback for members without one of their own."""
         name = self.recovery.fallback if self.recovery else None
         return Members(self.members, self.helpers).named(name) if name else None
 
     def strategies(self) -> dict[str, int]:
-        """The strategies in use, with their versions."""
+        """Return the strategies in use, with their versions."""
         teams = [agent for agent in self.everyone() if isinstance(agent, Team)]
         return {team.strategy.name: team.strategy.version for team in teams}
 
     @property
-    def _lone(self) -> bool:
-        """Whether this is one agent that runs as a team, under its own name."""
+    def _is_single_agent(self) -> bool:
+        """Whether this is a single agent that runs as a team under its own name."""
         return [member.name for member in self.members] == [self.name]
 
     @property
@@ -228,24 +228,24 @@ class Team(PolicyAttributes):
 
     @property
     def source(self) -> Source:
-        """Everything here as a declaration, from which it can be made again."""
+        """The team and all of its agents as a declaration, from which a resume rebuilds them."""
         if self.declared is not None:
             return self.declared
-        made = Source(manifest=self._manifest(), team=self.name)
-        # What was never set is left out of the record.
-        return made if self.bundle is None else made.model_copy(update={"bundle": self.bundle})
+        source = Source(manifest=self._manifest(), team=self.name)
+        # Fields that were never set are omitted from the record.
+        return source if self.bundle is None else source.model_copy(update={"bundle": self.bundle})
 
     def _manifest(self) -> Manifest:
         teams: dict[str, TeamSpec] = {}
         agents: dict[str, AgentSpec] = {}
         for agent in self.everyone():
             if isinstance(agent, Team):
-                if not agent._lone:
+                if not agent._is_single_agent:
                     teams[agent.name] = agent.spec
             else:
                 spec = spec_of(agent)
                 agents[agent.name] = spec if isinstance(spec, AgentSpec) else AgentSpec()
-        # Every part was checked when it was made, and a team may have thousands.
+        # Every part was validated when it was created, and a team may have thousands.
         return Manifest.model_construct({"agents", "teams"}, agents=agents, teams=teams)
 
 
@@ -254,7 +254,7 @@ def _levels(agent: AgentLike) -> int:
     return inner.levels if isinstance(inner, Team) else 0
 
 
-def _followers(agent: AgentLike) -> Sequence[AgentLike]:
+def _successors(agent: AgentLike) -> Sequence[AgentLike]:
     """The agents that may be asked within a turn of this one, or in its place."""
     if isinstance(agent, Team):
         return (*agent.members, *agent.helpers)
@@ -263,7 +263,7 @@ def _followers(agent: AgentLike) -> Sequence[AgentLike]:
 
 
 def require_team(agent: object) -> Team:
-    """The engine runs teams; a lone agent becomes a team of one."""
+    """Return the team, or a team of one around a single agent; raises `UsageError` for anything else."""
     if isinstance(agent, Team):
         return agent
     one = require_agent(agent)

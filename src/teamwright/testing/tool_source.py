@@ -186,7 +186,9 @@ async def check_replay(trial: SourceTrial) -> None:
         async with Toolbox([source], owner="member").open(ctx) as tools:
             listed: list[JsonValue] = [[one.name, one.description, one.parameters] for one in tools.definitions]
             calls = enumerate(trial.calls, start=1)
-            results = [await tools.use(name, arguments, key=f"tool-{number}") for number, (name, arguments) in calls]
+            results = [
+                await tools.call_recorded(name, arguments, key=f"tool-{number}") for number, (name, arguments) in calls
+            ]
             return {"definitions": listed, "results": len(results)}
 
     journal = BodyJournal()

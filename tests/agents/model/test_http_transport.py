@@ -117,14 +117,14 @@ def test_the_end_of_a_stream_is_seen_wherever_it_is_split_and_never_in_a_text(  
         position = number = 0
         while position < len(data):
             size = sizes[number % len(sizes)]
-            assert watch.take(data[position : position + size]) is None
+            assert watch.feed(data[position : position + size]) is None
             position, number = position + size, number + 1
         assert watch.complete is complete
 
 
 def test_a_dialect_without_an_end_of_its_own_may_just_end() -> None:
     watch = EventWatch(ReadBounds(), ends=False)
-    watch.take(b"data: {}\n\n")
+    watch.feed(b"data: {}\n\n")
     assert watch.may_end
     assert not EventWatch(ReadBounds()).may_end
 

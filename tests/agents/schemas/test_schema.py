@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from teamwright import FunctionAgent, ScriptedAgent, Team
-from teamwright.agents.schemas.schema import as_schema, check, check_input, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import as_schema, check, check_input, with_data, with_preferred_data
 from teamwright.agents.scripted.agent import Rule
 from teamwright.errors import InvalidInput, InvalidOutput, UsageError
 from teamwright.values.specs.manifest import JsonSchema
@@ -87,18 +87,18 @@ def test_the_library_is_imported_at_the_first_check() -> None:
     [('{"age": 3}', {"age": 3}), ('{"age": "three"}', None), ("three", None), ("", None), ("{" * 5000, None)],
 )
 def test_data_that_is_welcome_is_read_where_it_fits(text: str, data: object) -> None:
-    assert with_welcome_data(Reply.of("a", text), PERSON).data == data
+    assert with_preferred_data(Reply.of("a", text), PERSON).data == data
 
 
 def test_data_that_is_there_stays() -> None:
     reply = Reply.of("a", '{"age": 3}', data=[1])
-    assert with_welcome_data(reply, PERSON) is reply
+    assert with_preferred_data(reply, PERSON) is reply
     unasked = Reply.of("a", '{"age": 3}')
-    assert with_welcome_data(unasked, None) is unasked
+    assert with_preferred_data(unasked, None) is unasked
 
 
 def test_half_a_surrogate_pair_is_no_json_and_told_so() -> None:  # S-03
     reply = Reply.of("a", '{"age": 3, "name": "\ud800"}')
-    assert with_welcome_data(reply, PERSON) == reply
+    assert with_preferred_data(reply, PERSON) == reply
     with pytest.raises(InvalidOutput, match="half of a surrogate pair"):
         with_data(reply, PERSON, "The reply")

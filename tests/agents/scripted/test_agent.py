@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule, leftovers
+from teamwright.agents.scripted.agent import Rule, Script, ScriptedAgent, ToolRule, unused_rules
 from teamwright.errors import InvalidInput, InvalidOutput, InvalidValue, ManifestError, ScriptMismatch
 from teamwright.journal.memory import MemoryJournal
 from teamwright.runtime.engine import Engine
@@ -286,8 +286,8 @@ async def test_a_crash_does_not_change_the_verdict_on_a_strict_script(enough: bo
 def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
     shared = strict({"reply": "x", "times": 2})
     agents = [ScriptedAgent("a", shared), ScriptedAgent("b", shared), ScriptedAgent("c", Script())]
-    assert leftovers(agents, lambda name, mark: 1) == []
-    assert leftovers(agents, lambda name, mark: int(name == "a")) == ["rule 1 for '*' was used 1 of 2 times"]
+    assert unused_rules(agents, lambda name, mark: 1) == []
+    assert unused_rules(agents, lambda name, mark: int(name == "a")) == ["rule 1 for '*' was used 1 of 2 times"]
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
         ("a: [", "This is not YAML"),
         ("rules: 5", "1:8: the script: 'rules' expects a list, found the number 5"),
         ("rules: []\nstrikt: true", "2:1: 'strikt' is not a part of a script (did you mean 'strict'?)"),
-        ("- reply: x\n---\n- reply: y", "3:1: A script is one document, and here begins another"),
+        ("- reply: x\n---\n- reply: y", "3:1: A script is one document, and this is a second one"),
         ("- 5", "1:3: rule 1: expected a mapping, found the number 5"),
         ("- {reply: x}\n- {reply: x, json: 1}", "2:3: rule 2: a rule needs exactly one of"),
         ("- {match: x}", "1:3: rule 1: a rule needs exactly one of"),

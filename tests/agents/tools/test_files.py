@@ -63,7 +63,7 @@ def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_searched_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_tools, "LARGEST", 40)
+    monkeypatch.setattr(file_tools, "MAX_READ_CHARACTERS", 40)
     (tmp_path / "log").write_bytes(b"".join(b"line %d of the log\r\n" % number for number in range(1, 7)))
     assert files(tmp_path).search_files("5 of") == [{"path": "log", "line": 5, "text": "line 5 of the log"}]
     assert files(tmp_path).read_file("log") == {
@@ -77,7 +77,7 @@ def test_a_large_file_is_searched_and_read_in_parts(tmp_path: Path, monkeypatch:
 def test_a_file_of_one_endless_line_is_searched_and_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_tools, "LARGEST", 10)
+    monkeypatch.setattr(file_tools, "MAX_READ_CHARACTERS", 10)
     (tmp_path / "one").write_text("0123456789abcdefghijKLM\nend")
     parts, following = list[str](), 1
     while following:
@@ -261,11 +261,11 @@ async def test_the_tools_come_as_a_group_and_as_an_agent_declares_them(tmp_path:
     async with box.open(ctx) as tools:
         assert [offer.name for offer in tools.definitions] == list(NAMES)
         assert all(offer.description for offer in tools.definitions)
-        await tools.use("write_file", {"path": "a", "content": "x"}, key="k1")
+        await tools.call_recorded("write_file", {"path": "a", "content": "x"}, key="k1")
         with pytest.raises(ToolError, match="not this step's to write"):
-            await tools.use("write_file", {"path": "b", "content": "x"}, key="k2")
+            await tools.call_recorded("write_file", {"path": "b", "content": "x"}, key="k2")
         with pytest.raises(ToolError, match="do not fit"):
-            tools.fit("write_file", {"path": "b"})
+            tools.validate("write_file", {"path": "b"})
     async with box.open(ctx, allow=["read_file"]) as tools:
         assert [offer.name for offer in tools.definitions] == ["read_file"]
     assert box.specs == [FilesSpec(files=FilesTool(root=str(tmp_path)))]
@@ -281,7 +281,7 @@ async def test_a_write_that_has_begun_ends_before_its_step_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it might be made when another owns the file."""
-    replace = file_tools._replace
+    replace = file_tools._write_atomically
 
     def slowly(place: Path, content: bytes, key: str) -> None:
         import time
@@ -289,7 +289,7 @@ async def test_a_write_that_has_begun_ends_before_its_step_does(
         time.sleep(0.2)
         replace(place, content, key)
 
-    monkeypatch.setattr(file_tools, "_replace", slowly)
+    monkeypatch.setattr(file_tools, "_write_atomically", slowly)
     with anyio.move_on_after(0.05):
         source = FilesSource(FilesTool(root=str(tmp_path)))
         await source.call("write_file", {"path": "a", "content": "x"}, ToolContext("k", "p", FREE))
@@ -316,8 +316,8 @@ async def test_a_tool_of_ones_own_may_ask_what_is_owned(tmp_path: Path) -> None:
 
     async with Toolbox([store]).open(cast("Context", Recording(owned=owning("mine")))) as tools:
         assert list(tools.definitions[0].parameters["properties"]) == ["path"]  # type: ignore[arg-type]
-        assert await tools.use("store", {"path": "mine/a"}, key="k1") == "stored"
-        assert "not this step's to write" in str(await tools.use("store", {"path": "yours"}, key="k2"))
+        assert await tools.call_recorded("store", {"path": "mine/a"}, key="k1") == "stored"
+        assert "not this step's to write" in str(await tools.call_recorded("store", {"path": "yours"}, key="k2"))
 
 
 def writer(name: str, *paths: str, root: Path) -> ScriptedAgent:

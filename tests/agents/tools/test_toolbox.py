@@ -47,7 +47,7 @@ class Point(BaseModel):
 
 async def call(tools: Sequence[ToolLike], name: str, arguments: dict[str, JsonValue], key: str = "k") -> JsonValue:
     async with Toolbox(tools).open(Recording().ctx) as opened:
-        return await opened.call(name, arguments, idempotency_key=key)
+        return await opened.call_unrecorded(name, arguments, idempotency_key=key)
 
 
 async def test_a_function_is_offered_by_its_signature_and_docstring() -> None:
@@ -105,7 +105,7 @@ async def test_the_idempotency_key_is_filled_in_and_hidden() -> None:
     async with Toolbox([pay]).open(Recording().ctx) as tools:
         assert "idempotency_key" not in json.dumps(tools.definitions[0].parameters)
         with pytest.raises(ToolError, match="idempotency_key"):
-            tools.fit("pay", {"amount": 1, "idempotency_key": "forged"})
+            tools.validate("pay", {"amount": 1, "idempotency_key": "forged"})
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": 3}, {"query": "q", "limit": 0}, {"query": "q", "more": 1}])
@@ -150,10 +150,10 @@ async def test_using_a_tool_is_one_effect_that_is_never_repeated() -> None:
 
     record = Recording()
     async with Toolbox([once]).open(record.ctx) as tools:
-        assert await tools.use("once", {}, key="tool-1") == 1
+        assert await tools.call_recorded("once", {}, key="tool-1") == 1
         assert tools.spent.tool_calls == 1
     async with Toolbox([once]).open(record.again().ctx) as tools:
-        assert await tools.use("once", {}, key="tool-1") == 1
+        assert await tools.call_recorded("once", {}, key="tool-1") == 1
     assert times == [1]
     effect = record.effects["tool-1"]
     assert (effect.kind, effect.name, effect.retry and effect.retry.attempts) == ("tool", "once", 0)
@@ -164,7 +164,7 @@ async def test_only_allowed_tools_are_seen_and_used() -> None:
     async with toolbox.open(Recording().ctx, allow=[TERMINATE]) as tools:
         assert [offer.name for offer in tools.definitions] == [TERMINATE]
         with pytest.raises(ToolError, match="There is no tool 'search'"):
-            await tools.call("search", {"query": "q"}, idempotency_key="k")
+            await tools.call_unrecorded("search", {"query": "q"}, idempotency_key="k")
     async with toolbox.open(Recording().ctx, allow=[]) as tools:
         assert tools.definitions == []
         assert not tools.may_terminate
@@ -176,7 +176,7 @@ async def test_a_function_by_import_path_may_have_a_name_and_a_description_of_it
         Recording().ctx
     ) as tools:
         assert [(offer.name, offer.description) for offer in tools.definitions] == [("upper", "Big.")]
-        assert await tools.call("upper", {"s": "a b"}, idempotency_key="k") == "A B"
+        assert await tools.call_unrecorded("upper", {"s": "a b"}, idempotency_key="k") == "A B"
     with pytest.raises(UsageError, match="'total' has the positional parameter"):
         Toolbox([tool])
 
@@ -250,11 +250,11 @@ async def test_the_tools_of_an_mcp_server_are_offered_and_called(notes: Path) ->
     record = Recording()
     async with Toolbox([search, arithmetic(notes)]).open(record.ctx) as tools:
         assert [offer.name for offer in tools.definitions] == ["search", "add", "fail", "crash", "shout", "wait"]
-        assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+        assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
         with pytest.raises(ToolError, match="out of order"):
-            await tools.use("fail", {}, key="tool-2")
+            await tools.call_recorded("fail", {}, key="tool-2")
         with pytest.raises(ToolError):
-            await tools.use("add", {"a": "x"}, key="tool-3")
+            await tools.call_recorded("add", {"a": "x"}, key="tool-3")
     started, called = noted(notes)
     assert started == "started"
     assert called == {"tool": "add", "key": digest("run", "tool-1")}
@@ -265,10 +265,10 @@ async def test_a_replay_starts_no_mcp_server(notes: Path) -> None:
     record = Recording()
     toolbox = Toolbox([arithmetic(notes)])
     async with toolbox.open(record.ctx) as tools:
-        await tools.use("add", {"a": 1, "b": 2}, key="tool-1")
+        await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1")
     notes.unlink()
     async with toolbox.open(record.again().ctx) as tools:
-        assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+        assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
     assert noted(notes) == []
 
 
@@ -289,10 +289,10 @@ async def test_allowlists_narrow_an_mcp_server(notes: Path) -> None:
 async def test_an_mcp_server_that_dies_fails_the_call_and_nothing_else(notes: Path) -> None:
     async with Toolbox([search, arithmetic(notes)]).open(Recording().ctx) as tools:
         with pytest.raises(ToolError, match="'crash' failed"):
-            await tools.use("crash", {}, key="tool-1")
+            await tools.call_recorded("crash", {}, key="tool-1")
         with pytest.raises(ToolError):
-            await tools.use("add", {"a": 1, "b": 2}, key="tool-2")
-        assert await tools.use("search", {"query": "q"}, key="tool-3") == ["q"] * 3
+            await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-2")
+        assert await tools.call_recorded("search", {"query": "q"}, key="tool-3") == ["q"] * 3
 
 
 async def test_an_mcp_server_that_can_not_start_is_told_in_words(notes: Path) -> None:
@@ -313,7 +313,7 @@ async def test_cancelling_ends_an_mcp_server(notes: Path) -> None:
 
         async def work() -> None:
             async with Toolbox([arithmetic(notes)]).open(Recording().ctx) as tools:
-                await tools.use("wait", {}, key="tool-1")
+                await tools.call_recorded("wait", {}, key="tool-1")
 
         group.start_soon(work)
         while len(noted(notes)) < 2:  # noqa: ASYNC110 - another process writes it
@@ -334,7 +334,7 @@ async def test_an_mcp_server_may_be_reached_by_url(notes: Path) -> None:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
             spec = McpSpec(mcp=McpTool(url=url, headers={"X-Team": "wright"}))
             async with Toolbox([spec]).open(Recording().ctx) as tools:
-                assert await tools.use("add", {"a": 1, "b": 2}, key="tool-1") == 3
+                assert await tools.call_recorded("add", {"a": 1, "b": 2}, key="tool-1") == 3
             process.kill()
 
 

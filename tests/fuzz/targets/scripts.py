@@ -80,11 +80,11 @@ class Scripts:
         for agent in ("writer", "nobody"):
             for rule in script.rules[:50]:
                 try:
-                    rule.fits(agent, given["told"])
+                    rule.matches(agent, given["told"])
                 except AgentError as error:
                     check_words(str(error), given["text"])
             check_words(script.nearest(agent, given["told"]), given["text"] + given["told"])
-        script.leftovers(lambda _: 0)
+        script.unused_rules(lambda _: 0)
 
     def close(self) -> None:
         pass

@@ -15,7 +15,7 @@ from teamwright.manifests.checks.variables import check_variables
 from teamwright.manifests.declarations import Declared
 from teamwright.manifests.load import load
 from teamwright.manifests.native import read_native
-from teamwright.teams.load import source_of, team_from
+from teamwright.teams.load import source_of, team_from_source
 from tests.growth import assert_linear_calls, count_calls
 
 # S-04
@@ -144,7 +144,7 @@ def test_a_recorded_manifest_is_not_refused(tmp_path: Path, monkeypatch: pytest.
     source = source_of(loaded)
     agent = loaded.manifest.agents["a"].model_copy(update={"instructions": "Use ${SHOP_API_KEY}"})
     manifest = source.manifest.model_copy(update={"agents": {"a": agent}})
-    team = team_from(source.model_copy(update={"manifest": manifest}))
+    team = team_from_source(source.model_copy(update={"manifest": manifest}))
     assert "abcdef-0123456789" in team.secrets
 
 

@@ -16,14 +16,14 @@ from tests.planning.plans import LARGE, plan, plans, work
 
 
 def batched(plan: Plan, width: int) -> list[list[str]]:
-    graph = StepGraph.of(nodes_of(plan.steps))
+    graph = StepGraph.from_nodes(nodes_of(plan.steps))
     owns = {step.id: step.owns for step in plan.steps}
     return [[graph.order[one] for one in batch] for batch in batches(graph, [owns[id_] for id_ in graph.order], width)]
 
 
 def looked_through(plan: Plan, width: int) -> list[list[str]]:
     """The same by the letter: each batch looks at every step anew."""
-    graph = StepGraph.of(nodes_of(plan.steps))
+    graph = StepGraph.from_nodes(nodes_of(plan.steps))
     owns = {step.id: set(step.owns) for step in plan.steps}
     made: list[list[str]] = []
     done: set[str] = set()

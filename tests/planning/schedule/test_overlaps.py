@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.schedule.overlaps import contended
+from teamwright.planning.schedule.overlaps import conflict_keys
 from teamwright.planning.schedule.planner import make_schedule
 from teamwright.values.owned_paths import overlap
 from teamwright.values.specs.plan import Plan, Step
@@ -15,7 +15,7 @@ KEYS = st.sampled_from(["a", "a/b", "a//b", "./a", "a/b/c", "b", "b/*", "b/x", "
 
 @given(st.lists(st.lists(KEYS, max_size=3), max_size=8))
 def test_two_steps_share_a_key_exactly_where_theirs_overlap(owns: list[list[str]]) -> None:  # Z-05
-    made = [set(keys) for keys in contended(owns)]
+    made = [set(keys) for keys in conflict_keys(owns)]
     for place, one in enumerate(owns):
         for other in range(place):
             meet = any(overlap(key, another) for key in one for another in owns[other])
@@ -24,7 +24,7 @@ def test_two_steps_share_a_key_exactly_where_theirs_overlap(owns: list[list[str]
 
 def test_keys_that_stand_apart_are_left_as_they_are() -> None:
     owns = [("src/a.py", "db"), ("src/b.py",), ("db",), ("source",)]
-    assert contended(owns) is owns
+    assert conflict_keys(owns) is owns
 
 
 def test_no_batch_holds_a_folder_and_a_file_in_it() -> None:  # Z-05

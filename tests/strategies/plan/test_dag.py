@@ -400,7 +400,7 @@ async def test_every_step_is_worked_on_after_what_it_needs_or_told_as_skipped(
 
 
 def _order(flow: list[dict[str, Any]]) -> list[str]:
-    return list(StepGraph.of([StepNode(step["id"], step["needs"]) for step in flow]).order)
+    return list(StepGraph.from_nodes([StepNode(step["id"], step["needs"]) for step in flow]).order)
 
 
 @pytest.mark.parametrize("shape", ["chain", "wide", "skipped"])

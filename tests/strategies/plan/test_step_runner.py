@@ -42,7 +42,7 @@ async def makespan(plan: Plan, max_parallel: int = 100) -> tuple[int, FakeMember
 def critical_path(plan: Plan) -> int:
     """The length of the longest path, which nothing can beat."""
     ends: dict[str, int] = {}
-    for step in StepGraph.of([StepNode(step, needs) for step, (_, needs) in plan.items()]).order:
+    for step in StepGraph.from_nodes([StepNode(step, needs) for step, (_, needs) in plan.items()]).order:
         duration, needs = plan[step]
         ends[step] = duration + max((ends[need] for need in needs), default=0)
     return max(ends.values())

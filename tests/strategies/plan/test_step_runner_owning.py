@@ -44,7 +44,7 @@ class Work:
     def longest_path(self) -> int:
         ends: dict[str, int] = {}
         needs = {step.id: step.needs for step in self.steps}
-        for step in StepGraph.of([StepNode(one, of) for one, of in needs.items()]).order:
+        for step in StepGraph.from_nodes([StepNode(one, of) for one, of in needs.items()]).order:
             ends[step] = self.durations[step] + max((ends[need] for need in needs[step]), default=0)
         return max(ends.values())
 

@@ -1,7 +1,7 @@
 """Any Python callable as an agent.
 
-A callable of one parameter is one effect: called, recorded, never repeated. One of two parameters also gets the
-context and is an agent in its own right, whose effects are its own.
+A callable with one parameter is one effect: called once, recorded, and replayed from the record. A callable with two
+parameters also receives the context and makes effects of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json, to_jso
 
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.functions.threads import in_process, in_thread
+from teamwright.agents.functions.threads import run_in_process, run_in_thread
 from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
-from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data
 from teamwright.errors import AgentError, MemberFailed, UsageError
 from teamwright.values.events.agent import AgentAbandoned
 from teamwright.values.limits.reply import reply_cut_warning
@@ -30,15 +30,15 @@ from teamwright.values.text.display import error_text
 from teamwright.values.turns.messages import Message
 from teamwright.values.turns.turn import Failure, Reply, Turn
 
-BARE = AgentSpec.model_construct()
+EMPTY_SPEC = AgentSpec.model_construct()
 
 Function = Callable[..., Any]
 
 
 class FunctionAgent(PolicyAttributes):
-    """An agent that is a function: it gets the turn (or only its text, when annotated `str`) and returns its answer.
+    """An agent that calls a function with the turn (or only its text, if annotated `str`) and replies with the result.
 
-    The answer is a string, a `Reply`, or any JSON value, which becomes structured output.
+    The function returns a string, a `Reply`, or any JSON value, which becomes structured output.
     """
 
     kind = "function"
@@ -86,22 +86,22 @@ class FunctionAgent(PolicyAttributes):
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent as a declaration; a function that can't be imported by name is left out of it."""
+        """The agent as a declaration, without a function that can't be imported by name."""
         given = {**self._declared, **self.policy.declared(self.name)}
         if self.policy.can_terminate:
             given["tools"] = (TERMINATE,)
-        return AgentSpec.model_validate(given) if given else BARE
+        return AgentSpec.model_validate(given) if given else EMPTY_SPEC
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Call the function and make a reply of what it returns."""
+        """Call the function and turn its result into a reply."""
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
         if self._wants_context:
-            answering = self._function(turn, ctx)
-            if not inspect.isawaitable(answering):
+            pending = self._function(turn, ctx)
+            if not inspect.isawaitable(pending):
                 raise AgentError(f"{self.name!r} takes the context, so its function must be async; write  async def")
-            answer = await cast("Awaitable[object]", answering)
-            return self._reply(answer if type(answer) is str else self._sayable(answer), turn)
+            answer = await cast("Awaitable[object]", pending)
+            return self._reply(answer if type(answer) is str else self._recordable(answer), turn)
         effect = Effect(
             kind="function",
             name=self.name,
@@ -112,41 +112,41 @@ class FunctionAgent(PolicyAttributes):
             max_bytes=self.policy.reply_bytes,
         )
         returned = await ctx.effect("call", effect)
-        said = returned.value if type(returned.value) is str else _as_recorded(returned)
+        answer = returned.value if type(returned.value) is str else _recorded_answer(returned)
         if returned.capped is None:
-            return self._reply(said, turn, truncated=returned.truncated)
-        reply = self._reply(said, turn, truncated=True)
+            return self._reply(answer, turn, truncated=returned.truncated)
+        reply = self._reply(answer, turn, truncated=True)
         return reply.changed(warnings=(*reply.warnings, reply_cut_warning(self.name, returned.capped)))
 
     async def _call(self, turn: Turn, ctx: Context, attempt: Attempt) -> Returned:
-        told = turn.prompt if self._wants_text else turn
+        argument = turn.prompt if self._wants_text else turn
         try:
-            answer: object = await (self._function(told) if self._async else self._beside_the_loop(told, ctx))
-        except KeyboardInterrupt as error:  # its own: a person's goes to the event loop, which cancels the call
+            answer: object = await (self._function(argument) if self._async else self._call_off_loop(argument, ctx))
+        except KeyboardInterrupt as error:  # raised by the function: Ctrl-C goes to the event loop, which cancels it
             raise AgentError(error_text(error)) from error
         if type(answer) is str:
             return Returned(answer)
-        said = self._sayable(answer)
-        if isinstance(said, Reply):
-            return Returned(self._jsonable(said), said.usage, form="reply")
-        return Returned(said, form="data")
+        recordable = self._recordable(answer)
+        if isinstance(recordable, Reply):
+            return Returned(self._jsonable(recordable), recordable.usage, form="reply")
+        return Returned(recordable, form="data")
 
-    async def _beside_the_loop(self, told: object, ctx: Context) -> object:
+    async def _call_off_loop(self, argument: object, ctx: Context) -> object:
         if self._isolate == "process":
-            return await in_process(self._function, told)
+            return await run_in_process(self._function, argument)
 
         async def abandoned(grace: float) -> None:
             await ctx.emit(AgentAbandoned(name=self.name, grace=grace))
 
-        return await in_thread(partial(self._function, told), f"agent {self.name}", abandoned)
+        return await run_in_thread(partial(self._function, argument), f"agent {self.name}", abandoned)
 
-    def _sayable(self, answer: object) -> Reply | JsonValue:
-        """The answer as it can be recorded and read back; a failure of somebody whom the function asked is none."""
+    def _recordable(self, answer: object) -> Reply | JsonValue:
+        """Return the answer in a form that can be recorded and read back; raises if it is another agent's failure."""
         match answer:
             case Failure():
                 raise MemberFailed(answer.error, f"{answer.asked!r} failed: {answer.message}", member=answer.member)
             case str():
-                return str.__str__(answer)  # plain text, also of an enum or any other kind of string
+                return str.__str__(answer)  # the plain text of an enum or another subclass of str
             case Reply():
                 return answer if answer.data is None else answer.changed(data=self._jsonable(answer.data))
             case _:
@@ -155,29 +155,29 @@ class FunctionAgent(PolicyAttributes):
     def _jsonable(self, answer: object) -> JsonValue:
         try:
             value: JsonValue = to_jsonable_python(answer, fallback=_as_builtins)
-            _check_readable(value)
+            _check_round_trip(value)
         except (TypeError, ValueError) as error:
             text = f"{self.name!r} returned {type(answer).__name__}, which is neither text nor JSON ({error})"
             raise AgentError(text) from error
         return value
 
-    def _reply(self, said: Reply | JsonValue, turn: Turn, *, truncated: bool = False) -> Reply:
-        match said:
+    def _reply(self, answer: Reply | JsonValue, turn: Turn, *, truncated: bool = False) -> Reply:
+        match answer:
             case str():
-                reply = Reply(messages=(Message(name=self.name, content=said),), truncated=truncated)
+                reply = Reply(messages=(Message(name=self.name, content=answer),), truncated=truncated)
             case Reply():
-                reply = said
+                reply = answer
             case _:
-                reply = Reply(messages=(Message(name=self.name, content=_text_of(said)),), data=said)
+                reply = Reply(messages=(Message(name=self.name, content=_text_of(answer)),), data=answer)
         if self._output_schema is None:
-            return with_welcome_data(reply, turn.output_schema)
+            return with_preferred_data(reply, turn.output_schema)
         return with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
-def _as_recorded(returned: Returned) -> Reply | JsonValue:
-    """What a function returned, read as the record says; nothing inside the value can change that.
+def _recorded_answer(returned: Returned) -> Reply | JsonValue:
+    """Decode a recorded answer by its recorded form, which nothing inside the value can change.
 
-    A record of an earlier version says nothing: it marked replies inside the value.
+    Records of earlier versions have no form: they marked replies inside the value.
     """
     match returned.form, returned.value:
         case "reply", whole:
@@ -189,7 +189,7 @@ def _as_recorded(returned: Returned) -> Reply | JsonValue:
 
 
 def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
-    """What a function has to be given."""
+    """The required parameters of a function."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
@@ -200,7 +200,7 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
 
 
 def import_path(function: Function) -> str | None:
-    """`module:function` when the function can be found again by that, else `None`."""
+    """Return `module:function` if the function can be imported by that, else `None`."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name or "<" in name or module == "__main__":
         return None
@@ -210,17 +210,17 @@ def import_path(function: Function) -> str | None:
 def _text_of(data: JsonValue) -> str:
     try:
         return to_json(data).decode()
-    except PydanticSerializationError:  # half of a surrogate pair, which is replaced when it is recorded
+    except PydanticSerializationError:  # a lone surrogate, which is replaced when the text is recorded
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_builtins(value: object) -> object:
-    """A record inside an answer, as JSON has it; the words of a failure are not for others there either."""
+    """Convert a struct inside an answer to JSON types; refuse a failure, whose text must not reach other members."""
     if isinstance(value, Failure):
         raise TypeError(f"{value.asked!r} failed: {value.message}")
     return to_builtins(value)
 
 
-def _check_readable(value: JsonValue) -> None:
-    """Refuse what can be written but not read back: NaN, infinities, numbers and nesting without measure."""
+def _check_round_trip(value: JsonValue) -> None:
+    """Refuse values that can be written but not read back: NaN, infinities, huge numbers and deep nesting."""
     from_json(json.dumps(value, allow_nan=False, ensure_ascii=False).encode(errors="replace"))

@@ -1,6 +1,6 @@
-"""Whether code that a manifest names is loaded. Commands that only read a manifest must not run any of it.
+"""Decides whether code that a manifest names is imported: commands that only read a manifest must not run any.
 
-The guard stands where code is imported, so that no path around it exists.
+Every import of such code checks the guard, so that there is no way around it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _LOADS: ContextVar[bool] = ContextVar("teamwright_loads_code", default=True)
 
 
 def loads_code() -> bool:
-    """Whether functions, tools and strategies of others are imported here."""
+    """Whether functions, tools and strategies from outside the package may be imported here."""
     return _LOADS.get()
 
 
 @contextmanager
 def code_not_loaded() -> Generator[None]:
-    """Within this block nothing is imported: what a manifest names as code is represented by stand-ins."""
+    """Within this block, use placeholders for the code that a manifest names instead of importing it."""
     before = _LOADS.set(False)
     try:
         yield
@@ -30,7 +30,7 @@ def code_not_loaded() -> Generator[None]:
 
 
 class UnloadedFunction:
-    """Stands for a function that was not imported; calling it is refused."""
+    """A placeholder for a function that was not imported; calling it raises `UsageError`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -38,5 +38,5 @@ class UnloadedFunction:
         self.__module__, self.__name__, self.__qualname__ = module, name.rpartition(".")[2], name
 
     def __call__(self, turn: object) -> object:
-        """Refuse: its code was never loaded."""
+        """Raise `UsageError`: the code was never loaded."""
         raise UsageError(f"{self.path!r} was not loaded, so it can't be called.")

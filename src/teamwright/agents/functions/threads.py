@@ -1,6 +1,6 @@
-"""Synchronous work beside the event loop, in a thread or a process. Whatever it raises ends its own call and no more.
+"""Runs synchronous work outside the event loop, in a thread or a process. Its exceptions fail only its own call.
 
-A thread can't be stopped: it gets a grace time and is then left behind.
+A thread can't be stopped: on cancellation it gets a grace period and is then abandoned.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from teamwright.values.text.display import error_text
 
 try:
     from sniffio import current_async_library_cvar
-except ImportError:  # anyio then asks the thread itself
+except ImportError:  # anyio then detects the loop from the thread itself
     current_async_library_cvar = None
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 ASYNC_LIBRARY: ContextVar[str | None] | None = current_async_library_cvar
-"""Says, for all who look, that an event loop runs here: which a thread must not inherit."""
+"""Marks the context as running in an event loop; a worker thread must not inherit it."""
 
 THREAD_GRACE = 1.0
-"""How long synchronous work may take to end once nobody waits for it any more."""
+"""Seconds that synchronous work gets to end after its call was cancelled."""
 
-LOOK_EVERY = 0.01
-LOOK_FOR_DRIVER = 0.2
-"""Seconds between two looks of a process at whether its driver still lives."""
+POLL_SECONDS = 0.01
+DRIVER_POLL_SECONDS = 0.2
+"""Seconds between two checks of a worker process that its driver is alive."""
 
 
-async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float], Awaitable[None]] | None = None) -> T:
-    """Do the work in a thread of its own; `abandoned` is told of one that outlives its grace time.
+async def run_in_thread(
+    work: Callable[[], T], name: str, abandoned: Callable[[float], Awaitable[None]] | None = None
+) -> T:
+    """Run the work in a new thread; call `abandoned` if the thread outlives its grace period after a cancellation.
 
-    The thread is a daemon, so that one which never ends does not keep the process alive.
+    The thread is a daemon, so that one that never ends does not keep the process alive.
     """
     ended = threading.Event()
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
 
-    def tell(answer: T | None, error: BaseException | None) -> None:
+    def resolve(answer: T | None, error: BaseException | None) -> None:
         if not outcome.done():
             outcome.set_result((answer, error))
 
@@ -57,11 +59,11 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
         failure: BaseException | None = None
         try:
             answer = work()
-        except BaseException as error:  # noqa: BLE001 - raised again where the answer is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again in the awaiting task
             failure = error
         ended.set()
-        with suppress(RuntimeError):  # the loop may be gone by now
-            loop.call_soon_threadsafe(tell, answer, failure)
+        with suppress(RuntimeError):  # the loop may have been closed
+            loop.call_soon_threadsafe(resolve, answer, failure)
 
     context = copy_context()
     if ASYNC_LIBRARY is not None:
@@ -71,8 +73,8 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
         try:
             answer, error = await outcome
         except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):  # of a library; the engine's own is waited out in `_until`
-                await _until(ended)
+            with anyio.CancelScope(shield=True):  # against anyio's cancellation; `_poll_until_set` handles asyncio's
+                await _poll_until_set(ended)
                 if abandoned is not None and not ended.is_set():
                     await abandoned(THREAD_GRACE)
             raise
@@ -83,29 +85,29 @@ async def in_thread(work: Callable[[], T], name: str, abandoned: Callable[[float
     raise AgentError(error_text(error)) from error
 
 
-async def in_process(work: Callable[[S], T], told: S) -> T:
-    """Do the work in a process, which is ended when nobody waits for it any more."""
+async def run_in_process(work: Callable[[S], T], argument: S) -> T:
+    """Run the work in a worker process, which is killed on cancellation."""
     from anyio import to_process
 
     try:
-        return await to_process.run_sync(_contained, work, told, os.getpid(), cancellable=True)
+        return await to_process.run_sync(_run_in_worker, work, argument, os.getpid(), cancellable=True)
     except anyio.BrokenWorkerProcess as error:
         raise AgentError(str(error) or "its process ended before it had answered") from error
 
 
-def _contained(work: Callable[[S], T], told: S, driver: int) -> T:
-    """Runs in the process: what would end it comes back as a failure, since others are given the same process.
+def _run_in_worker(work: Callable[[S], T], argument: S, driver: int) -> T:
+    """Run the work inside the worker process; an exit becomes a failure, since the process is reused for other calls.
 
-    When the process that drives the run is gone, nobody can use the result, so this one ends as well.
+    If the driver's process dies, no one can use the result, so the worker exits too.
 
-    A terminal sends Ctrl-C to every process. It is for the one that waits, which ends this one; and this, unlike a
-    signal that is ignored, is not inherited by programs that the work starts.
+    A terminal sends Ctrl-C to every process; the driver handles it and kills this one. A handler that does nothing,
+    unlike an ignored signal, is not inherited by programs that the work starts.
     """
     signal.signal(signal.SIGINT, lambda _number, _frame: None)
     done = threading.Event()
-    threading.Thread(target=_end_with, args=(driver, done), daemon=True).start()
+    threading.Thread(target=_exit_with_driver, args=(driver, done), daemon=True).start()
     try:
-        return work(told)
+        return work(argument)
     except Exception:
         raise
     except BaseException as error:
@@ -114,35 +116,35 @@ def _contained(work: Callable[[S], T], told: S, driver: int) -> T:
         done.set()
 
 
-def _end_with(parent: int, done: threading.Event) -> None:
-    """End this process when its parent is gone, however that ended."""
-    while not done.wait(LOOK_FOR_DRIVER):
+def _exit_with_driver(parent: int, done: threading.Event) -> None:
+    """Exit this process when its parent has died."""
+    while not done.wait(DRIVER_POLL_SECONDS):
         if os.getppid() != parent:
             os._exit(1)
 
 
-async def to_the_end(work: Callable[[], T]) -> T:
-    """Do short work in a thread; when it is stopped meanwhile, that takes its course once the work has ended."""
-    doing = asyncio.ensure_future(anyio.to_thread.run_sync(work))
+async def run_to_completion(work: Callable[[], T]) -> T:
+    """Run short work in a thread; on cancellation, wait for the work to end before raising."""
+    running = asyncio.ensure_future(anyio.to_thread.run_sync(work))
     try:
-        return await asyncio.shield(doing)
+        return await asyncio.shield(running)
     except asyncio.CancelledError:
         with anyio.CancelScope(shield=True):
-            while not doing.done():
+            while not running.done():
                 with suppress(asyncio.CancelledError):  # raised again below
-                    await asyncio.wait([doing])
-        if not doing.cancelled():
-            doing.exception()
+                    await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()
         raise
 
 
-async def _until(event: threading.Event) -> None:
-    """Wait for a thread by looking: another thread to wait with might find no room either.
+async def _poll_until_set(event: threading.Event) -> None:
+    """Wait for a thread by polling: a second thread that waits for it might not get a slot.
 
-    The wait may be cancelled again; whoever calls this raises the first cancellation afterwards.
+    Further cancellations are suppressed; the caller raises the first one afterwards.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + THREAD_GRACE
     while not event.is_set() and loop.time() < end:
         with suppress(asyncio.CancelledError):
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,6 +1,6 @@
-"""Model agents: a language model with tools behind the one signature that all agents have.
+"""Model agents: a language model with tools, behind the agent protocol.
 
-pydantic-ai takes seconds to import, so it is imported when the first turn is taken and never before.
+pydantic-ai takes seconds to import, so it is imported at the first turn and never before.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class ModelAgent(PolicyAttributes):
-    """An agent that a language model answers for.
+    """An agent that answers with a language model.
 
-    `model` is `provider:name` (as pydantic-ai spells it), `local`, `local:/path.gguf`, or a server of one's own; the
-    long forms `NamedModel` and `ServerModel` also say how fast it may be called, by the whole engine. `economy` is the
-    model that answers instead when the team cuts back, among members of lower `priority` first.
-    `timeout` bounds a whole reply (600 seconds unless set) and each tool call, `idle_timeout` the silence within a
-    stream (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
-    Clients are those of the engine that runs it, or `models`; without either, each turn opens one and closes it.
+    `model` is `provider:name` (as in pydantic-ai), `local`, `local:/path.gguf`, or a server of your own; the long forms
+    `NamedModel` and `ServerModel` also set the rate limit of the model for the whole engine. `economy` is the model
+    that replaces it when the team saves budget, for members of lower `priority` first.
+    `timeout` bounds a whole reply (default 600 seconds) and each tool call, `idle_timeout` the silence within a stream
+    (60 seconds), and `max_bytes` the size of a reply and of a tool's result (4 MB).
+    The agent uses the clients of `models` or of the engine that runs it; without either, it opens one for each turn.
     """
 
     kind = "model"
@@ -79,7 +79,7 @@ class ModelAgent(PolicyAttributes):
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent as a declaration; a tool that can't be imported by name is left out of it."""
+        """The agent as a declaration, without tools that can't be imported by name."""
         declared: dict[str, object] = {
             "model": self.model,
             "instructions": self.instructions,
@@ -102,16 +102,16 @@ class ModelAgent(PolicyAttributes):
         return f"ModelAgent({self.name!r}, model={model_key(self.model)!r})"
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Let the model answer; each request and each tool call on the way is one effect."""
+        """Answer the turn with the model; each model request and each tool call is one effect."""
         if self.input_schema is not None:
             check_input(self.input_schema, turn.task, f"The task of {self.name!r}")
         model = self.economy if turn.tier == "economy" and self.economy is not None else self.model
         async with self._client(model) as client:
-            from teamwright.agents.model.turn import take_turn
+            from teamwright.agents.model.turn import run_turn
 
             points = client.takes_tools and turn.has_pointers
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
-                return await take_turn(self, model, turn, ctx, client, tools)
+                return await run_turn(self, model, turn, ctx, client, tools)
 
     async def preflight(self, models: Models) -> list[str]:
         """Return configuration problems (a missing extra, key or model) without making a request."""

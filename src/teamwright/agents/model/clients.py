@@ -1,6 +1,6 @@
-"""Clients: the pydantic-ai model behind a name, a server or a local file. Imported at the first model call.
+"""Model clients: opens the pydantic-ai model for a name, a server or a local file. Imported at the first model call.
 
-Clients never retry by themselves; the engine does, where it can be seen and paid for.
+Clients must never retry by themselves: the engine does, so that retries are recorded and budgeted.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from teamwright.values.specs.manifest import ServerModel
 
 LOCAL = "local"
 HTTPX2 = re.compile(r"HTTPClient|httpx2")
-"""How the annotation of a provider's parameter says that it takes a client of httpx2, and not of httpx alone."""
+"""Matches the annotation of a provider's parameter that accepts an httpx2 client, not only an httpx one."""
 KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 FORMS = "write provider:name, local or scripted:FILE, or declare it under 'models'"
-NOT_STARTED = "http://127.0.0.1:9/v1"
+UNSTARTED_URL = "http://127.0.0.1:9/v1"
 TEMPLATE_BYTES = 128
 NO_KEY = "api-key-not-set"
-"""What a server is sent that needs no key: some refuse a request without any."""
+"""The key for a server that needs none: some refuse a request without one."""
 ONE_FOR_EACH_SLOT = Pace(concurrency=SLOTS)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClient:
-    """A model that is ready to be asked, once `ready` has been awaited.
+    """An open client of a model; await `ready` before a request.
 
-    `hidden_bytes` is what its chat template adds to a prompt unseen; `pace` is how fast it takes requests by itself.
+    `hidden_bytes` is the size that its chat template adds to a prompt; `pace` is the rate limit of the model itself.
     """
 
     name: str
@@ -56,16 +56,16 @@ class ModelClient:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the model can be offered tools at all."""
+        """Whether the model supports tools."""
         return bool(self.model.profile.get("supports_tools", True))
 
     async def check(self) -> None:
-        """Raise a `UsageError` if it can't be used, without starting or asking anything."""
+        """Raise a `UsageError` if the model can't be used, without starting it or making a request."""
         if self.local is not None:
             await self.local.weights()
 
     async def ready(self) -> None:
-        """Start the local model unless it runs; part of the call, so that a replay starts nothing."""
+        """Start the local model unless it is running; called within the effect, so that a replay starts nothing."""
         if self.local is not None and self.provider is not None:
             self.provider.client.base_url = await self.local.url()
             self.headers.update(_authorization(self.local.key))
@@ -73,21 +73,23 @@ class ModelClient:
 
 @asynccontextmanager
 async def open_client(spec: str | ServerModel) -> AsyncGenerator[ModelClient]:
-    """Open the client of a model and close it at the end, with its connections and its local server."""
+    """Open the client of a model; on exit close it, with its connections and its local server."""
     if isinstance(spec, ServerModel):
         headers = _authorization(spec.api_key)
         async with guarded_client(GuardedTransport(headers)) as http:
-            provider, model = _server(spec, http)
+            provider, model = _server_model(spec, http)
             async with model:
                 yield ModelClient(spec.name, model, True, provider=provider)
     elif spec == LOCAL or spec.startswith(f"{LOCAL}:"):
         path, headers = spec.partition(":")[2] or None, _authorization(None)
         async with LocalModel(path) as local, guarded_client(GuardedTransport(headers)) as http:
-            provider, model = _server(ServerModel(url=NOT_STARTED, name=LOCAL, max_tokens_field="max_tokens"), http)
+            provider, model = _server_model(
+                ServerModel(url=UNSTARTED_URL, name=LOCAL, max_tokens_field="max_tokens"), http
+            )
             async with model:
                 yield ModelClient(spec, model, True, TEMPLATE_BYTES, local, provider, ONE_FOR_EACH_SLOT, headers)
     else:
-        async with guarded_client(GuardedTransport()) as http, _named(spec, http) as model:
+        async with guarded_client(GuardedTransport()) as http, _named_model(spec, http) as model:
             yield ModelClient(spec, model)
 
 
@@ -95,7 +97,7 @@ def _authorization(key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key or NO_KEY}"}
 
 
-def _server(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
+def _server_model(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatibleProvider, OpenAIChatModel]:
     profile = OpenAIModelProfile(
         openai_chat_supports_max_completion_tokens=spec.max_tokens_field == "max_completion_tokens",
         supports_json_schema_output=True,
@@ -106,14 +108,14 @@ def _server(spec: ServerModel, http: httpx2.AsyncClient) -> tuple[OpenAICompatib
     return provider, OpenAIChatModel(spec.name, provider=provider)
 
 
-def _named(name: str, http: httpx2.AsyncClient) -> Model:
+def _named_model(name: str, http: httpx2.AsyncClient) -> Model:
     try:
-        return infer_model(name, _provider_over(http) if _is_known(name) else infer_provider)
+        return infer_model(name, _provider_factory(http) if _is_known_provider(name) else infer_provider)
     except (ImportError, UserError, ValueError) as error:
         raise UsageError(f"The model {name!r} can't be used: {_reason(name, str(error))}") from error
 
 
-def _is_known(name: str) -> bool:
+def _is_known_provider(name: str) -> bool:
     try:
         infer_provider_class(name.partition(":")[0])
     except (ImportError, ValueError):
@@ -121,25 +123,25 @@ def _is_known(name: str) -> bool:
     return True
 
 
-def _provider_over(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]]:
-    """Make providers that send their requests through this client, where they take one."""
+def _provider_factory(http: httpx2.AsyncClient) -> Callable[[str], Provider[Any]]:
+    """Return a factory of providers that send their requests through this client, if they accept one."""
 
     def make(name: str) -> Provider[Any]:
-        made = None if name.startswith("gateway/") else infer_provider_class(name)
-        taken = inspect.signature(made).parameters.get("http_client") if made else None
-        if made is None or taken is None or not HTTPX2.search(str(taken.annotation)):
+        provider = None if name.startswith("gateway/") else infer_provider_class(name)
+        parameter = inspect.signature(provider).parameters.get("http_client") if provider else None
+        if provider is None or parameter is None or not HTTPX2.search(str(parameter.annotation)):
             return infer_provider(name)
-        return made(http_client=http)  # pyright: ignore[reportCallIssue]
+        return provider(http_client=http)  # pyright: ignore[reportCallIssue]
 
     return make
 
 
-def _reason(name: str, told: str) -> str:
-    """What pydantic-ai objects to, in words for whoever writes manifests rather than its classes."""
-    if told.startswith("Unknown model"):
+def _reason(name: str, message: str) -> str:
+    """Rephrase an error message of pydantic-ai for the author of a manifest."""
+    if message.startswith("Unknown model"):
         provider, colon, _ = name.partition(":")
         what = f"the provider {provider!r} is not known" if colon else "nothing declares it"
-        return f"{what}; {told.partition('. ')[2] or FORMS}"
-    if keys := dict.fromkeys(KEY.findall(told)):
+        return f"{what}; {message.partition('. ')[2] or FORMS}"
+    if keys := dict.fromkeys(KEY.findall(message)):
         return f"set {' or '.join(keys)} in the environment"
-    return told
+    return message

@@ -1,4 +1,4 @@
-"""Turns what pydantic-ai raises into the failures that recovery knows, by type and error code and never by prose."""
+"""Classifies pydantic-ai's exceptions as our errors, by type and error code, never by message text."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LONGEST_REASON = 300
 LONGEST_WAIT = 366 * 86_400.0
 CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
 
-# Top down, the first that fits: the more special ones stand before those they are made from.
+# The first match counts, so subclasses come before their base classes.
 CLASSES: tuple[tuple[type[AgentRunError], type[AgentError], str], ...] = (
     (ModelRateLimitError, RateLimited, "asks for fewer requests"),
     (ModelQuotaExceededError, Refused, "has no quota left; check the account"),
@@ -58,10 +58,10 @@ CLASSES: tuple[tuple[type[AgentRunError], type[AgentError], str], ...] = (
 
 
 def classify(error: Exception, model: str) -> AgentError:
-    """The failure that an error of a model call stands for.
+    """Return our error for an exception of a model call.
 
-    What the transport raised comes first, as libraries word it in their own way. A reply that broke off, or that can't
-    be read, has cost something that nobody can know.
+    Errors of the transport take precedence, since libraries wrap them in different ways. A reply that broke off or
+    can't be read has an unknown cost.
     """
     for cause in _causes(error):
         match cause:
@@ -84,7 +84,7 @@ def classify(error: Exception, model: str) -> AgentError:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it, outermost first."""
+    """Yield the error and its causes, outermost first."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -94,7 +94,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _finite(seconds: float | None) -> float | None:
-    """A wait that a server asks for, unless it is no length of time."""
+    """Return the wait that a server requests, or `None` if it is negative, infinite or absurdly long."""
     return seconds if seconds is not None and 0 <= seconds < LONGEST_WAIT else None
 
 
@@ -110,7 +110,7 @@ def _kind(error: AgentRunError) -> tuple[type[AgentError], str]:
 
 
 def _reason(error: AgentRunError) -> str:
-    """What the provider said, without the rest of its answer; or what the model did wrong."""
+    """Return the provider's error message without the rest of its response, or the model's mistake."""
     if isinstance(error, UnexpectedModelBehavior):
         return cut(_misbehaviour(error), LONGEST_REASON)
     body: object = error.body if isinstance(error, ModelAPIError) else None
@@ -122,13 +122,13 @@ def _reason(error: AgentRunError) -> str:
 
 
 def _misbehaviour(error: UnexpectedModelBehavior) -> str:
-    """Why a turn was given up; what the model was told last, where it did not mend its mistake."""
+    """Why a turn failed, with the last correction that the model did not follow."""
     match error.__cause__:
         case None:
             return error.message.partition(". ")[0]
-        case ModelRetry(message=told):
-            return f"it was told of its mistake and did not mend it: {told}"
+        case ModelRetry(message=correction):
+            return f"it did not correct its mistake: {correction}"
         case ToolRetryError() as retry if isinstance(retry.tool_retry.content, str):
-            return f"it was told of its mistake and did not mend it: {retry.tool_retry.content}"
+            return f"it did not correct its mistake: {retry.tool_retry.content}"
         case _:
-            return "it was told of its mistake and did not mend it"
+            return "it did not correct its mistake"

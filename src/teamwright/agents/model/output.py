@@ -1,4 +1,7 @@
-"""Structured answers: how a model is asked for JSON that fits a schema, and how what it gives is checked."""
+"""Structured answers: asks a model for JSON that fits a schema, and validates its output.
+
+Messages of `InvalidOutput` are sent to the model as corrections: they are part of prompts and must not change.
+"""
 
 from __future__ import annotations
 
@@ -18,48 +21,48 @@ WRAPPED = "value"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """The answer that an agent must give, or one that is only `welcome`: then anything else will do as well.
+class AnswerSchema:
+    """The schema of an agent's answer. If it is only `preferred`, any other answer is accepted too.
 
-    What is no object travels wrapped in one, as models give nothing else.
+    Models return only objects, so a schema of another type is wrapped in one.
     """
 
     agent: str
     schema: dict[str, JsonValue]
     model: type[object] | None = None
-    welcome: bool = False
+    preferred: bool = False
 
     @property
     def wrapped(self) -> bool:
-        """Whether the schema describes something other than an object."""
+        """Whether the schema is not of an object and has to be wrapped in one."""
         return self.schema.get("type") != "object"
 
     def output_type(self, client: ModelClient) -> Any:
-        """The output type for pydantic-ai: the provider's own JSON mode, or what its profile prefers.
+        """The output type for pydantic-ai: the provider's JSON mode, or what its profile prefers.
 
-        It is plain text where data is welcome and the model has no way to give it.
+        Plain text if data is only preferred and the model has no JSON mode.
         """
-        shape = StructuredDict(cast("dict[str, Any]", self._sent), name="answer")
+        shape = StructuredDict(cast("dict[str, Any]", self._sent_schema), name="answer")
         profile = client.model.profile
         if client.native_output:
             return NativeOutput(shape)
-        if client.takes_tools or not self.welcome:
+        if client.takes_tools or not self.preferred:
             return shape
         if profile.get("supports_json_schema_output"):
             return NativeOutput(shape)
         return PromptedOutput(shape) if profile.get("supports_json_object_output") else str
 
     @property
-    def _sent(self) -> dict[str, JsonValue]:
-        """The schema as the model is told it."""
+    def _sent_schema(self) -> dict[str, JsonValue]:
+        """The schema as it is sent to the model."""
         if not self.wrapped:
             return self.schema
         inner = {key: value for key, value in self.schema.items() if key != "$defs"}
         definitions = {"$defs": self.schema["$defs"]} if "$defs" in self.schema else {}
         return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **definitions}
 
-    def read(self, output: JsonValue) -> JsonValue:
-        """The answer itself, or `InvalidOutput` that says how it breaks the schema."""
+    def parse(self, output: JsonValue) -> JsonValue:
+        """Unwrap and validate the model's output; raises `InvalidOutput` with the violations."""
         what = f"The answer of {self.agent!r}"
         if self.wrapped:
             if not isinstance(output, dict) or WRAPPED not in output:
@@ -68,8 +71,8 @@ class Shape:
         self.check(output)
         return output
 
-    def found_in(self, text: str) -> JsonValue:
-        """The answer that a text holds as JSON, where it fits; else `None`."""
+    def parse_text(self, text: str) -> JsonValue:
+        """Parse a text as JSON; return `None` if it does not fit the schema."""
         try:
             data = cast("JsonValue", from_json(text))
             self.check(data)
@@ -77,27 +80,27 @@ class Shape:
             return None
         return data
 
-    def settled_by(self, text: str) -> bool:
-        """Whether a text is the answer: where data is only welcome any words are, and JSON if it fits."""
-        if not self.welcome or not text:
+    def is_settled_by(self, text: str) -> bool:
+        """Whether a text is acceptable as the answer: if data is only preferred, any plain text, or JSON that fits."""
+        if not self.preferred or not text:
             return False
         try:
             from_json(text)
         except ValueError:
             return True
-        return not self.wrapped and self.found_in(text) is not None
+        return not self.wrapped and self.parse_text(text) is not None
 
     def check(self, data: JsonValue) -> None:
-        """Hold data against the schema, and against the rules of the model class where one was given."""
+        """Validate data against the schema, and against the model class if one was given."""
         what = f"The answer of {self.agent!r}"
         check(self.schema, data, what)
         if self.model is not None:
             read_as(data, self.model, what)
 
     def validate(self, output: JsonValue) -> JsonValue:
-        """Send an answer that does not fit back to the model, which costs another request."""
+        """Validate the output for pydantic-ai; an invalid one goes back to the model, which costs another request."""
         try:
-            self.read(output)
+            self.parse(output)
         except InvalidOutput as error:
             raise ModelRetry(str(error)) from error
         return output

@@ -1,7 +1,7 @@
-"""Measures the output of a model while it streams, and says when to read no further.
+"""Measures the output of a model while it streams, and decides when to stop reading.
 
-A server may ignore the output cap that it was sent, or never stop. Tokens are counted from below: a tokenizer makes at
-least one of each word and of each sixteen bytes or so, so a server that keeps to its cap is never cut here.
+A server may ignore the output cap, or never stop. The meter underestimates tokens (at least one for each word and for
+about every sixteen bytes), so that a server that respects its cap is never cut here.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from teamwright.values.limits.reply import text_size
 
 MOST_BYTES_PER_TOKEN = 16
 FEW_BYTES = 1024
-"""So few may be long tokens alone, such as rules and blanks, which says nothing of the rest."""
+"""Bytes that are not counted: a short output may consist of long tokens only, such as rules and spaces."""
 
 
 class Stop(Enum):
-    """Why a stream is read no further."""
+    """Why reading a stream stopped."""
 
     SIZE = "its size cap"
     TOKENS = "its output cap"
 
 
 class OutputMeter:
-    """Counts the text of one reply: `max_bytes` in all, and `max_tokens` where the request has an output cap."""
+    """Counts the output of one reply against `max_bytes`, and against `max_tokens` if the request has an output cap."""
 
     def __init__(self, max_bytes: int, max_tokens: int | None = None) -> None:
         self._max_bytes, self._max_tokens = max_bytes, max_tokens
@@ -31,7 +31,7 @@ class OutputMeter:
         self._in_word = False
 
     def add(self, text: str) -> Stop | None:
-        """Count a piece; gives the reason to stop, if there is one."""
+        """Count a piece of output; return the reason to stop, if there is one."""
         if not text:
             return None
         self._bytes += text_size(text)
@@ -47,5 +47,5 @@ class OutputMeter:
 
     @property
     def _least_tokens(self) -> int:
-        """The fewest tokens that this much output can be."""
+        """A lower bound on the tokens of the output so far."""
         return max(self._words, (self._bytes - FEW_BYTES) // MOST_BYTES_PER_TOKEN)

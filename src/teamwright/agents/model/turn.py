@@ -1,6 +1,6 @@
-"""One turn of a model agent: pydantic-ai runs its loop, and each request and tool call inside it is an effect.
+"""One turn of a model agent: pydantic-ai runs its agent loop, and each request and tool call in it is one effect.
 
-Imported at the first model call. The loop must reach model and tools only through the two wrappers here.
+Imported at the first model call. The loop must reach the model and the tools only through the two wrappers here.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_ai.usage import UsageLimits
 from pydantic_core import SchemaValidator, core_schema
 
-from teamwright.agents.budget_notice import CUT_TOKENS, cut_line, left_line
+from teamwright.agents.budget_notice import CUT_NOTICE_TOKENS, low_budget_notice, output_cut_notice
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
-from teamwright.agents.handoff import asked_for, with_handoff
+from teamwright.agents.handoff import handoff_instructions, schema_with_handoff
 from teamwright.agents.model.clients import ModelClient
 from teamwright.agents.model.errors import classify
 from teamwright.agents.model.http_transport import ReadBounds, read_within
 from teamwright.agents.model.messages import (
-    Sent,
+    RequestSummary,
     cut_response,
     from_record,
+    history_messages,
     new_output,
     new_text,
-    spent,
     to_record,
-    told,
+    usage_of_response,
     with_note,
     with_plain_usage,
 )
-from teamwright.agents.model.output import Shape
+from teamwright.agents.model.output import AnswerSchema
 from teamwright.agents.model.output_meter import OutputMeter, Stop
 from teamwright.agents.prices import rate_of
 from teamwright.agents.tools.terminate import final_response
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 OUTPUT_RETRIES = 2
 TOOL_RETRIES = 3
 RECORD_FACTOR = 8
-"""By how much a recorded response may be larger than its text: a character may take six bytes in JSON."""
+"""How much larger than its text a recorded response may be: one character may take six bytes in JSON."""
 ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 
 
-class Settled(Exception):
-    """The turn is over before pydantic-ai would end it: the model called `terminate`, or its words will do."""
+class TurnSettled(Exception):
+    """Ends the turn before pydantic-ai would: the model called `terminate`, or its plain text is accepted."""
 
     def __init__(self, content: str, signal: Signal | None = None) -> None:
         self.content: str = content
@@ -74,7 +74,7 @@ class Settled(Exception):
 
 
 class RecordedModel(WrapperModel):
-    """A model whose every request is one effect of the turn, named by its number."""
+    """Wraps a model so that each request is one effect of the turn, with its number as the key."""
 
     def __init__(
         self,
@@ -84,27 +84,27 @@ class RecordedModel(WrapperModel):
         ctx: Context,
         client: ModelClient,
         tools: Tools,
-        shape: Shape | None,
+        answer_schema: AnswerSchema | None,
     ) -> None:
         super().__init__(client.model)
         self._agent, self._chosen, self._ctx, self._source, self._tools = agent, model, ctx, client, tools
-        self._shape = shape
+        self._answer_schema = answer_schema
         self._max_output = agent.max_tokens or turn.max_output
         self.tool_keys: dict[str, str] = {}
         self._requests = 0
         self._spent: Usage = NOTHING
         self.truncated = False
-        self.said = ""
+        self.last_text = ""
         self._capped: int | None = None
 
     @property
     def spent(self) -> Usage:
-        """What the turn has cost so far, requests and tool calls together."""
+        """The usage of the turn so far: requests and tool calls."""
         return self._spent + self._tools.spent
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was cut at the size cap on the way to the answer."""
+        """Warnings about results and replies that were cut at the size cap."""
         cut = () if self._capped is None else (reply_cut_warning(self._agent.name, self._capped),)
         return (*self._tools.warnings, *cut)
 
@@ -114,23 +114,23 @@ class RecordedModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Make the request, or take its recorded response."""
+        """Make the request, or return its recorded response."""
         self._requests += 1
-        sent = Sent.of(messages, model_settings, model_request_parameters)
+        summary = RequestSummary.of_request(messages, model_settings, model_request_parameters)
         effect = Effect(
             kind="model",
             name=self._source.name,
-            request=sent.digest,
+            request=summary.digest,
             call=partial(self._call, messages, model_settings, model_request_parameters),
-            prompt_bytes=sent.prompt_bytes + self._source.hidden_bytes,
-            messages=sent.messages,
+            prompt_bytes=summary.prompt_bytes + self._source.hidden_bytes,
+            messages=summary.messages,
             max_output=self._max_output,
             retry=self._agent.retry,
             timeout=self._agent.timeout,
             model=model_key(self._chosen),
             pace=self._chosen if isinstance(self._chosen, Pace) else self._source.pace,
             rate=partial(rate_of, self._chosen),
-            note=CUT_TOKENS,
+            note=CUT_NOTICE_TOKENS,
             default_timeout=REPLY_SECONDS,
             max_bytes=RECORD_FACTOR * self._agent.max_bytes,
         )
@@ -142,15 +142,15 @@ class RecordedModel(WrapperModel):
         return response
 
     def _settle(self, response: ModelResponse) -> None:
-        """End the turn where nothing that the model could still say would add to it."""
+        """Raise `TurnSettled` if the response terminates the turn or is an acceptable plain-text answer."""
         text = _text(response)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         for call in calls:
             if self._tools.may_terminate and call.tool_name == TERMINATE:
-                raise Settled(final_response(call.args) or text, "terminate")
-        self.said = text or (calls[-1].args_as_json_str() if calls else "")
-        if self._shape is not None and not calls and self._shape.settled_by(text):
-            raise Settled(text)
+                raise TurnSettled(final_response(call.args) or text, "terminate")
+        self.last_text = text or (calls[-1].args_as_json_str() if calls else "")
+        if self._answer_schema is not None and not calls and self._answer_schema.is_settled_by(text):
+            raise TurnSettled(text)
 
     async def _call(
         self,
@@ -163,18 +163,18 @@ class RecordedModel(WrapperModel):
         if attempt.max_output is None:
             del capped["max_tokens"]
         elif attempt.cut:
-            messages = with_note(messages, cut_line(attempt.max_output))
+            messages = with_note(messages, output_cut_notice(attempt.max_output))
         try:
             await self._source.ready()
             with read_within(ReadBounds(self._agent.idle_timeout, self._agent.max_bytes)):
                 response, stopped = await self._read(messages, capped, parameters, attempt)
             response = with_plain_usage(response)
-            usage = spent(response, self._chosen)
+            usage = usage_of_response(response, self._chosen)
             record = to_record(response)
-            from_record(record, self._requests, {})  # what can't be read again must not be recorded
+            from_record(record, self._requests, {})  # a record that can't be decoded must not be written
         except TeamwrightError:
             raise
-        except Exception as error:  # whatever a library makes of what a server sent is a failed request
+        except Exception as error:  # libraries raise anything for a malformed response: it is a failed request
             raise classify(error, self._source.name) from error
         return Returned(
             record,
@@ -190,34 +190,34 @@ class RecordedModel(WrapperModel):
         parameters: ModelRequestParameters,
         attempt: Attempt,
     ) -> tuple[ModelResponse, Stop | None]:
-        """The reply, or as much of it as may be read, and why it was read no further."""
+        """Read the reply, as far as the limits allow, and return it with the reason to stop early, if any."""
         meter, stopped = OutputMeter(self._agent.max_bytes, attempt.max_output), None
         response: ModelResponse | None = None
         async with self.wrapped.request_stream(messages, settings, parameters) as stream:
             try:
                 async for event in stream:
                     if stopped is not None:
-                        continue  # what had arrived before the connection was closed
+                        continue  # events that arrived before the connection was closed
                     if text := new_text(event):
                         attempt.delta(text)
                     if (stopped := meter.add(new_output(event))) is not None:
                         response = stream.get()
                         await stream.cancel()
             except AgentRunError:
-                if stopped is None:  # else it is the end of the connection that was closed
+                if stopped is None:  # else it results from closing the connection
                     raise
             if stopped is None:
                 return stream.get(), None
         assert response is not None
         calls = any(isinstance(part, ToolCallPart) for part in response.parts)
-        if stopped is Stop.SIZE and (calls or (self._shape is not None and not self._shape.welcome)):
+        if stopped is Stop.SIZE and (calls or (self._answer_schema is not None and not self._answer_schema.preferred)):
             most = self._agent.max_bytes
             raise InvalidOutput(f"The model {self._source.name!r} sent JSON of more than {most} bytes (max_bytes)")
         return cut_response(response, self._agent.max_bytes), stopped
 
 
 class RecordedTools(AbstractToolset[None]):
-    """The tools of the turn, each call one effect; `keys` has the key of each by the id that the model gave it."""
+    """Offers the tools of the turn, each call one effect; `keys` maps the model's call ids to effect keys."""
 
     def __init__(self, tools: Tools, keys: Mapping[str, str]) -> None:
         self._tools, self._keys = tools, keys
@@ -228,7 +228,7 @@ class RecordedTools(AbstractToolset[None]):
         return "teamwright"
 
     async def get_tools(self, ctx: RunContext[None]) -> dict[str, ToolsetTool[None]]:
-        """What is offered to the model; arguments are checked when the call is made."""
+        """Return the tools for the model; arguments are validated when a call is made."""
         return {
             one.name: ToolsetTool(
                 toolset=self,
@@ -244,61 +244,72 @@ class RecordedTools(AbstractToolset[None]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[None], tool: ToolsetTool[None]
     ) -> JsonValue:
-        """Make the call, or take its recorded result; the model is told what went wrong and may go on."""
+        """Make the call, or return its recorded result; errors go to the model, which may continue."""
         try:
-            self._tools.fit(name, tool_args)
+            self._tools.validate(name, tool_args)
         except ToolError as error:
             raise ModelRetry(str(error)) from error
         try:
-            return await self._tools.use(name, tool_args, key=self._keys[ctx.tool_call_id or ""])
+            return await self._tools.call_recorded(name, tool_args, key=self._keys[ctx.tool_call_id or ""])
         except AgentError as error:
             raise ToolFailed(str(error)) from error
 
 
-async def take_turn(
+async def run_turn(
     agent: ModelAgent, chosen: AnyModel, turn: Turn, ctx: Context, client: ModelClient, tools: Tools
 ) -> Reply:
-    """Let pydantic-ai run its loop for one turn with the chosen model, and read its answer."""
-    shape = _shape(agent, turn)
-    model = RecordedModel(agent, chosen, turn, ctx, client, tools, shape)
+    """Run pydantic-ai's agent loop for one turn with the chosen model, and return its reply."""
+    answer_schema = _answer_schema(agent, turn)
+    model = RecordedModel(agent, chosen, turn, ctx, client, tools, answer_schema)
     try:
-        result = await _runner(agent, model, client, tools, shape, _instructions(agent, chosen, turn, shape)).run(
+        result = await _runner(
+            agent, model, client, tools, answer_schema, _instructions(agent, chosen, turn, answer_schema)
+        ).run(
             turn.quoted_task,
-            message_history=told(turn, agent.name) or None,
+            message_history=history_messages(turn, agent.name) or None,
             usage_limits=UsageLimits(request_limit=MOST_REQUESTS),
             infer_name=False,
         )
-    except Settled as ending:
-        return _reply(agent, model, ending.content, shape and shape.found_in(ending.content), ending.signal)
+    except TurnSettled as ending:
+        return _reply(
+            agent, model, ending.content, answer_schema and answer_schema.parse_text(ending.content), ending.signal
+        )
     except UsageLimitExceeded as error:
         raise InvalidOutput(f"{agent.name!r} made {MOST_REQUESTS} requests and still had no answer.") from error
     except AgentRunError as error:
         failure = classify(error, client.name)
-        if shape is not None and shape.welcome and isinstance(failure, InvalidOutput) and model.said:
-            return _reply(agent, model, model.said, shape.found_in(model.said))
+        if (
+            answer_schema is not None
+            and answer_schema.preferred
+            and isinstance(failure, InvalidOutput)
+            and model.last_text
+        ):
+            return _reply(agent, model, model.last_text, answer_schema.parse_text(model.last_text))
         raise failure from error
     except UserError as error:
         raise UsageError(f"The agent {agent.name!r} can't be run like this: {error}") from error
-    if shape is None or isinstance(result.output, str):
-        return _reply(agent, model, str(result.output), shape and shape.found_in(str(result.output)))
-    data = shape.read(cast("JsonValue", result.output))
+    if answer_schema is None or isinstance(result.output, str):
+        return _reply(agent, model, str(result.output), answer_schema and answer_schema.parse_text(str(result.output)))
+    data = answer_schema.parse(cast("JsonValue", result.output))
     return _reply(agent, model, json.dumps(data, ensure_ascii=False), data)
 
 
-def _shape(agent: ModelAgent, turn: Turn) -> Shape | None:
-    """The shape of the answer: what the agent declares, else what the asker would like."""
+def _answer_schema(agent: ModelAgent, turn: Turn) -> AnswerSchema | None:
+    """The schema of the answer: the one that the agent declares, else the one that the asker prefers."""
     if agent.output_schema is not None:
-        return Shape(agent.name, agent.output_schema, agent.output_type)
+        return AnswerSchema(agent.name, agent.output_schema, agent.output_type)
     if turn.output_schema is None:
         return None
     schema = dict(turn.output_schema)
-    return Shape(agent.name, with_handoff(schema, turn.handoff) if turn.handoff else schema, welcome=True)
+    return AnswerSchema(
+        agent.name, schema_with_handoff(schema, turn.handoff) if turn.handoff else schema, preferred=True
+    )
 
 
-def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, shape: Shape | None) -> str:
-    """What the agent declares, how to hand over where the answer is free text, and what is left where it is little."""
-    handoff = asked_for(turn.handoff) if turn.handoff is not None and shape is None else ""
-    little = left_line(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
+def _instructions(agent: ModelAgent, model: AnyModel, turn: Turn, answer_schema: AnswerSchema | None) -> str:
+    """Join the agent's instructions, the handoff instructions for a plain-text answer, and the budget notice."""
+    handoff = handoff_instructions(turn.handoff) if turn.handoff is not None and answer_schema is None else ""
+    little = low_budget_notice(turn, model, agent.instructions, agent.max_tokens or turn.max_output)
     return "\n\n".join(filter(None, (agent.instructions, handoff, little))).strip()
 
 
@@ -307,10 +318,10 @@ def _runner(
     model: RecordedModel,
     client: ModelClient,
     tools: Tools,
-    shape: Shape | None,
+    answer_schema: AnswerSchema | None,
     instructions: str,
 ) -> Agent[None, Any]:
-    output = str if shape is None else shape.output_type(client)
+    output = str if answer_schema is None else answer_schema.output_type(client)
     settings = ModelSettings()
     if agent.temperature is not None:
         settings["temperature"] = agent.temperature
@@ -326,8 +337,8 @@ def _runner(
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
         toolsets=[RecordedTools(tools, model.tool_keys)] if tools.definitions else None,
     )
-    if shape is not None and output is not str:
-        runner.output_validator(shape.validate)
+    if answer_schema is not None and output is not str:
+        runner.output_validator(answer_schema.validate)
     return runner
 
 

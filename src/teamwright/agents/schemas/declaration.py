@@ -1,7 +1,7 @@
-"""Whether a JSON Schema that somebody declares may be used: valid, without references to elsewhere, and not a bomb.
+"""Checks a declared JSON Schema: it must be valid, refer only to itself, and not expand without bound.
 
-A reference resolves inside its document only: nothing is read from a file or fetched. Validity is looked at once for
-schemas that are equal, since a manifest may repeat one a hundred times through aliases.
+References resolve inside the schema only: nothing is read from a file or fetched. Equal schemas are checked once, since
+a manifest may repeat one a hundred times through aliases.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ SCHEMAS = (
 LISTS = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 MAPPINGS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
 IN_PLACE = {"allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"}
-"""Keywords whose schemas are held against the same value, not against a part of it."""
+"""Keywords whose schemas apply to the same value, not to a part of it."""
 MOST_IN_PLACE = 10_000
-"""How many schemas may be held against one value, references followed."""
+"""How many schemas may apply to one value, including references."""
 MOST_SHOWN = 60
 
 Schema = Mapping[str, Any]
 
 
 class SchemaFault(NamedTuple):
-    """What is wrong with a schema, and where in it."""
+    """A mistake in a schema, and its path."""
 
     text: str
     at: FieldPath = ()
 
 
 def schema_fault(schema: Schema) -> SchemaFault | None:
-    """What keeps a schema from being used, or None; equal schemas are looked at once."""
+    """Return the first mistake in a schema, or `None`; equal schemas are checked once."""
     try:
         text = json.dumps(schema, sort_keys=True, default=repr)
     except (TypeError, ValueError, RecursionError) as error:
         return SchemaFault(f"it is not JSON: {error}")
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return _fault(_Keyed(digest, schema))
+    return _cached_fault(_CacheKey(digest, schema))
 
 
-class _Keyed:
-    """A schema that is found in a cache by its digest."""
+class _CacheKey:
+    """The cache key of a schema, which compares by digest."""
 
     __slots__ = ("digest", "schema")
 
@@ -65,17 +65,17 @@ class _Keyed:
         return hash(self.digest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Keyed) and self.digest == other.digest
+        return isinstance(other, _CacheKey) and self.digest == other.digest
 
 
 @lru_cache(maxsize=512)
-def _fault(keyed: _Keyed) -> SchemaFault | None:
+def _cached_fault(keyed: _CacheKey) -> SchemaFault | None:
     schema, keyed.schema = keyed.schema, {}  # the cache keeps the digest alone
-    return _invalid(schema) or _References(schema).fault()
+    return _validity_fault(schema) or _References(schema).fault()
 
 
 def validator_class(schema: Schema) -> type[Validator]:
-    """The validators of a schema's dialect; of one that is not known, those of the newest."""
+    """Return the validator class for a schema's dialect; the newest for an unknown one."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
@@ -83,21 +83,21 @@ def validator_class(schema: Schema) -> type[Validator]:
     return validator_for({"$schema": dialect} if isinstance(dialect, str) else {}, default=Draft202012Validator)
 
 
-def _invalid(schema: Schema) -> SchemaFault | None:
+def _validity_fault(schema: Schema) -> SchemaFault | None:
     from jsonschema.exceptions import SchemaError
 
     kind = cast("Any", validator_class(schema))
     try:
         kind.check_schema(dict(schema), format_checker=kind.FORMAT_CHECKER)
     except SchemaError as error:
-        return SchemaFault(_words(error), tuple(error.absolute_path))
+        return SchemaFault(_describe_error(error), tuple(error.absolute_path))
     except RecursionError:
         return SchemaFault("it is nested too deeply")
     return None
 
 
-def _words(error: SchemaError) -> str:
-    """What is wrong, in our own words: the keyword, what stands there, and what could."""
+def _describe_error(error: SchemaError) -> str:
+    """Describe a schema error: where it is, the value found, and what is expected."""
     found = cut(json.dumps(error.instance, ensure_ascii=False, default=repr), MOST_SHOWN)
     place = "/".join(str(part) for part in error.absolute_path)
     where = f"at {place!r}, {found}" if place else found
@@ -121,7 +121,7 @@ def _expected(keyword: object, value: object) -> str:
         case "minItems":
             return "a list that is not empty"
         case "uniqueItems":
-            return "a list in which nothing stands twice"
+            return "a list without duplicates"
         case _:
             return ""
 
@@ -133,7 +133,7 @@ _KINDS = {
 
 
 def _pattern_fault(places: Sequence[tuple[Schema, FieldPath]]) -> SchemaFault | None:
-    """What is wrong with the regular expressions of a schema: all are searched for within a time limit."""
+    """Return the first invalid regular expression; also reject a combination that would bypass the time limit."""
     keyed = any("patternProperties" in node for node, _ in places)
     for node, at in places:
         properties = node.get("patternProperties")
@@ -148,7 +148,7 @@ def _pattern_fault(places: Sequence[tuple[Schema, FieldPath]]) -> SchemaFault | 
 
 
 class _References:
-    """The references of one schema, followed within it."""
+    """Follows the references of one schema within it."""
 
     def __init__(self, schema: Schema) -> None:
         self._root = schema
@@ -156,7 +156,7 @@ class _References:
         self._known: dict[int, Schema] = {}
 
     def fault(self) -> SchemaFault | None:
-        places = list(self._all())
+        places = list(self._walk())
         for node, _ in places:
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(name := node.get(keyword), str):
@@ -171,10 +171,10 @@ class _References:
                     return SchemaFault(f"{text} {cut(str(target), MOST_SHOWN)!r}", (*at, keyword))
                 if self._target(target) is None:
                     return SchemaFault(f"{keyword} points to {cut(target, MOST_SHOWN)!r}, which is not there", at)
-        return _pattern_fault(places) or self._bomb(places)
+        return _pattern_fault(places) or self._expansion_fault(places)
 
-    def _all(self) -> Iterator[tuple[Schema, FieldPath]]:
-        """Every schema within this one; aliases make one appear at several places, and it is looked at once."""
+    def _walk(self) -> Iterator[tuple[Schema, FieldPath]]:
+        """Yield every subschema with its path; one that appears in several places through aliases only once."""
         waiting: list[tuple[object, FieldPath]] = [(self._root, ())]
         while waiting:
             node, at = waiting.pop()
@@ -182,10 +182,10 @@ class _References:
                 schema = cast("Schema", node)
                 self._known[id(schema)] = schema
                 yield schema, at
-                waiting += [(inner, (*at, *path)) for _, inner, path in _parts(schema)]
+                waiting += [(inner, (*at, *path)) for _, inner, path in _subschemas(schema)]
 
     def _target(self, reference: str) -> Schema | None:
-        """The schema that a reference within the document means."""
+        """Return the schema that a reference points to, or `None`."""
         from urllib.parse import unquote
 
         pointer = unquote(reference[1:])
@@ -202,8 +202,8 @@ class _References:
                 return None
         return cast("Schema", node) if isinstance(node, Mapping) else {}
 
-    def _bomb(self, places: list[tuple[Schema, FieldPath]]) -> SchemaFault | None:
-        """Refuse references that never come to an end, or that multiply: both are told by one walk from the leaves."""
+    def _expansion_fault(self, places: list[tuple[Schema, FieldPath]]) -> SchemaFault | None:
+        """Reject references that form a cycle or expand too much; one walk from the leaves finds both."""
         weights: dict[int, int] = {}
         for start, at in places:
             path: dict[int, tuple[Schema, list[Schema]]] = {}
@@ -214,35 +214,35 @@ class _References:
                     if id(node) in weights:
                         continue
                     if id(node) in path:
-                        return SchemaFault("its references lead back to where they began, without an end", at)
-                    path[id(node)] = (node, self._same_value(node))
+                        return SchemaFault("its references form a cycle without end", at)
+                    path[id(node)] = (node, self._in_place_schemas(node))
                 key, (node, left) = next(reversed(path.items()))
                 if left:
                     entered.append(left.pop())
                     continue
-                weights[key] = 1 + sum(weights[id(one)] for one in self._same_value(node))
+                weights[key] = 1 + sum(weights[id(one)] for one in self._in_place_schemas(node))
                 if weights[key] > MOST_IN_PLACE:
-                    text = f"it holds more than {MOST_IN_PLACE} schemas against one value, references followed"
+                    text = f"it applies more than {MOST_IN_PLACE} schemas to one value, including references"
                     return SchemaFault(text, at)
                 del path[key]
         return None
 
-    def _same_value(self, schema: Schema) -> list[Schema]:
-        """The schemas that are held against the same value as this one."""
+    def _in_place_schemas(self, schema: Schema) -> list[Schema]:
+        """The schemas that apply to the same value as this one."""
         found = [
             cast("Schema", inner)
-            for word, inner, _ in _parts(schema)
+            for word, inner, _ in _subschemas(schema)
             if word in IN_PLACE and isinstance(inner, Mapping)
         ]
         for keyword in REFERENCES:
             if isinstance(target := schema.get(keyword), str) and (meant := self._target(target)) is not None:
                 found.append(meant)
-                self._known.setdefault(id(meant), meant)  # so that its identity stays its own
+                self._known.setdefault(id(meant), meant)  # keeps it alive, so that its id is not reused
         return found
 
 
-def _parts(schema: Schema) -> Iterator[tuple[str, object, FieldPath]]:
-    """The schemas directly within one: under which keyword, and at which path."""
+def _subschemas(schema: Schema) -> Iterator[tuple[str, object, FieldPath]]:
+    """Yield the direct subschemas of a schema, each with its keyword and its path."""
     for word, value in schema.items():
         if word in MAPPINGS and isinstance(value, Mapping):
             yield from ((word, inner, (word, str(key))) for key, inner in cast("Schema", value).items())

@@ -1,6 +1,7 @@
-"""JSON Schema checks on what agents are told and what they say.
+"""Validates the input and output of agents against JSON Schemas.
 
-`jsonschema` is imported at the first check: whoever declares no schema never pays for it.
+`jsonschema` is imported at the first check, so that agents without a schema never pay for it. Messages of
+`InvalidOutput` are sent to models as corrections: they are part of prompts and must not change.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from teamwright.agents.schemas.declaration import schema_fault, validator_class
-from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting
+from teamwright.agents.schemas.work_bound import TooMuchWork, bounded_checks, counting_validator
 from teamwright.errors import AgentError, InvalidInput, InvalidOutput, PatternTooSlow, UsageError
 from teamwright.values.text.display import cut
 from teamwright.values.turns.turn import Reply
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 SHOWN_BREACHES = 5
 LONGEST_BREACH = 200
 MOST_BREACHES = 100
-"""Breaches that are looked for; each may hold the text of the whole value."""
+"""How many breaches are collected: each may contain the text of the whole value."""
 
 Schema = Mapping[str, object]
 """A JSON Schema as a user writes it."""
 
 
 def as_schema(schema: Schema | type[object] | None, what: str) -> dict[str, JsonValue] | None:
-    """Give the JSON Schema for what a user declared, or raise when it is not a valid one."""
+    """Return the JSON Schema for a declared schema or class; raises `UsageError` if it is not valid."""
     if schema is None:
         return None
     if isinstance(schema, type):
@@ -60,7 +61,7 @@ def check_input(schema: Schema, text: str, what: str) -> JsonValue:
 
 
 def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
-    """The reply with the structured output that its schema asks for, read from its text where it has none."""
+    """Return the reply with data that fits its schema, parsed from its text if it has none; raises `InvalidOutput`."""
     data = reply.data
     if data is None:
         try:
@@ -71,14 +72,14 @@ def with_data(reply: Reply, schema: Schema, what: str) -> Reply:
     return reply.changed(data=data)
 
 
-def with_welcome_data(reply: Reply, schema: Schema | None) -> Reply:
-    """The reply with the data that its asker would like, where its text is JSON that fits; else as it is."""
-    data = None if schema is None or reply.data is not None else fitting(reply.text, schema)
+def with_preferred_data(reply: Reply, schema: Schema | None) -> Reply:
+    """Return the reply with data parsed from its text if that fits the preferred schema; else unchanged."""
+    data = None if schema is None or reply.data is not None else parse_valid(reply.text, schema)
     return reply if data is None else reply.changed(data=data)
 
 
-def fitting(text: str, schema: Schema) -> JsonValue:
-    """What a text holds as JSON, where that fits the schema; else `None`."""
+def parse_valid(text: str, schema: Schema) -> JsonValue:
+    """Parse a text as JSON; return `None` if it does not fit the schema."""
     try:
         data = _read(text)
         check(schema, data, "The text")
@@ -88,7 +89,7 @@ def fitting(text: str, schema: Schema) -> JsonValue:
 
 
 def _read(text: str) -> JsonValue:
-    """What a text holds as JSON, or `ValueError`, also where it is no whole text."""
+    """Parse a text as JSON; raises `ValueError`, also for a lone surrogate."""
     try:
         return cast("JsonValue", from_json(text))
     except TypeError as error:
@@ -100,11 +101,11 @@ def _check(schema: Schema, value: JsonValue, what: str, error: type[AgentError])
     if not found:
         return
     found.sort(key=lambda breach: [str(part) for part in breach.absolute_path])
-    told = [_breach(breach) for breach in found[:SHOWN_BREACHES]]
+    listed = [_breach(breach) for breach in found[:SHOWN_BREACHES]]
     if len(found) > SHOWN_BREACHES:
         more = len(found) - SHOWN_BREACHES
-        told.append(f"and {more} more" if len(found) < MOST_BREACHES else f"and at least {more} more")
-    raise error(f"{what} does not fit its schema: {'; '.join(told)}.")
+        listed.append(f"and {more} more" if len(found) < MOST_BREACHES else f"and at least {more} more")
+    raise error(f"{what} does not fit its schema: {'; '.join(listed)}.")
 
 
 def _breaches(schema: Schema, value: JsonValue, what: str, error: type[AgentError]) -> list[ValidationError]:
@@ -131,10 +132,10 @@ def _breach(breach: ValidationError) -> str:
 
 
 def _validator(schema: Schema, what: str) -> Validator:
-    """A validator that fetches nothing: references that are not in the schema were refused."""
+    """Return a validator that fetches nothing: references out of the schema are refused."""
     from referencing import Registry
 
     plain = dict(schema)
     if fault := schema_fault(plain):
         raise UsageError(f"The schema of {what} is not a valid JSON Schema: {fault.text}.")
-    return counting(validator_class(plain))(plain, registry=Registry())
+    return counting_validator(validator_class(plain))(plain, registry=Registry())

@@ -1,7 +1,7 @@
-"""Scripted models: replies from a YAML file of rules, so that whole teams run offline and the same every time.
+"""Scripted models: replies from a YAML file of rules, so that whole teams run offline and deterministically.
 
-Rules are tried from the top; the first that matches and is not used up answers. What was used is counted per agent
-and recorded with each reply, so neither a crash nor the order of branches changes who gets what.
+Rules are tried from the top; the first that matches and is not used up answers. Uses are counted per agent and recorded
+with each reply, so that neither a crash nor the order of branches changes which rule answers.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import anyio
 from pydantic import Field, JsonValue, field_validator, model_validator
 from pydantic_core import to_json
 
-from teamwright.agents.budget_notice import left_line
+from teamwright.agents.budget_notice import low_budget_notice
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.policy import Policy, PolicyAttributes, PolicySettings, policy_for
 from teamwright.agents.prices import rate_of
 from teamwright.agents.retry import ERRORS
-from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_welcome_data
+from teamwright.agents.schemas.schema import as_schema, check_input, with_data, with_preferred_data
 from teamwright.agents.tools.registry import ToolLike
 from teamwright.agents.tools.terminate import final_response
 from teamwright.agents.tools.toolbox import Toolbox, Tools
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 PIECES = 8
 MOST_COMPARED = 200
-"""Rules, and characters of each, that are compared with what an agent was told to find the nearest."""
+"""How many rules, and characters of each, are compared with a prompt to find the nearest rule."""
 
 
 class ToolRule(Value):
@@ -59,7 +59,7 @@ class ToolRule(Value):
 
 
 class Rule(Value):
-    """One rule; exactly one of `reply`, `json`, `tool` and `error` says what comes back."""
+    """One rule; exactly one of `reply`, `json`, `tool` and `error` is its answer."""
 
     agent: str = "*"
     match: str | None = None
@@ -84,52 +84,52 @@ class Rule(Value):
             raise ValueError("a rule needs exactly one of reply, json, tool and error")
         return self
 
-    def fits(self, agent: str, told: str, search: PatternSearch | None = None) -> bool:
-        """Whether the rule answers this agent when it is told this; `search` is shared by rules that are tried."""
+    def matches(self, agent: str, prompt: str, search: PatternSearch | None = None) -> bool:
+        """Whether the rule answers this prompt of this agent; `search` shares one time limit among several rules."""
         if not fnmatchcase(agent, self.agent):
             return False
-        return self.match is None or (search or PatternSearch()).found(self.match, told)
+        return self.match is None or (search or PatternSearch()).found(self.match, prompt)
 
 
 class Script(Value):
-    """A file of rules. With `strict` every rule must have been used when the run ends."""
+    """A file of rules. With `strict`, every rule must be used by the end of the run."""
 
     rules: tuple[Rule, ...] = ()
     strict: bool = False
 
     @classmethod
     def load(cls, path: Path) -> Script:
-        """Read a script; every mistake in it is told."""
+        """Read a script; raises `ManifestError` with every mistake in it."""
         from teamwright.agents.scripted.script_file import read_script
 
         return read_script(path, cls)
 
     def to_yaml(self) -> str:
-        """The script as a file that `load` reads again."""
+        """Return the script as YAML that `load` can read."""
         from teamwright.agents.scripted.script_file import script_text
 
         return script_text(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
 
     def masked(self) -> Script:
-        """The script without texts that look like secrets: a file of replies is made to be passed on."""
+        """Return the script with texts that look like secrets masked, since files of replies are shared."""
         return Script.model_validate(mask_value(self.model_dump(mode="json", exclude_unset=True, by_alias=True)))
 
-    def leftovers(self, used: Callable[[str], int]) -> list[str]:
-        """Rules that a strict script still has: never used, or fewer times than they say."""
+    def unused_rules(self, used: Callable[[str], int]) -> list[str]:
+        """Return messages for the unused rules of a strict script: never used, or fewer times than declared."""
         if not self.strict:
             return []
         return [
-            f"rule {index} for {rule.agent!r} was used {used(mark(index))} of {rule.times or 1} times"
+            f"rule {index} for {rule.agent!r} was used {used(rule_mark(index))} of {rule.times or 1} times"
             for index, rule in enumerate(self.rules, start=1)
-            if used(mark(index)) < (rule.times or 1)
+            if used(rule_mark(index)) < (rule.times or 1)
         ]
 
-    def nearest(self, agent: str, told: str) -> str:
-        """The rule that comes closest, in words."""
+    def nearest(self, agent: str, prompt: str) -> str:
+        """Describe the rule that is nearest to the prompt."""
         if not self.rules:
             return "the script has no rules"
         own = [rule for rule in self.rules if fnmatchcase(agent, rule.agent)][:MOST_COMPARED]
-        tail = told[-MOST_COMPARED:]
+        tail = prompt[-MOST_COMPARED:]
         rule = max(
             own or self.rules[:MOST_COMPARED],
             key=lambda one: difflib.SequenceMatcher(
@@ -140,13 +140,13 @@ class Script(Value):
         return f"the nearest is rule {self.rules.index(rule) + 1}: agent {rule.agent!r}, match {rule.match!r}{bound}"
 
 
-def mark(index: int) -> str:
-    """How a rule is counted in the record."""
+def rule_mark(index: int) -> str:
+    """The mark under which the record counts the uses of a rule."""
     return f"rule-{index}"
 
 
-def leftovers(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> list[str]:
-    """What the strict scripts of these agents still have; `used` counts a mark of the member of that name."""
+def unused_rules(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> list[str]:
+    """Return messages for the unused rules of these agents' strict scripts; `used` counts a mark of a member."""
     members: dict[int, tuple[Script, set[str]]] = {}
     for agent in agents:
         if isinstance(agent, ScriptedAgent):
@@ -154,12 +154,12 @@ def leftovers(agents: Iterable[AgentLike], used: Callable[[str, str], int]) -> l
     return [
         text
         for script, names in members.values()
-        for text in script.leftovers(lambda mark, names=names: sum(used(name, mark) for name in names))
+        for text in script.unused_rules(lambda key, names=names: sum(used(name, key) for name in names))
     ]
 
 
 class ScriptedAgent(PolicyAttributes):
-    """An agent whose model is a script. Tools are really called."""
+    """An agent that answers by a script instead of a model. It calls its tools for real."""
 
     kind = "scripted"
 
@@ -194,11 +194,11 @@ class ScriptedAgent(PolicyAttributes):
         self._source = source
         self._pace, self._price = pace, price
         self._model = f"scripted:{source}" if source else "scripted"
-        self._under_way: Counter[tuple[str, str]] = Counter()
+        self._in_flight: Counter[tuple[str, str]] = Counter()
 
     @property
     def spec(self) -> AgentSpec:
-        """The agent as a declaration; a script that came from no file is left out of it."""
+        """The agent as a declaration, without a script that is not from a file."""
         declared: dict[str, object] = {
             "scripted": None if self._pace or self._price else self._source,
             "instructions": self.instructions,
@@ -213,65 +213,67 @@ class ScriptedAgent(PolicyAttributes):
         }
         given = {name: value for name, value in declared.items() if value}
         if (self._pace or self._price) and self._source:
-            given["model"] = self._named
+            given["model"] = self._named_model
         return AgentSpec.model_validate(given)
 
     @property
-    def _named(self) -> NamedModel:
-        """The script as a model, with its pace and its price."""
+    def _named_model(self) -> NamedModel:
+        """The script as a model with its rate limit and its price."""
         pace = self._pace.model_dump(include=set(Pace.model_fields), exclude_none=True) if self._pace else {}
         return NamedModel.model_validate({"model": self._model, "price": self._price, **pace})
 
     def _rate(self, prompt: int) -> Rate | None:
-        return rate_of(self._named, prompt)
+        return rate_of(self._named_model, prompt)
 
     async def preflight(self, models: Models) -> list[str]:
-        """Return what keeps its tools from being called."""
+        """Return configuration problems of its tools."""
         return self._toolbox.problems()
 
     async def respond(self, turn: Turn, ctx: Context) -> Reply:
-        """Let the script answer, calling tools as it says."""
+        """Answer the turn by the script, calling tools as its rules say."""
         if self._input_schema is not None:
             check_input(self._input_schema, turn.task, f"The task of {self.name!r}")
-        told, cap = turn.prompt, self._max_tokens or turn.max_output
-        if turn.left is not None and (little := left_line(turn, self._named, self.instructions, cap)):
-            told += f"\n\n{little}"
+        prompt, cap = turn.prompt, self._max_tokens or turn.max_output
+        if turn.left is not None and (little := low_budget_notice(turn, self._named_model, self.instructions, cap)):
+            prompt += f"\n\n{little}"
         failed: set[str] = set()
         async with self._toolbox.open(ctx, allow=turn.tools, seconds=self._timeout, points=turn.has_pointers) as tools:
             for number in range(1, MOST_REQUESTS + 1):
-                call = partial(self._answer, told, tools, failed)
-                returned = await ctx.effect(f"request-{number}", self._request(told, cap, call))
+                call = partial(self._answer_request, prompt, tools, failed)
+                returned = await ctx.effect(f"request-{number}", self._request_effect(prompt, cap, call))
                 match returned.value:
                     case {"tool": dict() as tool}:
                         name, args = str(tool["name"]), tool["args"]
                         if name == TERMINATE and tools.may_terminate:
-                            return self._final(turn, final_response(args) or "", tools, signal="terminate")
+                            return self._final_reply(turn, final_response(args) or "", tools, signal="terminate")
                         try:
-                            result = await tools.use(name, args if isinstance(args, dict) else {}, key=f"tool-{number}")
+                            result = await tools.call_recorded(
+                                name, args if isinstance(args, dict) else {}, key=f"tool-{number}"
+                            )
                         except AgentError as error:
                             failed.add(name)
-                            told += f"\n\n# tool {name} failed:\n{self._shown(str(error), turn)}"
+                            prompt += f"\n\n# tool {name} failed:\n{self._quoted_result(str(error), turn)}"
                         else:
-                            told += f"\n\n# tool {name}:\n{self._shown(result, turn)}"
+                            prompt += f"\n\n# tool {name}:\n{self._quoted_result(result, turn)}"
                     case {"json": data}:
-                        return self._final(turn, to_json(data).decode(), tools, data=data)
+                        return self._final_reply(turn, to_json(data).decode(), tools, data=data)
                     case value:
-                        return self._final(turn, str(value), tools, returned)
+                        return self._final_reply(turn, str(value), tools, returned)
         raise AgentError(f"{self.name!r} called tools {MOST_REQUESTS} times without an answer")
 
     @staticmethod
-    def _shown(result: JsonValue, turn: Turn) -> str:
-        """What came of a tool, as text in which nothing looks like the words of anybody else."""
+    def _quoted_result(result: JsonValue, turn: Turn) -> str:
+        """Format a tool's result as text, quoted so that no line looks like a message of another member."""
         text = result if isinstance(result, str) else to_json(result).decode()
         return text if turn.quoting == "none" else quote_headers(text, turn.speakers)
 
-    def _request(self, told: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
+    def _request_effect(self, prompt: str, cap: int | None, call: Callable[[Attempt], Awaitable[Returned]]) -> Effect:
         return Effect(
             kind="model",
             name="scripted",
-            request=digest(told),
+            request=digest(prompt),
             call=call,
-            prompt_bytes=len(told.encode("utf-8", "surrogatepass")),
+            prompt_bytes=len(prompt.encode("utf-8", "surrogatepass")),
             messages=1,
             max_output=cap,
             retry=self.policy.retry,
@@ -282,28 +284,28 @@ class ScriptedAgent(PolicyAttributes):
             max_bytes=self.max_bytes,
         )
 
-    async def _answer(self, told: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
-        index, rule = self._choose(told, attempt)
+    async def _answer_request(self, prompt: str, tools: Tools, failed: Collection[str], attempt: Attempt) -> Returned:
+        index, rule = self._choose_rule(prompt, attempt)
         self._check_tool(index, rule, failed, tools)
-        name = mark(index)
-        self._under_way[attempt.run_id, name] += 1
+        name = rule_mark(index)
+        self._in_flight[attempt.run_id, name] += 1
         try:
-            return await self._play(rule, name, told, attempt)
+            return await self._apply_rule(rule, name, prompt, attempt)
         finally:
-            self._under_way[attempt.run_id, name] -= 1
+            self._in_flight[attempt.run_id, name] -= 1
 
-    def _choose(self, told: str, attempt: Attempt) -> tuple[int, Rule]:
+    def _choose_rule(self, prompt: str, attempt: Attempt) -> tuple[int, Rule]:
         search = PatternSearch()
         for index, rule in enumerate(self.script.rules, start=1):
-            used = attempt.used(mark(index)) + self._under_way[attempt.run_id, mark(index)]
-            if (rule.times is None or used < rule.times) and rule.fits(self.name, told, search):
+            used = attempt.used(rule_mark(index)) + self._in_flight[attempt.run_id, rule_mark(index)]
+            if (rule.times is None or used < rule.times) and rule.matches(self.name, prompt, search):
                 return index, rule
-        asked = told if len(told) <= 400 else "…" + told[-400:]
-        hint = self.script.nearest(self.name, told)
-        raise ScriptMismatch(f"The script has no rule for {self.name!r}, which was told:\n{asked}\n({hint})")
+        shown = prompt if len(prompt) <= 400 else "…" + prompt[-400:]
+        hint = self.script.nearest(self.name, prompt)
+        raise ScriptMismatch(f"The script has no rule for {self.name!r} and this prompt:\n{shown}\n({hint})")
 
     def _check_tool(self, index: int, rule: Rule, failed: Collection[str], tools: Tools) -> None:
-        """Refuse a tool that is not there where the script was told so, as a model is, and would call it for ever."""
+        """Raise if a rule would call a missing tool again after it failed, which would loop forever."""
         if rule.tool is None or rule.times is not None or rule.tool.name not in failed:
             return
         known = [definition.name for definition in tools.definitions]
@@ -311,7 +313,7 @@ class ScriptedAgent(PolicyAttributes):
             name, hint = rule.tool.name, nearest(rule.tool.name, known, "" if known else "it has none")
             raise ScriptMismatch(f"Rule {index} calls the tool {name!r}, which {self.name!r} does not have; {hint}")
 
-    async def _play(self, rule: Rule, name: str, told: str, attempt: Attempt) -> Returned:
+    async def _apply_rule(self, rule: Rule, name: str, prompt: str, attempt: Attempt) -> Returned:
         if rule.error is not None:
             await anyio.sleep(rule.delay)
             error = ERRORS[rule.error](f"the script says so ({name})")
@@ -326,13 +328,13 @@ class ScriptedAgent(PolicyAttributes):
         cut = isinstance(value, str) and attempt.max_output is not None and len(text) > 4 * attempt.max_output
         if cut and attempt.max_output is not None:
             value = text = text[: 4 * attempt.max_output]
-        await _speak(text if isinstance(value, str) else "", rule.delay, attempt)
-        usage = Usage(requests=1, input_tokens=_tokens(told), output_tokens=_tokens(text))
+        await _stream_text(text if isinstance(value, str) else "", rule.delay, attempt)
+        usage = Usage(requests=1, input_tokens=_tokens(prompt), output_tokens=_tokens(text))
         if self._price is not None:
             usage = usage.changed(usd=self._price.cost(usage))
         return Returned(value, usage, name, cut)
 
-    def _final(
+    def _final_reply(
         self,
         turn: Turn,
         text: str,
@@ -348,12 +350,12 @@ class ScriptedAgent(PolicyAttributes):
             warnings = (*warnings, reply_cut_warning(self.name, returned.capped))
         reply = Reply(messages=messages, data=data, truncated=truncated, signal=signal, warnings=warnings)
         if self._output_schema is None:
-            return with_welcome_data(reply, turn.output_schema)
+            return with_preferred_data(reply, turn.output_schema)
         return reply if signal else with_data(reply, self._output_schema, f"The reply of {self.name!r}")
 
 
-async def _speak(text: str, delay: float, attempt: Attempt) -> None:
-    """Show the reply in pieces over the rule's delay."""
+async def _stream_text(text: str, delay: float, attempt: Attempt) -> None:
+    """Stream the reply in pieces over the rule's delay."""
     if not delay:
         attempt.delta(text)
         return

@@ -1,6 +1,6 @@
-"""Files of rules: read with every mistake told at its place, by the same rules of YAML as manifests, and written.
+"""Reads and writes script files, with the same YAML rules as manifests, and reports every mistake with its position.
 
-It knows the form of a script by the class that it is given, and nothing of what rules do.
+It takes the schema of a script from the given class, and must not know what rules do.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ S = TypeVar("S", bound=Value)
 
 
 def read_script(path: Path, kind: type[S]) -> S:
-    """Read a script of this class, or raise `ManifestError` with every problem."""
+    """Read a script of this class; raises `ManifestError` with every problem."""
     report = ProblemReport()
     documents = read_file(path, report, ROOM, may_be_empty=True)
     script: S | None = None
     if len(documents) > 1:
-        report.problem(documents[1].place, "A script is one document, and here begins another", "remove it")
+        report.problem(documents[1].place, "A script is one document, and this is a second one", "remove it")
     elif not documents:
         script = kind()
     elif (root := _root(documents[0], report)) is not None:
-        script = _made(root, kind, report)
+        script = _build_script(root, kind, report)
     if report.problems or script is None:
-        raise ManifestError(in_order(_one_at_each_place(report.problems), [str(path)]))
+        raise ManifestError(in_order(_first_at_each_place(report.problems), [str(path)]))
     return script
 
 
 def _root(document: Node, report: ProblemReport) -> Fields | None:
-    """The script as a mapping; a plain list is its rules."""
+    """Return the document as a mapping; a plain list is the rules."""
     if isinstance(document, Items):
         return Fields({RULES: Entry(RULES, document.place, document)}, document.place)
     if isinstance(document, Fields):
@@ -53,7 +53,7 @@ def _root(document: Node, report: ProblemReport) -> Fields | None:
     return None
 
 
-def _made(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
+def _build_script(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
     schema = cast("Mapping[str, JsonValue]", kind.model_json_schema(by_alias=True))
     parts = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     definitions = cast("Mapping[str, JsonValue]", schema["$defs"])
@@ -67,7 +67,7 @@ def _made(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
     faulty: set[str | int] = set()
     for index, node in enumerate(rules.items if isinstance(rules, Items) else ()):
         before = len(report.problems)
-        SchemaCheck(_words(index), report, definitions).check(node, rule)
+        SchemaCheck(_rule_label(index), report, definitions).check(node, rule)
         if len(report.problems) > before:
             faulty.add(index)
     data = plain(root)
@@ -75,30 +75,30 @@ def _made(root: Fields, kind: type[S], report: ProblemReport) -> S | None:
         return kind.model_validate(data)
     except ValidationError as error:
         for one in misfits_of(error, data):
-            _note(one.at, one.text, root, faulty, report)
+            _report_misfit(one.at, one.text, root, faulty, report)
         return None
 
 
-def _note(
+def _report_misfit(
     place: tuple[int | str, ...], text: str, root: Fields, faulty: Iterable[str | int], report: ProblemReport
 ) -> None:
-    """Tell what a form can't say; where a rule's form is wrong, that has been told."""
+    """Report a validation error that the schema check did not find, unless the schema check reported its rule."""
     match place:
         case ("rules", int(index), *_) if index not in faulty:
-            report.problem(place_at(root, place), f"{_words(index)}: {text}")
+            report.problem(place_at(root, place), f"{_rule_label(index)}: {text}")
         case _ if not report.problems:
             report.problem(place_at(root, place), f"{'.'.join(map(str, place))}: {text}")
         case _:
             pass
 
 
-def _words(index: int) -> str:
-    """Rules are counted as everywhere else: from one."""
+def _rule_label(index: int) -> str:
+    """The name of a rule in messages, counted from one."""
     return f"rule {index + 1}"
 
 
-def _one_at_each_place(problems: Iterable[Problem]) -> Iterable[Problem]:
-    """What follows from a mistake at the same place helps nobody."""
+def _first_at_each_place(problems: Iterable[Problem]) -> Iterable[Problem]:
+    """Keep only the first problem at each position: the others follow from it."""
     first: dict[Place, Problem] = {}
     for one in problems:
         first.setdefault(Place(one.file, one.line, one.column), one)
@@ -106,16 +106,16 @@ def _one_at_each_place(problems: Iterable[Problem]) -> Iterable[Problem]:
 
 
 def script_text(content: JsonValue) -> str:
-    """The content of a script as a file that `read_script` reads again."""
+    """Format the content of a script as YAML that `read_script` can read."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes texts of several lines as blocks, which people can read and edit."""
+        """Writes multi-line texts as blocks, which people can read and edit."""
 
-    def written(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        # PyYAML leaves some texts bare that are numbers by the rules of our reader.
+    def represent(_: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        # PyYAML leaves some texts unquoted that our reader takes for numbers.
         style = "|" if "\n" in text else None if resolve(text, None, plainly=True) == (text, "") else "'"
         return yaml.ScalarNode("tag:yaml.org,2002:str", text, style=style)
 
-    Dumper.add_representer(str, written)
+    Dumper.add_representer(str, represent)
     return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)

@@ -1,6 +1,7 @@
-"""The built-in tools `files`: files below one folder, for models and scripts, and nothing outside of it.
+"""The built-in tools `files`: read, write, list and search files below one folder, and nothing outside it.
 
-Whatever is written must be owned by the step that writes it, where steps own anything: a write elsewhere is refused.
+If steps own keys, a step may write only what it owns. Docstrings of the public methods of `Files` and the messages of
+`ToolError` are part of prompts: changing one changes effect hashes, and recorded runs would no longer resume.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ LINE_ENDS = ("\n", "\r")
 NO_FILE = "is no regular file, but a pipe, a socket or a device, which these tools leave alone."
 NEVER_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 BINARY = getattr(os, "O_BINARY", 0)
-LARGEST = 1 << 20
-"""Characters that are read at once: a longer line counts as several."""
+MAX_READ_CHARACTERS = 1 << 20
+"""How many characters are read at once: a longer line counts as several."""
 
 
 class Files:
-    """The files below a folder, as one call of a tool uses them."""
+    """The tools' methods, for one call. Their docstrings are the descriptions that a model sees."""
 
     def __init__(self, root: Path | None, owned: Owned, idempotency_key: str = "") -> None:
         self._root = (root or Path.cwd()).resolve()
@@ -48,8 +49,8 @@ class Files:
     def read_file(self, path: str, first_line: int = 1, lines: int = MOST_LINES) -> JsonValue:
         """Read a text file. Of a long one you get some lines, and the number of the next line to read on from."""
         first, count = max(1, first_line), min(max(1, lines), MOST_LINES)
-        shown, room, number = list[str](), LARGEST, 0
-        for number, line in enumerate(self._lines(self._place(path)), start=1):
+        shown, room, number = list[str](), MAX_READ_CHARACTERS, 0
+        for number, line in enumerate(self._lines(self._resolve(path)), start=1):
             if number == first + len(shown) and len(shown) < count and len(line) <= room:
                 shown.append(line)
                 room -= len(line)
@@ -60,7 +61,7 @@ class Files:
 
     def write_file(self, path: str, content: str) -> JsonValue:
         """Write a whole text file, in place of what was there. Folders on the way are made."""
-        place = self._place(path)
+        place = self._resolve(path)
         name = self._name(place)
         if not self._owned.may_write(name):
             raise ToolError(self._owned.refusal(name))
@@ -70,7 +71,7 @@ class Files:
             raise ToolError(f"{name!r} {NO_FILE}")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            _replace(place, content.encode(), self._key)
+            _write_atomically(place, content.encode(), self._key)
         except (FileExistsError, NotADirectoryError) as error:
             raise ToolError(f"{name!r} can't be written: something on the way to it is a file.") from error
         except UnicodeEncodeError as error:
@@ -92,7 +93,7 @@ class Files:
             raise ToolError("There is nothing to search for: give a text.")
         hits: list[JsonValue] = []
         for place in self._matching(pattern):
-            with suppress(ToolError):  # what is no text holds none
+            with suppress(ToolError):  # skip files that are not text
                 hits += list(islice(self._hits(place, text), MOST_FOUND - len(hits)))
             if len(hits) == MOST_FOUND:
                 return {"found": hits, "more": True}
@@ -103,11 +104,11 @@ class Files:
         for number, line in enumerate(self._lines(place), start=1):
             if text in before + line:
                 yield {"path": self._name(place), "line": number, "text": line.strip()[:LONGEST_LINE]}
-            # The rest of a line that was too long follows, and the text may begin here and end there.
+            # The rest of an overlong line follows, and a match may span both parts.
             before = "" if line.endswith(LINE_ENDS) else line[max(0, len(line) - len(text) + 1) :]
 
-    def _place(self, path: str) -> Path:
-        """Where a path really is; whatever leads out of the folder is refused, also over a link."""
+    def _resolve(self, path: str) -> Path:
+        """Resolve a path with its links; raises `ToolError` if it leads out of the folder."""
         parts = PurePosixPath(path.replace("\\", "/")).parts
         try:
             place = self._root.joinpath(*parts).resolve() if path and ".." not in parts else None
@@ -121,11 +122,11 @@ class Files:
         return place.relative_to(self._root).as_posix()
 
     def _lines(self, place: Path) -> Iterator[str]:
-        """The lines of a text file as they stand there, read one by one, so that no file is too large."""
+        """Yield the lines of a text file unchanged, one by one, so that a file of any size can be read."""
         name = self._name(place)
         try:
             with os.fdopen(_open_file(place, name), encoding="utf-8", newline="") as opened:
-                while line := opened.readline(LARGEST):
+                while line := opened.readline(MAX_READ_CHARACTERS):
                     yield line
         except FileNotFoundError as error:
             raise ToolError(f"There is no file {name!r}; list_files says which there are.") from error
@@ -135,7 +136,7 @@ class Files:
             raise ToolError(f"{name!r} can't be read: {error.strerror}.") from error
 
     def _matching(self, pattern: str) -> Iterator[Path]:
-        """Files in order of their names; links that lead out of the folder are not followed."""
+        """Yield the files that match a pattern, sorted by name; links that lead out of the folder are not followed."""
         hidden = any(part.startswith(".") for part in PurePosixPath(pattern).parts)
         for folder, folders, names in os.walk(self._root):
             if not hidden:
@@ -152,7 +153,7 @@ class Files:
 
 
 class FilesSource(ToolSource):
-    """These tools for one folder; without a root it is the current folder of whoever drives the run."""
+    """The `files` tools for one folder; by default the current folder of the process that drives the run."""
 
     name = kind = FILES
     tool_names = NAMES
@@ -187,11 +188,11 @@ class FilesKind(ToolKind[FilesTool]):
     built_in = True
 
     def build(self, settings: FilesTool, options: BuildOptions) -> ToolSource:
-        """Make the source; its tools keep their names, whatever it is called."""
+        """Create the source; its tools keep their names under any name of the source."""
         return FilesSource(settings, options.spec)
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
-        """Return the group and its tools."""
+        """Return the names of the group and its tools."""
         return [FILES, *NAMES]
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
@@ -210,12 +211,12 @@ class FilesKind(ToolKind[FilesTool]):
 
 
 def _open_file(place: Path, name: str) -> int:
-    """Open a regular file for reading. A pipe, a socket or a device might block for ever, or never end."""
+    """Open a regular file for reading; raises `ToolError` for a pipe, socket or device, which might block forever."""
     if not place.is_dir() and place.exists() and not place.is_file():
         raise ToolError(f"{name!r} {NO_FILE}")
     opened = os.open(place, os.O_RDONLY | NEVER_BLOCK)
     try:
-        # It may have become something else since it was looked at.
+        # The file may have been replaced since the check.
         if not stat.S_ISREG(mode := os.fstat(opened).st_mode):
             raise (
                 IsADirectoryError(EISDIR, os.strerror(EISDIR))
@@ -228,12 +229,12 @@ def _open_file(place: Path, name: str) -> int:
     return opened
 
 
-def _replace(place: Path, content: bytes, key: str) -> None:
-    """Write a file all at once; what a crash leaves behind has a name that the same call would use again."""
+def _write_atomically(place: Path, content: bytes, key: str) -> None:
+    """Write a file atomically; the temporary file that a crash leaves has a name that the same call reuses."""
     draft = place.with_name(f".{place.name[:100]}.{key[:12] or 'draft'}.tmp")
     mode = place.stat().st_mode & 0o777 if place.exists() else None
     try:
-        # Made anew, so that it is neither a pipe nor a link to somewhere else that lay in wait under this name.
+        # Created exclusively, so that it can't be a pipe or a link that was planted under this name.
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
             opened.write(content)

@@ -1,6 +1,6 @@
-"""The entry of a kind of tool in the registry: its field in a manifest, its settings, how it is built and checked.
+"""The protocol for kinds of tools: the field in a manifest, its settings, and how a source is built and checked.
 
-Nothing here may import what a kind needs to work: manifests are read without it.
+Nothing here may import what a kind needs to run: manifests are read without it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class NoSettings(Value):
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What a source is built with besides its settings.
+    """The input of `ToolKind.build` besides the settings.
 
-    `spec` is the declaration as it was written, `name` the name that it was given, `earlier` the sources that the agent
-    has already, and `max_bytes` the size cap of a result.
+    `spec` is the declaration as written, `name` its name, `earlier` the sources that the agent already has, and
+    `max_bytes` the size cap of a result.
     """
 
     spec: str | ToolSpec
@@ -45,8 +45,8 @@ class BuildOptions:
 class ToolKind(Protocol[S]):
     """One kind of tool: in a manifest `{name: settings}`, where `model` is the model of the settings.
 
-    A `built_in` kind may be written as its name alone. A `reserved` name is no name for another tool, and naming it
-    twice is naming it once. `noun` is what messages call a source of this kind.
+    A `built_in` kind may be written as its name alone. No other tool may have a `reserved` name, and listing it twice
+    has no effect. `noun` is the word for a source of this kind in messages.
     """
 
     name: str
@@ -57,27 +57,27 @@ class ToolKind(Protocol[S]):
 
     @abstractmethod
     def build(self, settings: S, options: BuildOptions) -> ToolSource:
-        """Make the source. Nothing is started before it is opened."""
+        """Create the source. Nothing is started before it is opened."""
         ...
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
-        """Return what approvals may name of a tool that is declared under `name`; nothing if only a turn tells."""
+        """Return the names that approvals may use for a tool declared under `name`; `None` if known only in a turn."""
         return None
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
         """Report mistakes that the schema of the settings does not find; nothing may be imported or started."""
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report what can't be imported or is not installed."""
+        """Report code that can't be imported and packages that are not installed."""
 
     def relocate(self, settings: JsonValue, move: Callable[[str], str]) -> JsonValue:
         """Return the settings with their relative paths moved to another folder."""
         return settings
 
     def resolve(self, spec: ToolSpec, folder: Callable[[str], Path]) -> ToolSpec:
-        """Return the declaration with its folders made absolute; `folder` refuses one that is not allowed."""
+        """Return the declaration with absolute folders; `folder` resolves one, or raises if it is not allowed."""
         return spec
 
     def code(self, settings: S) -> Iterable[tuple[str, str]]:
-        """Return the code that these settings run, as what it is and its name."""
+        """Return the code that these settings run, as pairs of its kind and its name."""
         return ()

@@ -1,6 +1,6 @@
-"""Tools behind servers that speak the Model Context Protocol (extra `mcp`).
+"""Tools of Model Context Protocol servers (extra `mcp`).
 
-A server starts when it is first needed, which on a replay may be never. Nothing else may import `mcp`.
+A server starts at its first use, so that a replay may never start it. Nothing else may import `mcp`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 META_KEY = "teamwright/idempotency-key"
 IDLE_SECONDS = 300.0
-"""How long a server may keep a stream open without a word; one that works on a call says nothing."""
+"""How long a stream may stay silent: a server sends nothing while it works on a call."""
 RESULT_FACTOR = 4
-"""By how much what a server sends may be larger than the result in it, which stands there twice."""
+"""How much larger than its result a response may be: it contains the result twice."""
 
 
 class McpSource(ToolSource):
-    """A server as an agent declares it. It starts at the first use within a turn and ends with the turn."""
+    """A server as declared by an agent. It starts at the first use within a turn and stops with the turn."""
 
     kind = "mcp"
 
@@ -50,12 +50,12 @@ class McpSource(ToolSource):
         self.spec = spec if spec is not None else McpSpec(mcp=settings)
 
     def problems(self) -> Sequence[str]:
-        """Return the extra that is not installed."""
+        """Return a message if the extra is not installed."""
         return () if find_spec("mcp") else (str(MissingExtra("mcp", f"The MCP server {self.name!r}")),)
 
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
-        """Give the server a task group to live in; it has ended when this is left."""
+        """Open a server for one turn, in its own task group; leaving the block stops it."""
         server = McpServer(self.name, self.settings, self._max_bytes)
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
@@ -70,12 +70,12 @@ class McpSource(ToolSource):
             raise failure
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Ask the server, for this alone."""
+        """Open a server only to list its tools."""
         async with self.open(ctx) as server:
             return await server.definitions(ctx)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Refuse: a server lives within a turn."""
+        """Raise `ToolError`: tools can be called only on an opened source."""
         raise ToolError(f"The MCP server {self.name!r} is not open.")
 
 
@@ -87,12 +87,12 @@ class McpKind(ToolKind[McpTool]):
     noun = "MCP server"
 
     def build(self, settings: McpTool, options: BuildOptions) -> ToolSource:
-        """Make the source; a server without a name gets a number."""
+        """Create the source; a server without a name gets a number."""
         number = 1 + sum(one.kind == self.name for one in options.earlier)
         return McpSource(options.name or f"mcp-{number}", settings, options.max_bytes, options.spec)
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report fields that do not go together, addresses that are none, and secrets that are written out."""
+        """Report conflicting fields, invalid addresses and secrets in plain text."""
         server = fields.get("mcp")
         if not isinstance(server, Fields):
             return
@@ -106,19 +106,19 @@ class McpKind(ToolKind[McpTool]):
         check_web_address(server.text("url"), owner, report)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Warn of the extra that is not installed."""
+        """Warn if the extra is not installed."""
         server = fields.get("mcp")
         if server is not None and find_spec("mcp") is None:
             report.warning(server.place, f"{owner}: {MissingExtra('mcp', 'An MCP server')}")
 
     def code(self, settings: McpTool) -> Iterable[tuple[str, str]]:
-        """Return the command or the address of the server."""
+        """Return the command or the URL of the server."""
         command = " ".join((settings.command, *settings.args)) if settings.command else None
         yield "MCP server", command or settings.url or ""
 
 
 class McpServer(ToolSource):
-    """One server, for one turn. `home` is the task group that it lives in."""
+    """One server for one turn. `home` is the task group that runs its connection."""
 
     kind = "mcp"
     home: TaskGroup
@@ -135,28 +135,28 @@ class McpServer(ToolSource):
 
     @property
     def identity(self) -> str:
-        """A digest of which server this is, without its secrets."""
+        """A digest of the server's command or URL, without secrets."""
         settings = self._settings
         return digest(settings.command or "", *settings.args, settings.url or "")
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Return the tools of the server that are allowed; its list is recorded, so that a replay needs no server."""
+        """Return the allowed tools of the server; its list is recorded, so that a replay needs no server."""
 
-        async def listing(_: Attempt) -> Returned:
-            return Returned(await self._list())
+        async def call(_: Attempt) -> Returned:
+            return Returned(await self._list_tools())
 
-        effect = Effect(kind="tool", name=self.name, request=self.identity, call=listing, max_bytes=self._max_bytes)
+        effect = Effect(kind="tool", name=self.name, request=self.identity, call=call, max_bytes=self._max_bytes)
         recorded = await ctx.effect(f"tools-{self.name}", effect)
         listed = cast("list[dict[str, object]]", recorded.value)
         found = [ToolDefinition(**one) for one in listed]  # pyright: ignore[reportArgumentType]
         allow = self._settings.allow
         return [one for one in found if allow is None or one.name in allow]
 
-    async def _list(self) -> JsonValue:
-        """Ask the server for its tools, as data to be recorded."""
+    async def _list_tools(self) -> JsonValue:
+        """Request the list of tools from the server, as JSON for the record."""
         from mcp import MCPError
 
-        client = await self._connected()
+        client = await self._connect()
         tools: list[JsonValue] = []
         cursor: str | None = None
         while True:
@@ -171,40 +171,40 @@ class McpServer(ToolSource):
                 return tools
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Call a tool; the key travels in `_meta`, where a server that knows it can avoid doing a thing twice."""
-        client = await self._connected()
+        """Call a tool; the idempotency key is sent in `_meta`, so that a server can detect a repeated call."""
+        client = await self._connect()
         result = await client.call_tool(name, dict(arguments), meta={META_KEY: context.idempotency_key})
-        value = _plain(result)
+        value = _result_value(result)
         if result.is_error:
             raise ToolError(f"The tool {name!r} failed: {value}")
         return value
 
     def stop(self) -> None:
-        """Let the server end."""
+        """Stop the server."""
         self._stopped.set()
 
-    async def _connected(self) -> Client:
+    async def _connect(self) -> Client:
         async with self._lock:
-            client = self._client or await self.home.start(self._live)
+            client = self._client or await self.home.start(self._hold_connection)
             self._client = client
             return client
 
-    async def _live(self, *, task_status: TaskStatus[Client]) -> None:
-        """Hold the connection from start to end: it has cancel scopes, so one task must open and close it."""
+    async def _hold_connection(self, *, task_status: TaskStatus[Client]) -> None:
+        """Hold the connection open until `stop`: it has cancel scopes, so one task must open and close it."""
         started = False
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
             try:
                 async with AsyncExitStack() as stack:
-                    client = await stack.enter_async_context(await self._client_for(stack, complaints))
+                    client = await stack.enter_async_context(await self._client_for(stack, stderr))
                     started = True
                     task_status.started(client)
                     await self._stopped.wait()
             except Exception as error:
-                # Once it runs, whoever calls a broken server sees that for himself.
+                # Once started, a broken server fails the calls made to it.
                 if not started:
-                    raise self._could_not_start(error, complaints) from error
+                    raise self._start_failure(error, stderr) from error
 
-    async def _client_for(self, stack: AsyncExitStack, complaints: TextIO) -> Client:
+    async def _client_for(self, stack: AsyncExitStack, stderr: TextIO) -> Client:
         from mcp import Client, StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
@@ -220,22 +220,22 @@ class McpServer(ToolSource):
         parameters = StdioServerParameters(
             command=settings.command, args=list(settings.args), env=dict(settings.env) or None
         )
-        return Client(stdio_client(parameters, errlog=complaints))
+        return Client(stdio_client(parameters, errlog=stderr))
 
-    def _could_not_start(self, error: Exception, complaints: TextIO) -> AgentError:
-        complaints.seek(0)
-        lines = complaints.read().strip().splitlines()
+    def _start_failure(self, error: Exception, stderr: TextIO) -> AgentError:
+        stderr.seek(0)
+        lines = stderr.read().strip().splitlines()
         reason = lines[-1].strip() if lines else f"{type(error).__name__}: {error}"
         if isinstance(error, OSError) and self._settings.command is not None:
             return Refused(f"The MCP server {self.name!r} can't be started ({reason}); check its command.")
         return ServiceError(f"The MCP server {self.name!r} did not answer ({reason}).")
 
 
-def _plain(result: CallToolResult) -> JsonValue:
-    """What a tool returned: structured where the server says so, text where that is all there is."""
+def _result_value(result: CallToolResult) -> JsonValue:
+    """Return a tool's result: structured content if there is any, else text, else the content blocks."""
     if result.structured_content is not None:
         value = cast("JsonValue", result.structured_content)
-        # Servers wrap what is not an object, under this one name.
+        # Servers wrap a value that is not an object under this name.
         return value["result"] if isinstance(value, dict) and list(value) == ["result"] else value
     blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     texts = [str(block["text"]) for block in blocks if block.get("type") == "text"]

@@ -1,4 +1,4 @@
-"""Python functions as tools: what a model sees of them, and how they are called."""
+"""Python functions as tools: derives the schema of their arguments, validates calls and makes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import import_path
 from teamwright.agents.functions.import_guard import UnloadedFunction, loads_code
-from teamwright.agents.functions.threads import in_thread, to_the_end
+from teamwright.agents.functions.threads import run_in_thread, run_to_completion
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.documents.field_checks import check_import_path, import_path_in
@@ -35,7 +35,7 @@ Function = Callable[..., object]
 
 
 class PythonTool(ToolSource):
-    """A Python function; keyword parameters `idempotency_key` and `owned` are filled in and hidden from the model."""
+    """A Python function as a tool; its parameters `idempotency_key` and `owned` are injected and hidden from models."""
 
     kind = "function"
 
@@ -58,18 +58,18 @@ class PythonTool(ToolSource):
 
     @cached_property
     def _arguments(self) -> TypeAdapter[Any]:
-        """Validates arguments by the function's own signature, and gives them back instead of calling it."""
+        """Validates arguments against the function's signature, and returns them instead of calling it."""
 
-        def give_back(**arguments: object) -> dict[str, object]:
+        def collect(**arguments: object) -> dict[str, object]:
             return arguments
 
-        give_back.__signature__ = inspect.Signature(self._parameters)  # pyright: ignore[reportFunctionMemberAccess]
-        give_back.__annotations__ = {one.name: one.annotation for one in self._parameters}
-        return TypeAdapter(cast("Any", give_back))
+        collect.__signature__ = inspect.Signature(self._parameters)  # pyright: ignore[reportFunctionMemberAccess]
+        collect.__annotations__ = {one.name: one.annotation for one in self._parameters}
+        return TypeAdapter(cast("Any", collect))
 
     @cached_property
     def definition(self) -> ToolDefinition:
-        """The function as a model sees it."""
+        """The tool as a model sees it."""
         schema = cast("dict[str, JsonValue]", self._arguments.json_schema())
         return ToolDefinition(self.name, self._description, schema)
 
@@ -78,19 +78,19 @@ class PythonTool(ToolSource):
         return (self.definition,)
 
     def validate(self, name: str, arguments: Arguments) -> None:
-        """Check the arguments against the signature."""
-        self._converted(arguments)
+        """Validate the arguments against the signature."""
+        self._validated_arguments(arguments)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Call the function, a synchronous one in a thread."""
-        converted = self._converted(arguments)
+        """Call the function; a synchronous one runs in a thread."""
+        converted = self._validated_arguments(arguments)
         for hidden in self._hidden:
             converted[hidden] = context.idempotency_key if hidden == KEY_PARAMETER else context.owned
         call = partial(self._function, **converted)
-        if inspect.iscoroutinefunction(_inner(self._function)):
+        if inspect.iscoroutinefunction(_annotated_function(self._function)):
             result = call()
         else:
-            result = await in_thread(call, f"tool {self.name}")
+            result = await run_in_thread(call, f"tool {self.name}")
         if inspect.isawaitable(result):
             result = cast("object", await result)
         if isinstance(result, bytes | bytearray) and len(result) > self._max_bytes:
@@ -103,7 +103,7 @@ class PythonTool(ToolSource):
         except PydanticSerializationError as error:
             raise ToolError(f"The tool {self.name!r} returned something that is not JSON: {error}") from error
 
-    def _converted(self, arguments: Arguments) -> dict[str, object]:
+    def _validated_arguments(self, arguments: Arguments) -> dict[str, object]:
         try:
             return cast("dict[str, object]", self._arguments.validate_python(dict(arguments)))
         except ValidationError as error:
@@ -121,7 +121,7 @@ class PythonKind(ToolKind[FunctionTool]):
     model = FunctionTool
 
     def build(self, settings: FunctionTool, options: BuildOptions) -> ToolSource:
-        """Import the function."""
+        """Import the function and create its source."""
         return PythonTool(
             load_function(settings.function, "the tool"),
             name=options.name,
@@ -131,19 +131,19 @@ class PythonKind(ToolKind[FunctionTool]):
         )
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
-        """Return its one name: that of the declaration, else that of the function."""
+        """Return its one name: the declared one, else that of the function."""
         if name:
             return [name]
         path = fields.text("function") if fields else None
         return [str(path.value).rpartition(":")[2].rpartition(".")[2]] if path else []
 
     def check(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Report a path that is none."""
+        """Report an invalid import path."""
         if function := fields.text("function"):
             check_import_path(function, owner, report)
 
     def check_imports(self, fields: Fields, owner: str, report: ProblemReport) -> None:
-        """Import the function, and read its signature."""
+        """Report a function that can't be imported, or whose signature can't be a tool."""
         path = import_path_in(fields)
         if path is None:
             return
@@ -158,21 +158,21 @@ class PythonKind(ToolKind[FunctionTool]):
 
 
 class MethodTools:
-    """Methods of a class as tools: each call makes an object from its context, and calls one method of that.
+    """Methods of a class as tools: each call creates an object from its context and calls one of its methods.
 
-    A synchronous one is done in a thread, and to its end even when the turn is stopped: no write outlives its step.
+    A synchronous method runs in a thread and to completion even if the turn is cancelled: no write outlives its step.
     """
 
     def __init__(self, owner: type[T], make: Callable[[ToolContext], T]) -> None:
         self._owner, self._make = owner, make
 
     def definitions(self, names: Iterable[str]) -> Sequence[ToolDefinition]:
-        """Return these methods as a model sees them."""
-        return [_signature(self._owner, name).definition for name in names]
+        """Return the definitions of these methods."""
+        return [_method_tool(self._owner, name).definition for name in names]
 
     def validate(self, name: str, arguments: Arguments) -> None:
-        """Check the arguments against the signature."""
-        _signature(self._owner, name).validate(name, arguments)
+        """Validate the arguments against the signature."""
+        _method_tool(self._owner, name).validate(name, arguments)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
         """Call the method."""
@@ -181,25 +181,25 @@ class MethodTools:
         def work() -> Any:
             return method(self._make(context), **arguments)
 
-        return await (work() if inspect.iscoroutinefunction(method) else to_the_end(work))
+        return await (work() if inspect.iscoroutinefunction(method) else run_to_completion(work))
 
 
 @cache
-def _signature(owner: type, name: str) -> PythonTool:
+def _method_tool(owner: type, name: str) -> PythonTool:
     return PythonTool(MethodType(getattr(owner, name), owner))
 
 
-def _inner(function: Function) -> Function:
-    """The function that has the annotations: behind partials, and inside a callable object."""
+def _annotated_function(function: Function) -> Function:
+    """Unwrap partials and callable objects to the function that has the annotations."""
     while isinstance(function, partial):
         function = cast("partial[object]", function).func
     return function if hasattr(function, "__annotations__") else cast("Function", type(function).__call__)
 
 
 def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
-    """The parameters that a model fills in, each by keyword."""
+    """The parameters that a model has to supply, as keyword parameters."""
     try:
-        hints = typing.get_type_hints(_inner(function), include_extras=True)
+        hints = typing.get_type_hints(_annotated_function(function), include_extras=True)
         declared = inspect.signature(function).parameters.values()
     except (NameError, TypeError, ValueError) as error:
         raise UsageError(f"The tool {name!r} has a signature that can't be read: {error}.") from error
@@ -215,7 +215,7 @@ def _parameters(function: Function, name: str) -> list[inspect.Parameter]:
 
 
 def load_function(path: str, what: str) -> Function:
-    """Import `module:function`, or raise in words. Where no code is loaded, a stand-in is returned."""
+    """Import `module:function`; raises `UsageError` if that fails. Returns a placeholder if code must not be loaded."""
     module_name, colon, names = path.partition(":")
     if not colon or not module_name or not names:
         raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")

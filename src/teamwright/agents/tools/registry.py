@@ -1,6 +1,6 @@
-"""Kinds of tools by name: ours and those that other packages register under the entry point `teamwright.tools`.
+"""Finds kinds of tools by name: built-in ones, and those that packages register as entry points of `teamwright.tools`.
 
-A new kind of ours is one file beside this one, and one line in `OWN`.
+A new built-in kind is one file beside this one, and one line in `OWN`.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ OWN = {
     "mcp": "teamwright.agents.tools.mcp:McpKind",
     "terminate": "teamwright.agents.tools.terminate:TerminateKind",
 }
-"""Our kinds, in the order in which a model is offered their tools."""
+"""Kinds of this package, in the order in which models see their tools."""
 
 AnyKind = ToolKind[Any]
 ToolLike = str | ToolSpec | ToolSource | Function | tuple[str, "str | ToolSpec | Function"]
-"""A built-in kind by its name, `module:function`, a declared tool, a source, a callable, or one under its own name."""
+"""A built-in kind by name, `module:function`, a declared tool, a source, a callable, or a pair of a name and a tool."""
 
 
 class UnreadSettings(BaseModel):
-    """Settings of a kind that was not imported: anything."""
+    """Unvalidated settings of a kind that was not imported."""
 
     model_config = ConfigDict(extra="allow")
 
 
 @dataclass(frozen=True, slots=True)
 class UnloadedKind(ToolKind[UnreadSettings]):
-    """Stands for a kind of another package that was not imported; it takes any settings and builds nothing."""
+    """A placeholder for a kind of another package that was not imported; it accepts any settings."""
 
     name: str
     path: str
@@ -57,43 +57,43 @@ class UnloadedKind(ToolKind[UnreadSettings]):
     reserved: bool = False
 
     def build(self, settings: UnreadSettings, options: BuildOptions) -> ToolSource:
-        """Make a stand-in."""
+        """Create a placeholder source."""
         return UnloadedSource(options.name or self.name, self.path, options.spec)
 
 
 class UnloadedSource(ToolSource):
-    """Stands for a source of another package that was not imported; using it is refused."""
+    """A placeholder for a source of another package that was not imported; using it raises `UsageError`."""
 
     def __init__(self, name: str, path: str, spec: str | ToolSpec) -> None:
         self.name, self.spec, self._path = name, spec, path
 
     async def definitions(self, ctx: Context) -> Sequence[ToolDefinition]:
-        """Refuse: its code was never loaded."""
+        """Raise `UsageError`: the code was never loaded."""
         raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be used.")
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Refuse: its code was never loaded."""
+        """Raise `UsageError`: the code was never loaded."""
         raise UsageError(f"The tool {self.name!r} ({self._path}) was not loaded, so it can't be called.")
 
 
 @cache
-def _points() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     own = {name: EntryPoint(name, path, GROUP) for name, path in OWN.items()}
     return own | {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
 
 
 def kind_names() -> list[str]:
-    """Return every kind of tool that a manifest can name, ours first."""
-    return list(_points())
+    """Return every kind of tool that a manifest can name, those of this package first."""
+    return list(_entry_points())
 
 
 def find_kind(name: str) -> AnyKind:
-    """Return the kind of this name; where no code is loaded, a stand-in for that of another package."""
+    """Return the kind of this name; a placeholder for one of another package if code must not be loaded."""
     if name in OWN:
         return own_kinds()[name]
-    point = _points().get(name)
+    point = _entry_points().get(name)
     if point is None:
-        raise UnknownName("kind of tool", name, _points())
+        raise UnknownName("kind of tool", name, _entry_points())
     if not loads_code():
         return UnloadedKind(name, point.value)
     return _load(point)
@@ -101,22 +101,22 @@ def find_kind(name: str) -> AnyKind:
 
 @cache
 def own_kinds() -> dict[str, AnyKind]:
-    """Return our kinds by name."""
-    return {name: _load(_points()[name]) for name in OWN}
+    """Return the kinds of this package by name."""
+    return {name: _load(_entry_points()[name]) for name in OWN}
 
 
 @cache
 def _load(point: EntryPoint) -> AnyKind:
     try:
-        made: AnyKind = point.load()()
-    except Exception as error:  # third-party code: whatever it does, say whose it is
+        kind: AnyKind = point.load()()
+    except Exception as error:  # third-party code may raise anything
         raise UsageError(f"The kind of tool {point.name!r} ({point.value}) can't be loaded: {error}") from error
-    return made
+    return kind
 
 
 @cache
 def built_in_names() -> tuple[str, ...]:
-    """Return the kinds of ours that need no settings: their names alone are tools."""
+    """Return the kinds that need no settings, so that a name alone declares a tool."""
     return tuple(name for name, kind in own_kinds().items() if kind.built_in)
 
 
@@ -127,12 +127,12 @@ def reserved_names() -> tuple[str, ...]:
 
 
 def kinds_in(fields: Iterable[str]) -> list[str]:
-    """Return those names of fields that are kinds of tools."""
-    return [name for name in fields if name in _points()]
+    """Return the names of fields that are kinds of tools."""
+    return [name for name in fields if name in _entry_points()]
 
 
 def kind_name(spec: ToolSpec) -> str:
-    """Return the name of the kind of a declared tool, which is that of its field; nothing is imported."""
+    """Return the name of a declared tool's kind, which is the name of its field; imports nothing."""
     fields = [*type(spec).model_fields, *(spec.model_extra or ())]
     return next(iter(kinds_in(fields)), fields[0])
 
@@ -143,7 +143,7 @@ def kind_of(spec: ToolSpec) -> AnyKind:
 
 
 def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:
-    """Return the settings of a declared tool, or raise `UsageError` with what is wrong with them."""
+    """Return the settings of a declared tool; raises `UsageError` with every mistake in them."""
     if isinstance(spec, kind.model):  # the short form {function: …, description: …}
         return spec
     value: object = getattr(spec, kind.name)
@@ -157,8 +157,8 @@ def settings_of(spec: ToolSpec, kind: AnyKind) -> BaseModel:
 
 
 def make_source(tool: ToolLike, earlier: Sequence[ToolSource], max_bytes: int) -> ToolSource:
-    """Make the source of a tool, however it is written."""
-    if isinstance(tool, str | ToolSpec | FunctionType):  # asking a protocol takes long, so it is asked last
+    """Create the source of a tool, in whatever form it is given."""
+    if isinstance(tool, str | ToolSpec | FunctionType):  # isinstance on a protocol is slow, so it comes last
         return _build(tool, None, earlier, max_bytes)
     match tool:
         case ToolSource():
@@ -180,11 +180,11 @@ def _build(
         kind = kind_of(declared)
         return kind.build(settings_of(declared, kind), BuildOptions(tool, name, earlier, max_bytes))
     if not isinstance(tool, FunctionType) and isinstance(tool, ToolSource):
-        raise UsageError(f"The source of tools {tool.name!r} has a name of its own; pass it without {name!r}.")
+        raise UsageError(f"The tool source {tool.name!r} has a name of its own; pass it without {name!r}.")
     return PythonTool(tool, name=name, max_bytes=max_bytes)
 
 
 def order_of(source: ToolSource) -> tuple[bool, int]:
-    """Return where a model sees the tools of a source: in the order of the kinds, what ends the turn last."""
+    """Return the sort key of a source: by the order of kinds, with sources that end the turn last."""
     known = list(OWN)
     return source.signal is not None, known.index(source.kind) if source.kind in known else len(known)

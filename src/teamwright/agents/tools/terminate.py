@@ -1,4 +1,7 @@
-"""The built-in tool `terminate`, by which a member ends its team. A call of it ends the turn and reaches nothing."""
+"""The built-in tool `terminate`, with which a member ends its team. Calling it ends the turn and has no other effect.
+
+Its definition is part of prompts: changing it changes effect hashes, and recorded runs would no longer resume.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class TerminateSource(ToolSource):
         return (DEFINITION,)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Refuse: the agent ends its turn instead."""
+        """Raise `ToolError`: the agent ends its turn instead of calling it."""
         raise ToolError(f"{name!r} ends a turn and can't be called.")
 
 
@@ -52,7 +55,7 @@ class TerminateKind(ToolKind[NoSettings]):
     built_in = reserved = True
 
     def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
-        """Make the source."""
+        """Create the source."""
         return TerminateSource()
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
@@ -61,7 +64,7 @@ class TerminateKind(ToolKind[NoSettings]):
 
 
 def final_response(arguments: object) -> str | None:
-    """Read the `response` of a call of `terminate`; anything malformed is no response and still terminates."""
+    """Return the `response` argument of a `terminate` call, or `None` if it is malformed, which terminates too."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)

@@ -1,6 +1,7 @@
-"""The tools of one agent: sources of any kind combined, with unique names, approvals and size caps, called as effects.
+"""The tools of one agent: combines sources of any kind, with unique names, approvals and size caps, called as effects.
 
-Nothing here may know a kind of tool. Nothing heavy may be imported: scripted agents use tools without a model library.
+Nothing here may depend on a kind of tool or import a heavy library: scripted agents use tools without models. Messages
+of `ToolError` go to models: they are part of prompts and must not change.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from pydantic import JsonValue
 
-from teamwright.agents.approval import decided
+from teamwright.agents.approval import ask_for_decision
 from teamwright.agents.context import Context
 from teamwright.agents.effect import Attempt, Effect, Returned
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
@@ -27,14 +28,14 @@ from teamwright.values.specs.manifest import TERMINATE, ToolSpec
 from teamwright.values.turns.messages import digest
 
 LONGEST_ERROR = 500
-NEVER_AGAIN = RetryPolicy.model_construct(attempts=0)
+NO_RETRY = RetryPolicy.model_construct(attempts=0)
 
 
 class Toolbox:
-    """The tools of one agent, as declared. `open` makes them usable for one turn.
+    """The declared tools of one agent. `open` makes them usable for one turn.
 
-    `approve` says for which of them a person has to agree, to a call by `owner`. What a tool returns is bounded by
-    `max_bytes`: a longer text is cut, with a warning, and anything else that is larger fails the call.
+    `approve` says which calls by `owner` a person has to approve. Results are limited to `max_bytes`: a longer text is
+    cut, with a warning, and any other larger result fails the call.
     """
 
     def __init__(
@@ -56,16 +57,16 @@ class Toolbox:
 
     @property
     def sources(self) -> tuple[ToolSource, ...]:
-        """Where the tools come from, in the order in which a model is offered them."""
+        """The sources of the tools, in the order in which a model sees them."""
         return tuple(self._sources)
 
     @property
     def can_terminate(self) -> bool:
-        """Whether one of the tools ends the team."""
+        """Whether one of the tools terminates the team."""
         return any(source.signal == "terminate" for source in self._sources)
 
     def _add(self, source: ToolSource) -> None:
-        """Add a source, or refuse one that has a name that is taken."""
+        """Add a source; raises `DuplicateName` if its name or the name of one of its tools exists already."""
         kind = own_kinds().get(source.kind)
         if any((one.kind, one.name) == (source.kind, source.name) for one in self._sources):
             if kind is None or not kind.reserved:
@@ -77,27 +78,29 @@ class Toolbox:
         self._sources.append(source)
 
     def _check_approvals(self) -> None:
-        """Refuse names that are no tools, as far as they are known before a turn."""
-        wanted = self._approve.tools
+        """Reject approvals that name no tool, as far as the names are known before a turn."""
+        approved = self._approve.tools
         callable_ = [source for source in self._sources if source.signal is None]
         known = list(dict.fromkeys(name for one in callable_ for name in (one.name, *(one.tool_names or ()))))
-        for name in () if isinstance(wanted, bool) else wanted:
+        for name in () if isinstance(approved, bool) else approved:
             if name == TERMINATE:
-                raise UsageError(f"{self._owner!r}: nobody approves {name!r}; approve its reply, with  after: true")
+                raise UsageError(
+                    f"{self._owner!r}: {name!r} can't be approved; approve the reply instead, with  after: true"
+                )
             if name not in known and all(one.tool_names is not None for one in callable_):
                 raise UsageError(f"{self._owner!r} has no tool {name!r} to approve; {nearest(name, known)}")
 
     def problems(self) -> list[str]:
-        """Return what keeps the tools from being called, such as a missing package."""
+        """Return configuration problems of the tools, such as a missing package."""
         return [problem for source in self._sources for problem in source.problems()]
 
     @asynccontextmanager
     async def open(
         self, ctx: Context, *, allow: Sequence[str] | None = None, seconds: float | None = None, points: bool = False
     ) -> AsyncGenerator[Tools]:
-        """Open the tools for one turn: those that `allow` names, by tool or by source; `seconds` bounds each call.
+        """Open the tools for one turn: those that `allow` names, by tool or by source, with a timeout for each call.
 
-        Where the turn `points` at something that is kept, the tool that opens it is one of them.
+        If the prompt has pointers to artifacts (`points`), the tool that opens them is added.
         """
         sources = self._sources
         if points and not any(OPEN in (source.tool_names or ()) for source in sources):
@@ -113,7 +116,7 @@ class Toolbox:
 
 
 class Tools:
-    """The tools that one turn may use."""
+    """The open tools of one turn."""
 
     def __init__(
         self, ctx: Context, approve: Approve, owner: str, seconds: float | None, max_bytes: int = MAX_BYTES
@@ -128,7 +131,7 @@ class Tools:
         self.warnings: list[str] = []
 
     def add(self, definition: ToolDefinition, source: ToolSource) -> None:
-        """Add a tool; one that ends the turn is offered, and can't be called."""
+        """Add a tool; one that ends the turn is offered to the model but can't be called."""
         name = definition.name
         if name in self._sources:
             raise DuplicateName("tool", name)
@@ -138,35 +141,37 @@ class Tools:
         else:
             self.may_terminate = True
 
-    def fit(self, name: str, arguments: Arguments) -> Arguments:
-        """Check a call before it is made; an unknown tool or arguments that do not fit are a `ToolError`."""
+    def validate(self, name: str, arguments: Arguments) -> Arguments:
+        """Validate a call and return its arguments; raises `ToolError` for an unknown tool or wrong arguments."""
         self._source(name).validate(name, arguments)
         return arguments
 
-    async def call(self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = "") -> JsonValue:
-        """Call a tool, outside any record; whatever it raises is a `ToolError`."""
+    async def call_unrecorded(
+        self, name: str, arguments: Arguments, *, idempotency_key: str, place: str = ""
+    ) -> JsonValue:
+        """Call a tool without recording it; raises its exceptions as `ToolError`."""
         source = self._source(name)
         try:
             return await source.call(name, arguments, ToolContext(idempotency_key, place, self._owned))
         except TeamwrightError as error:
-            # Limits, fencing and the like are no fault of the tool and stop the run as they are.
+            # Limits, fencing and the like are not the tool's fault and stop the run.
             if not isinstance(error, AgentError) or isinstance(error, ToolError):
                 raise
-            raise _failed(name, error) from error
+            raise _tool_failure(name, error) from error
         except Exception as error:
-            raise _failed(name, error) from error
+            raise _tool_failure(name, error) from error
 
-    async def use(self, name: str, arguments: Arguments, *, key: str) -> JsonValue:
-        """Call a tool as one effect: recorded, counted, and never repeated once it has returned.
+    async def call_recorded(self, name: str, arguments: Arguments, *, key: str) -> JsonValue:
+        """Call a tool as one effect: recorded, counted, and not repeated on a replay.
 
-        Where a person has to agree, they are asked first; a no is a `ToolError` that says why.
+        If the call needs approval, ask a person first; raises `ToolError` with the reason if they reject it.
         """
-        arguments = self.fit(name, arguments)
+        arguments = self.validate(name, arguments)
         if self._approve.needed_for(name, self._sources[name].name):
-            arguments = await self._agreed(name, arguments, key)
+            arguments = await self._approved_arguments(name, arguments, key)
 
         async def call(attempt: Attempt) -> Returned:
-            value = await self.call(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
+            value = await self.call_unrecorded(name, arguments, idempotency_key=attempt.idempotency_key, place=key)
             return Returned(value, usage=Usage(tool_calls=1))
 
         request = digest(name, json.dumps(arguments, sort_keys=True, ensure_ascii=False))
@@ -175,7 +180,7 @@ class Tools:
             name=name,
             request=request,
             call=call,
-            retry=NEVER_AGAIN,
+            retry=NO_RETRY,
             timeout=self._seconds,
             max_bytes=self._max_bytes,
         )
@@ -185,23 +190,23 @@ class Tools:
             self.warnings.append(cut_warning(f"{self._owner}: the result of the tool {name!r}", returned.capped))
         return returned.value
 
-    async def _agreed(self, name: str, arguments: Arguments, key: str) -> Arguments:
-        """The arguments that a person lets pass."""
+    async def _approved_arguments(self, name: str, arguments: Arguments, key: str) -> Arguments:
+        """Ask a person to approve the call, and return the arguments, perhaps edited."""
 
         async def ask(question: Question, place: str) -> Answer:
             return await self._ctx.ask_person(question, key=place)
 
-        def fit(data: JsonValue) -> Arguments:
+        def parse_edit(data: JsonValue) -> Arguments:
             if not isinstance(data, dict):
                 raise ToolError("an edit must be a JSON object of arguments")
-            return self.fit(name, data)
+            return self.validate(name, data)
 
         draft = json.dumps(arguments, indent=2, ensure_ascii=False)
         question = approval_question(
             f"May {self._owner!r} call the tool {name!r} with these arguments?", draft, form="json"
         )
-        decision = await decided(ask, question, f"{key}/approve", fit)
-        if not decision.agreed:
+        decision = await ask_for_decision(ask, question, f"{key}/approve", parse_edit)
+        if not decision.approved:
             raise ToolError(f"The call of the tool {name!r} was refused: {decision.reason}")
         return arguments if decision.edited is None else decision.edited
 
@@ -211,8 +216,8 @@ class Tools:
         return self._sources[name]
 
 
-def _failed(name: str, error: Exception) -> ToolError:
-    said = str(error)
-    if len(said) > LONGEST_ERROR:
-        said = said[: LONGEST_ERROR - 1] + "…"
-    return ToolError(f"The tool {name!r} failed: {type(error).__name__}{': ' if said else ''}{said}")
+def _tool_failure(name: str, error: Exception) -> ToolError:
+    message = str(error)
+    if len(message) > LONGEST_ERROR:
+        message = message[: LONGEST_ERROR - 1] + "…"
+    return ToolError(f"The tool {name!r} failed: {type(error).__name__}{': ' if message else ''}{message}")

@@ -1,4 +1,8 @@
-"""The built-in tools `workspace`: what a run shares, for models and scripts, reached through the context alone."""
+"""The built-in tools `workspace`: read and write the data that a run shares, through the context only.
+
+Docstrings of the public methods of `WorkspaceMethods` and the messages of `ToolError` are part of prompts: changing one
+changes effect hashes, and recorded runs would no longer resume.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ from teamwright.errors import ArtifactNotFound, StaleWrite, ToolError
 from teamwright.values.specs.manifest import WORKSPACE
 
 OPEN = "open_artifact"
-"""The tool that opens pointers, which a model also has where its turn points at something."""
+"""The tool that opens pointers; a model also has it if its prompt contains a pointer."""
 NAMES = ("list_values", "read_value", "write_value", "keep_artifact", OPEN)
 
 
-class Shared:
-    """The workspace as one call of a tool uses it; `place` is where the call stands in its turn."""
+class WorkspaceMethods:
+    """The tools' methods, for the call with this key. Their docstrings are the descriptions that a model sees."""
 
     def __init__(self, workspace: Workspace, place: str) -> None:
-        self._workspace, self._place = workspace, place
+        self._workspace, self._call_key = workspace, place
 
     async def list_values(self) -> JsonValue:
         """List the values that the team shares, with their versions and who wrote them."""
@@ -36,7 +40,7 @@ class Shared:
 
     async def read_value(self, name: str) -> JsonValue:
         """Read a value that the team shares. Version 0 means that nobody has written it."""
-        return self._standing(name)
+        return self._current_value(name)
 
     async def write_value(self, name: str, value: JsonValue, version: int | None = None) -> JsonValue:
         """Write a value that the team shares. It is refused when others have changed it since `version`.
@@ -47,14 +51,14 @@ class Shared:
             held = self._workspace.get(name)
             version = held.version if held else 0
         try:
-            written = await self._workspace.put(name, value, version=version, key=f"{self._place}/write")
+            written = await self._workspace.put(name, value, version=version, key=f"{self._call_key}/write")
         except StaleWrite:
-            return {"written": False, **self._standing(name)}
+            return {"written": False, **self._current_value(name)}
         return {"written": True, "name": name, "version": written}
 
     async def keep_artifact(self, text: str, name: str) -> JsonValue:
         """Keep a long text under a name, and get a hash by which anybody in the team can open it."""
-        kept = await self._workspace.keep(text, name=name, key=f"{self._place}/keep")
+        kept = await self._workspace.keep(text, name=name, key=f"{self._call_key}/keep")
         return {"hash": kept.hash, "name": kept.name, "size": kept.size}
 
     async def open_artifact(self, hash: str) -> JsonValue:
@@ -67,7 +71,7 @@ class Shared:
             raise ToolError(f"What is kept under {hash!r} is no text.")
         return content
 
-    def _standing(self, name: str) -> dict[str, JsonValue]:
+    def _current_value(self, name: str) -> dict[str, JsonValue]:
         held = self._workspace.get(name)
         if held is None:
             return {"name": name, "version": 0, "value": None}
@@ -75,20 +79,20 @@ class Shared:
 
 
 class WorkspaceSource(ToolSource):
-    """These tools, or some of them. They see the workspace as it was when the turn began, and their own writes."""
+    """The `workspace` tools, or some of them. They see a snapshot from the start of the turn, and their own writes."""
 
     name = kind = spec = WORKSPACE
 
     def __init__(self, names: Sequence[str] = NAMES, workspace: Workspace | None = None) -> None:
         self.tool_names = self._names = tuple(names)
         self._workspace = workspace
-        self._methods = MethodTools(Shared, self._shared)
+        self._methods = MethodTools(WorkspaceMethods, self._methods_for)
 
-    def _shared(self, context: ToolContext) -> Shared:
-        """Make what one call uses; its place is part of the key of a write, which is made once for each call."""
+    def _methods_for(self, context: ToolContext) -> WorkspaceMethods:
+        """Create the methods for one call; its key is part of the keys of its writes, so that each is made once."""
         if self._workspace is None:
             raise ToolError("The workspace is reached within a turn alone.")
-        return Shared(self._workspace, context.key)
+        return WorkspaceMethods(self._workspace, context.key)
 
     @asynccontextmanager
     async def open(self, ctx: Context) -> AsyncGenerator[ToolSource]:
@@ -104,7 +108,7 @@ class WorkspaceSource(ToolSource):
         self._methods.validate(name, arguments)
 
     async def call(self, name: str, arguments: Arguments, context: ToolContext) -> JsonValue:
-        """Read or write what the run shares."""
+        """Read or write the shared data."""
         return await self._methods.call(name, arguments, context)
 
 
@@ -116,9 +120,9 @@ class WorkspaceKind(ToolKind[NoSettings]):
     built_in = reserved = True
 
     def build(self, settings: NoSettings, options: BuildOptions) -> ToolSource:
-        """Make the source."""
+        """Create the source."""
         return WorkspaceSource()
 
     def tool_names(self, fields: Fields | None, name: str) -> Sequence[str] | None:
-        """Return the group and its tools."""
+        """Return the names of the group and its tools."""
         return [WORKSPACE, *NAMES]

@@ -10,7 +10,7 @@ from teamwright.cli.interactive.drive import Shown, drive, tell
 from teamwright.cli.interactive.find_run import find_run
 from teamwright.cli.interactive.sys_path import let_import_of
 from teamwright.cli.terminal.output import say
-from teamwright.teams.load import source_allowing, source_under, source_with, team_from
+from teamwright.teams.load import source_with_limits, source_with_model, source_with_roots, team_from_source
 from teamwright.teams.preflight import check_ready
 
 if TYPE_CHECKING:
@@ -65,10 +65,12 @@ class Fork:
         if self.model is None and not self.allow_roots:
             return None
         source = history.record.source()
-        source = source_allowing(source, self.allow_roots)
+        source = source_with_roots(source, self.allow_roots)
         if self.model is not None:
-            source = source_with(source, model=self.model)
-        return team_from(source_under(source, self.limits) if self.limits else source, engine.models, recorded=True)
+            source = source_with_model(source, model=self.model)
+        return team_from_source(
+            source_with_limits(source, self.limits) if self.limits else source, engine.models, recorded=True
+        )
 
 
 def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, models: Models) -> Team | None:
@@ -76,4 +78,4 @@ def team_allowing(history: RunHistory, allow_roots: Sequence[Path] | None, model
     if not allow_roots:
         return None
     source = history.record.source()
-    return team_from(source_allowing(source, allow_roots), models, recorded=True)
+    return team_from_source(source_with_roots(source, allow_roots), models, recorded=True)

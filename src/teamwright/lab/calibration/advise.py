@@ -314,5 +314,7 @@ def _cost(shape: ShapeFigures) -> str:
 
 def _longest_chain(steps: Sequence[dict[str, JsonValue]]) -> int:
     """How many steps of the longest chain stand on each other."""
-    graph = StepGraph.of([StepNode(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps])
+    graph = StepGraph.from_nodes(
+        [StepNode(str(step["id"]), cast("Sequence[str]", step.get("needs") or ())) for step in steps]
+    )
     return len(critical_path(graph.order, graph.needs))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from teamwright.lab.parameter_sweep.axes import AXES, Axes
 from teamwright.lab.parameter_sweep.cells import Cell
 from teamwright.lab.parameter_sweep.numpy_rounding import rounded
-from teamwright.planning.topology.formulas import Arithmetic, Figures, TopologyInput, figures, kept, score
+from teamwright.planning.topology.formulas import Arithmetic, Figures, TopologyInput, check_bounds, figures, score
 from teamwright.planning.topology.model import EvaluationSettings, actions_of, fewer_participants, participants_of
 from teamwright.planning.topology.profiles import (
     BUDGETS,
@@ -83,7 +83,7 @@ class GridCells:
 def grid_cells(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfiles) -> GridCells:
     """Every cell at once; gates and preference are those of the settings."""
     found, participants, applied = _degraded(axes, settings, profiles)
-    gates = kept(found, settings.gates.bounds)
+    gates = check_bounds(found, settings.gates.bounds)
     passed = gates.coordination_ratio & gates.pass_rate & gates.p95_latency_s & gates.budget
     scores, recommended = _recommended(found, passed, settings)
     tiers = _along(axes, "degradation", [DEGRADATIONS[one].model_tier for one in axes.degradation])
@@ -122,7 +122,7 @@ def _degraded(axes: Axes, settings: EvaluationSettings, profiles: TopologyProfil
     work = _work(axes)
     full = _by_team(axes, lambda budget, _, team: participants_of(profiles[team], BUDGETS[budget]))
     found = figures(topology, full, work, DEGRADATIONS["none"], ARRAYS)
-    gates = kept(found, settings.gates.bounds)
+    gates = check_bounds(found, settings.gates.bounds)
     allowed = _along(axes, "degradation", [one != "none" for one in axes.degradation])
     teams = _along(axes, "topology", [one != "single" for one in axes.topology])
     applied = allowed & teams & ~(gates.coordination_ratio & gates.budget)

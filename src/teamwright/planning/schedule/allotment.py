@@ -1,6 +1,6 @@
-"""Who may spend how much: the estimates of the work stand, and coordination shares what is left of the run's budget.
+"""Allots tokens to steps: execution gets its estimates, and coordination shares the rest of the run's budget.
 
-A pure function; what is really spent is the ledger's matter.
+Pure planning: the ledger enforces what is really spent.
 """
 
 from __future__ import annotations
@@ -12,40 +12,40 @@ from teamwright.values.specs.plan import Step
 
 
 def allot(steps: Sequence[Step], run_budget: int | None, floor: int) -> tuple[Allotment, ...]:
-    """Tokens for each step, in the order of the steps.
+    """Return the tokens for each step, in the order of the steps.
 
-    What a step asks for coordination is raised to the floor. Under pressure every step gets its floor and a share of
-    the rest in proportion to what it asked above the floor, never more than it asked; where not even the floors fit,
-    all get the same; where the work alone reaches the budget, nothing is left.
+    Each step's request for coordination is raised to the floor. If the requests exceed the budget, every step gets the
+    floor and a share of the rest in proportion to its request above the floor, never more than it requested; if not
+    even the floors fit, all steps get the same; if execution alone uses up the budget, coordination gets nothing.
     """
-    asked = [max(step.coordination_tokens, floor) for step in steps]
+    requested = [max(step.coordination_tokens, floor) for step in steps]
     if run_budget is not None:
-        left = max(0, run_budget - sum(step.execution_tokens for step in steps))
-        if sum(asked) > left:
-            asked = _shared(asked, left, floor)
+        available = max(0, run_budget - sum(step.execution_tokens for step in steps))
+        if sum(requested) > available:
+            requested = _shared(requested, available, floor)
     return tuple(
         Allotment(task=step.id, execution=step.execution_tokens, coordination=coordination)
-        for step, coordination in zip(steps, asked, strict=True)
+        for step, coordination in zip(steps, requested, strict=True)
     )
 
 
-def _shared(asked: Sequence[int], left: int, floor: int) -> list[int]:
-    """Less than was asked: all of `left`, and not a token more."""
-    count = len(asked)
-    if left <= floor * count:
-        return _filled_up([left // count] * count, asked, left)
-    above = [one - floor for one in asked]
-    rest, total = left - floor * count, sum(above)
-    return _filled_up([floor + rest * one // total for one in above], asked, left)
+def _shared(requested: Sequence[int], available: int, floor: int) -> list[int]:
+    """Divide exactly the available tokens, which are fewer than requested."""
+    count = len(requested)
+    if available <= floor * count:
+        return _distribute_remainder([available // count] * count, requested, available)
+    above = [one - floor for one in requested]
+    rest, total = available - floor * count, sum(above)
+    return _distribute_remainder([floor + rest * one // total for one in above], requested, available)
 
 
-def _filled_up(given: list[int], asked: Sequence[int], left: int) -> list[int]:
-    """Hand out what division left over, one by one from the first; more steps want one than there are tokens."""
-    over = left - sum(given)
-    for place, (one, most) in enumerate(zip(given, asked, strict=True)):
-        if not over:
+def _distribute_remainder(allotted: list[int], requested: Sequence[int], available: int) -> list[int]:
+    """Distribute the remainder of the division, one token per step from the first; no step exceeds its request."""
+    remainder = available - sum(allotted)
+    for index, (tokens, most) in enumerate(zip(allotted, requested, strict=True)):
+        if not remainder:
             break
-        if one < most:
-            given[place] += 1
-            over -= 1
-    return given
+        if tokens < most:
+            allotted[index] += 1
+            remainder -= 1
+    return allotted

@@ -1,10 +1,10 @@
-"""Which steps go side by side: batches of ready steps that own nothing in common.
+"""Divides steps into batches: steps that are ready together and own no key in common.
 
-The ready steps are looked at in topological order. One that wants a key which its batch has taken keeps its place, and
-later ones may pass it. So that no batch looks again at all who wait, those that were held up stand in a tree: under the
-most wanted of their keys, below it under the next, no deeper than down to the key that held them up. A branch under a
-taken key is passed over as a whole, and of every branch only the foremost step is looked at, until it is taken or moves
-down. A step moves at most once for each key it owns.
+Ready steps are considered in topological order. A step that needs a key which its batch has taken keeps its place, and
+later steps may overtake it. So that no batch scans all blocked steps again, these are stored in a prefix tree of their
+contended keys, the most contended first, no deeper than the key that blocked them. A branch below a taken key is
+skipped as a whole, and of every other branch only the first step is checked, until it is taken or moves deeper. A step
+moves at most once for each key it owns.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from itertools import chain
 
 from teamwright.planning.graph import StepGraph
 
-NOBODY = 1 << 62
-"""In place of the first step of a branch: nobody waits there."""
-NOTHING: Set[int] = frozenset()
+NO_STEP = 1 << 62
+"""The first step of an empty branch: sorts after every step."""
+NO_KEYS: Set[int] = frozenset()
 
 Keys = tuple[int, ...]
 _Entry = tuple[int, int]
-"""A branch as it is listed in the one above: its first step, and its last key."""
+"""An entry for a branch in its parent's heap: its first step and its last key."""
 
 
 def batches(graph: StepGraph, owns: Sequence[Collection[str]], width: int) -> Iterator[list[int]]:
-    """Batches of at most `width` steps, each as its place in `graph.order`, by which `owns` goes too."""
-    place = {id_: number for number, id_ in enumerate(graph.order)}
-    open_needs = [len(graph.needs[id_]) for id_ in graph.order]
+    """Yield batches of at most `width` steps; a step is its index in `graph.order` and in `owns`."""
+    index = {id_: number for number, id_ in enumerate(graph.order)}
+    unmet_needs = [len(graph.needs[id_]) for id_ in graph.order]
     ready = _Ready(_contended(owns))
-    for step, count in enumerate(open_needs):
+    for step, count in enumerate(unmet_needs):
         if not count:
             ready.add(step)
-    while batch := ready.take(width):
+    while batch := ready.next_batch(width):
         yield batch
         for step in batch:
             for id_ in graph.dependents[graph.order[step]]:
-                dependent = place[id_]
-                open_needs[dependent] = left = open_needs[dependent] - 1
-                if not left:
+                dependent = index[id_]
+                unmet_needs[dependent] = remaining = unmet_needs[dependent] - 1
+                if not remaining:
                     ready.add(dependent)
 
 
 def _contended(owns: Sequence[Collection[str]]) -> list[Keys]:
-    """The keys of each step that others own too, as numbers: the most wanted key has the smallest and stands first."""
-    wanted = Counter(chain.from_iterable(owns))
-    shared = sorted((key for key, count in wanted.items() if count > 1), key=wanted.__getitem__, reverse=True)
+    """Return the keys of each step that other steps own too, as sorted numbers: the most contended key has number 0."""
+    owners = Counter(chain.from_iterable(owns))
+    shared = sorted((key for key, count in owners.items() if count > 1), key=owners.__getitem__, reverse=True)
     numbers = {key: number for number, key in enumerate(shared)}
     found: list[Keys] = []
     for keys in owns:
@@ -56,10 +56,10 @@ def _contended(owns: Sequence[Collection[str]]) -> list[Keys]:
 
 
 class _Branch:
-    """Steps that own all keys of a path: `own` are those that were held up no further down, as a heap.
+    """A node of the prefix tree, for blocked steps that own all keys of its path. `own` is a heap of its steps.
 
-    `first` is the first step of all here, and `listed` the one by which the branch is found in the one above. `inner`
-    lists the branches below as a heap; an entry that says another step than the branch is listed by is an old one.
+    `first` is the first step in the subtree, and `listed` the one in the parent's current entry for it. `inner` is a
+    heap of entries for the child branches; an entry whose step differs from the child's `listed` is stale.
     """
 
     __slots__ = ("below", "first", "inner", "keys", "listed", "own")
@@ -69,16 +69,16 @@ class _Branch:
         self.own: list[int] = []
         self.below: dict[int, _Branch] = {}
         self.inner: list[_Entry] = []
-        self.first = self.listed = NOBODY
+        self.first = self.listed = NO_STEP
 
-    def put(self, branch: _Branch) -> None:
-        """List a branch below this one by its first step."""
+    def list_child(self, branch: _Branch) -> None:
+        """Add an entry for a child branch by its first step."""
         branch.listed = branch.first
-        if branch.first != NOBODY:
+        if branch.first != NO_STEP:
             heappush(self.inner, (branch.first, branch.keys[-1]))
 
-    def foremost(self, taken: Set[int], passed: list[tuple[_Branch, _Entry]]) -> int:
-        """The first step here that may be free; branches under taken keys leave the list, and are told as passed."""
+    def first_unblocked(self, taken: Set[int], passed: list[tuple[_Branch, _Entry]]) -> int:
+        """Return the first step here that may be unblocked; move entries of branches below taken keys to `passed`."""
         inner, below = self.inner, self.below
         while inner:
             entry = inner[0]
@@ -88,21 +88,21 @@ class _Branch:
                 passed.append((self, heappop(inner)))
             else:
                 break
-        return self.at_best()
+        return self.lower_bound()
 
-    def at_best(self) -> int:
-        """A step before which there is none here."""
+    def lower_bound(self) -> int:
+        """A lower bound on the steps here."""
         if not self.inner:
-            return self.own[0] if self.own else NOBODY
+            return self.own[0] if self.own else NO_STEP
         first = self.inner[0][0]
         return self.own[0] if self.own and self.own[0] < first else first
 
 
 class _Ready:
-    """Steps that wait for nothing but keys; those that were never held up stand at the root of the tree.
+    """The steps whose needs are met; those that were never blocked are at the root of the tree.
 
-    While a batch is made, the fringe is a heap of branches that may have the next step: none of a branch's steps comes
-    before the one it stands by. What is opened or passed over for the batch is listed again when it is full.
+    While a batch is built, the fringe is a heap of branches that may have the next step, each with a lower bound on its
+    steps. Branches that were opened or skipped for the batch are listed again when it is full.
     """
 
     def __init__(self, keys: Sequence[Keys]) -> None:
@@ -111,70 +111,70 @@ class _Ready:
         self._fringe: list[tuple[int, Keys, _Branch]] = []
         self._opened: list[tuple[_Branch, _Branch]] = []
         self._passed: list[tuple[_Branch, _Entry]] = []
-        self._held: list[tuple[int, int]] = []
+        self._blocked: list[tuple[int, int]] = []
 
     def add(self, step: int) -> None:
-        """A step has become ready."""
+        """Add a step whose needs are met."""
         heappush(self._root.own, step)
 
-    def take(self, width: int) -> list[int]:
-        """The next batch; empty where nothing is ready."""
+    def next_batch(self, width: int) -> list[int]:
+        """Remove and return the next batch; empty if no step is ready."""
         batch: list[int] = []
         taken: set[int] = set()
         fringe = self._fringe
-        self._go_down(self._root, batch, taken, width)
+        self._take_from(self._root, batch, taken, width)
         while fringe and len(batch) < width:
             _, keys, branch = heappop(fringe)
             if taken.isdisjoint(keys):
-                self._go_down(branch, batch, taken, width)
+                self._take_from(branch, batch, taken, width)
         fringe.clear()
         if self._opened or self._passed:
-            self._put_back()
-        for step, depth in self._held:
-            self._hold_up(step, depth)
-        self._held.clear()
+            self._relist()
+        for step, depth in self._blocked:
+            self._store_blocked(step, depth)
+        self._blocked.clear()
         return batch
 
-    def _go_down(self, branch: _Branch, batch: list[int], taken: set[int], width: int) -> None:
-        """Follow the foremost step, as long as no other branch has one before it."""
+    def _take_from(self, branch: _Branch, batch: list[int], taken: set[int], width: int) -> None:
+        """Take steps from a branch, in order, as long as no other branch has an earlier one."""
         fringe = self._fringe
-        while len(batch) < width and (first := branch.foremost(taken, self._passed)) != NOBODY:
+        while len(batch) < width and (first := branch.first_unblocked(taken, self._passed)) != NO_STEP:
             if fringe and fringe[0][0] < first:
                 heappush(fringe, (first, branch.keys, branch))
                 return
             if branch.own and branch.own[0] == first:
-                if self._try(heappop(branch.own), batch, taken) and branch.keys:
+                if self._take_or_block(heappop(branch.own), batch, taken) and branch.keys:
                     return
                 continue
             inner = branch.below[heappop(branch.inner)[1]]
-            inner.listed = NOBODY
+            inner.listed = NO_STEP
             self._opened.append((branch, inner))
             if branch.inner or branch.own:
-                heappush(fringe, (branch.at_best(), branch.keys, branch))
+                heappush(fringe, (branch.lower_bound(), branch.keys, branch))
             branch = inner
 
-    def _try(self, step: int, batch: list[int], taken: set[int]) -> bool:
-        """Take a step into the batch, or hold it up at the first of its keys that is taken."""
+    def _take_or_block(self, step: int, batch: list[int], taken: set[int]) -> bool:
+        """Add a step to the batch and return true, or block it at the first of its keys that is taken."""
         keys = self._keys[step]
         if taken.isdisjoint(keys):
             batch.append(step)
             taken.update(keys)
             return True
-        self._held.append((step, next(depth for depth, key in enumerate(keys, start=1) if key in taken)))
+        self._blocked.append((step, next(depth for depth, key in enumerate(keys, start=1) if key in taken)))
         return False
 
-    def _put_back(self) -> None:
-        """List again what was passed over and what was opened, the innermost first, by who is first there now."""
+    def _relist(self) -> None:
+        """List skipped and opened branches again, innermost first, by their current first steps."""
         for above, entry in self._passed:
             heappush(above.inner, entry)
         self._passed.clear()
         for above, branch in reversed(self._opened):
-            branch.first = branch.foremost(NOTHING, self._passed)
-            above.put(branch)
+            branch.first = branch.first_unblocked(NO_KEYS, self._passed)
+            above.list_child(branch)
         self._opened.clear()
 
-    def _hold_up(self, step: int, depth: int) -> None:
-        """Put a step under as many of its keys."""
+    def _store_blocked(self, step: int, depth: int) -> None:
+        """Store a blocked step in the tree under the first `depth` of its keys."""
         path = [self._root]
         for key in self._keys[step][:depth]:
             above = path[-1]
@@ -187,4 +187,4 @@ class _Ready:
             if step >= branch.first:
                 return
             branch.first = step
-            path[place - 1].put(branch)
+            path[place - 1].list_child(branch)

@@ -1,4 +1,4 @@
-"""What a schedule comes to in figures: how long its longest chain is, and how much of its width it uses."""
+"""Diagnostics of a schedule: the length of its critical path, and its parallelism."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teamwright.values.specs.plan import Plan
 
 
 class Diagnostics(Record, frozen=True):
-    """Figures of a schedule. The critical path is counted in steps, and locks as often as a batch takes them."""
+    """Figures of a schedule. The critical path is counted in steps, and a lock once for each batch that holds it."""
 
     task_count: int
     batch_count: int
@@ -26,7 +26,7 @@ class Diagnostics(Record, frozen=True):
 
 @collection_paused()
 def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
-    """The figures of a schedule of this plan, which must be a valid one."""
+    """Compute the figures of a valid schedule of this plan."""
     needs = {step.id: step.needs for step in plan.steps}
     path = critical_path(schedule.order, needs)
     widest = max(len(batch.tasks) for batch in schedule.batches)
@@ -45,7 +45,7 @@ def diagnose(schedule: Schedule, plan: Plan) -> Diagnostics:
 
 
 def critical_path(order: Sequence[str], needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The longest chain of steps that need each other; of several the one whose end comes first in the order."""
+    """Return the longest chain of dependent steps; of several, the one whose last step comes first in the order."""
     length: dict[str, int] = {}
     before: dict[str, str] = {}
     for id_ in order:

@@ -1,4 +1,4 @@
-"""What workers are told of a schedule: an envelope for each batch, and about how many tokens such envelopes take."""
+"""The envelopes that announce the batches of a schedule to workers, and their approximate size in tokens."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ USUAL = EnvelopeLimits.model_construct()
 
 @collection_paused()
 def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: EnvelopeLimits = USUAL) -> tuple[Envelope, ...]:
-    """The envelopes from the planner to the workers, in the order of the batches.
+    """Return the envelopes from the planner to the workers, in the order of the batches.
 
-    A batch with more tasks than an envelope may have pointers makes several, so that none is lost.
+    A batch with more tasks than an envelope may have pointers is split into several envelopes.
     """
     steps = {step.id: step for step in plan.steps}
     tokens = {budget.task: budget.tokens for budget in schedule.budgets}
@@ -34,19 +34,19 @@ def batch_handoffs(run_id: str, schedule: Schedule, plan: Plan, policy: Envelope
 
 
 def batch_name(index: int) -> str:
-    """What envelopes call a batch."""
+    """The name of a batch in envelopes."""
     return f"batch-{index}"
 
 
 def batch_risk(batch: ScheduleBatch) -> RiskLevel:
-    """How much hangs on a batch, by its size."""
+    """The risk level of a batch, by its size."""
     if len(batch.tasks) > 3 or batch.tokens > 12_000:
         return "high"
     return "medium" if len(batch.tasks) > 1 or batch.tokens > 4_000 else "low"
 
 
 def handoff_tokens(envelopes: Iterable[Envelope]) -> int:
-    """About how many tokens these envelopes take together."""
+    """The approximate number of tokens of all these envelopes."""
     return sum(map(envelope_tokens, envelopes))
 
 
@@ -56,7 +56,7 @@ def _parts(tasks: Sequence[str], most: int) -> Iterator[Sequence[str]]:
 
 
 def _summary(title: str, tasks: Sequence[str], locks: Sequence[str], tokens: int) -> str:
-    """The tasks stand last: where the summary is cut, the pointers still name them."""
+    """Summarize a batch, with the tasks last: if the summary is cut, the pointers still name them."""
     locked = f"locks {', '.join(locks)}" if locks else "no locks"
     return f"{title}: {tokens} tokens; {locked}; tasks {', '.join(tasks)}."
 

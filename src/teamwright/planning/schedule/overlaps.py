@@ -1,4 +1,4 @@
-"""Keys that overlap without being the same, made equal: for those who only ask whether two steps share a key."""
+"""Normalizes owned keys, so that two steps conflict exactly if they share a key."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Collection, Sequence, Set
 from teamwright.values.owned_paths import WILD, Overlaps
 
 UNTIDY = ("//", "./", "/\n")
-"""What a path may be spelt with that changes nothing about it, where each stands in a line of its own."""
+"""Redundant parts of a path, in a text with one path per line."""
 
 
-def contended(owns: Sequence[Collection[str]]) -> Sequence[Collection[str]]:
-    """Keys such that two steps share one exactly where keys that they own overlap."""
+def conflict_keys(owns: Sequence[Collection[str]]) -> Sequence[Collection[str]]:
+    """Return keys such that two steps share one exactly if keys that they own overlap."""
     known = set[str]().union(*owns)
-    if _stand_apart(known):
+    if _are_disjoint(known):
         return owns
     overlaps = Overlaps()
     for key in sorted(known):
         overlaps.overlapping(key)
-    shared = {key: _shared(key, overlaps) for key in known}
+    shared = {key: _pairwise_keys(key, overlaps) for key in known}
     return [set[str]().union(*[shared[key] for key in keys]) for keys in owns]
 
 
-def _stand_apart(keys: Set[str]) -> bool:
-    """Whether it can be seen at a glance that no two of the keys overlap: no wildcards, and none lies below another."""
+def _are_disjoint(keys: Set[str]) -> bool:
+    """Whether the keys trivially do not overlap: no wildcards, and none is a path below another."""
     text = "\n".join((*keys, ""))
     if any(sign in text for sign in (*WILD, *UNTIDY)):
         return False
@@ -36,6 +36,6 @@ def _stand_apart(keys: Set[str]) -> bool:
     return True
 
 
-def _shared(key: str, overlaps: Overlaps) -> list[str]:
-    """The key itself, and for each that overlaps it one that only these two have."""
+def _pairwise_keys(key: str, overlaps: Overlaps) -> list[str]:
+    """Return the key itself, and for each key that overlaps it one that only these two share."""
     return [key if other == key else "\0".join(sorted((key, other))) for other in overlaps.overlapping(key)]

@@ -1,6 +1,6 @@
-"""From a plan to a schedule: order, batches that own nothing twice, tokens allotted.
+"""Schedules a plan: a topological order, batches without conflicting keys, and token allotments.
 
-A pure function, linear in steps, needs and keys. A plan that can't be worked through is refused with every reason.
+Pure, and linear in steps, needs and keys. An invalid plan is rejected with every mistake.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from teamwright.errors import InvalidName, PlanError
 from teamwright.planning.graph import Fault, StepGraph, StepNode, faults
 from teamwright.planning.schedule.allotment import allot
 from teamwright.planning.schedule.batches import batches
-from teamwright.planning.schedule.overlaps import contended
+from teamwright.planning.schedule.overlaps import conflict_keys
 from teamwright.planning.schedule.schedule import Schedule, ScheduleBatch, locks_of
 from teamwright.values.gc_pause import collection_paused
 from teamwright.values.models import Value
@@ -24,7 +24,7 @@ from teamwright.values.text.display import name_text
 
 
 class PlannerSettings(Value):
-    """What a schedule has to keep to."""
+    """The limits of a schedule."""
 
     max_parallel: int = Field(default=10, ge=1, description="how many steps are worked on at once")
     run_budget: int | None = Field(default=None, ge=0, description="tokens for the whole; without it nobody is cut")
@@ -36,33 +36,33 @@ USUAL = PlannerSettings.model_construct()
 
 @collection_paused()
 def make_schedule(plan: Plan, settings: PlannerSettings = USUAL) -> Schedule:
-    """The schedule of a plan; raises `PlanError` with everything that is wrong with the plan."""
-    graph = StepGraph.of(nodes_of(plan.steps))
-    if found := _faults(plan.steps, graph):
-        raise PlanError([fault.text for fault in found])
+    """Return the schedule of a plan; raises `PlanError` with every mistake in the plan."""
+    graph = StepGraph.from_nodes(nodes_of(plan.steps))
+    if faults_found := _faults(plan.steps, graph):
+        raise PlanError([fault.text for fault in faults_found])
     budgets = allot(plan.steps, settings.run_budget, settings.coordination_floor)
     tokens = {budget.task: budget.tokens for budget in budgets}
     steps = {step.id: step for step in plan.steps}
     order = graph.order
-    made: list[ScheduleBatch] = []
-    for places in batches(graph, contended([steps[id_].owns for id_ in order]), settings.max_parallel):
-        tasks = tuple([order[place] for place in places])
+    found: list[ScheduleBatch] = []
+    for indexes in batches(graph, conflict_keys([steps[id_].owns for id_ in order]), settings.max_parallel):
+        tasks = tuple([order[index] for index in indexes])
         locks = locks_of([steps[task] for task in tasks])
-        made.append(
-            ScheduleBatch(index=len(made), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks]))
+        found.append(
+            ScheduleBatch(index=len(found), tasks=tasks, locks=locks, tokens=sum([tokens[task] for task in tasks]))
         )
     return Schedule(
-        order=tuple(order), batches=tuple(made), budgets=budgets, total_tokens=sum(batch.tokens for batch in made)
+        order=tuple(order), batches=tuple(found), budgets=budgets, total_tokens=sum(batch.tokens for batch in found)
     )
 
 
 def plan_faults(steps: Sequence[Step]) -> list[Fault]:
-    """Everything that keeps steps from being a plan: names, needs, circles and keys."""
-    return _faults(steps, StepGraph.of(nodes_of(steps)))
+    """Return every mistake in the steps of a plan: names, needs, cycles and keys."""
+    return _faults(steps, StepGraph.from_nodes(nodes_of(steps)))
 
 
 def nodes_of(steps: Sequence[Step]) -> list[StepNode]:
-    """The steps as far as their places go."""
+    """The steps as nodes of a graph."""
     return [StepNode(step.id, step.needs) for step in steps]
 
 
@@ -78,7 +78,7 @@ def _faults(steps: Sequence[Step], graph: StepGraph) -> list[Fault]:
 
 
 def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
-    """Refuse wildcards that come so early in their keys that all of them would be compared with each other."""
+    """Reject wildcards so early in their keys that every pair of keys would have to be compared."""
     problem = wildcards_problem([key for step in steps for key in step.owns])
     if problem is None:
         return []
@@ -87,6 +87,6 @@ def _wildcard_faults(steps: Sequence[Step]) -> list[Fault]:
 
 
 def _is_sound(steps: Sequence[Step], graph: StepGraph) -> bool:
-    """Whether the graph holds every step and every need, and an order of them all: then nothing need be looked for."""
+    """Whether the graph has every step and every need and is acyclic, so that no mistakes need to be searched for."""
     edges = sum(map(len, graph.needs.values()))
     return len(graph.order) == len(steps) and edges == sum(len(step.needs) for step in steps) and "" not in graph.needs

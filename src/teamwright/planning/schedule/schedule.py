@@ -1,6 +1,6 @@
-"""A schedule: a plan in an order that can be worked through, in batches that own nothing twice, with tokens allotted.
+"""A schedule: a plan in topological order, in batches without conflicting keys, with tokens allotted.
 
-Batches serve estimates, display and handoffs; at run time they are no barrier.
+Batches serve estimates, display and handoffs; at run time they are not barriers.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from teamwright.values.models import Record
 from teamwright.values.specs.plan import Plan, Step
 
 MISSING = (-1, -1)
-"""The place of a task that is told as missing already."""
+"""The position of a task that another check reports as missing."""
 
 
 class ScheduleBatch(Record, frozen=True):
-    """Tasks that may be worked on side by side, the keys they own, and the tokens that they are allotted."""
+    """Tasks that can run concurrently, the keys they own, and the tokens allotted to them."""
 
     index: int
     tasks: tuple[str, ...]
@@ -25,7 +25,7 @@ class ScheduleBatch(Record, frozen=True):
 
 
 class Allotment(Record, frozen=True):
-    """What one task may spend on its work, and on talk about it."""
+    """The tokens allotted to one task for execution and for coordination."""
 
     task: str
     execution: int
@@ -33,12 +33,12 @@ class Allotment(Record, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.execution + self.coordination
 
 
 class Schedule(Record, frozen=True):
-    """A plan made executable; `budgets` stand in the order of the plan."""
+    """A scheduled plan; `budgets` are in the order of the plan."""
 
     order: tuple[str, ...]
     batches: tuple[ScheduleBatch, ...]
@@ -47,13 +47,13 @@ class Schedule(Record, frozen=True):
 
 
 def locks_of(steps: Iterable[Step]) -> tuple[str, ...]:
-    """The keys that these steps own together, in alphabetical order."""
+    """All keys that these steps own, in alphabetical order."""
     return tuple(sorted({key for step in steps for key in step.owns}))
 
 
 @collection_paused()
 def validate_schedule(schedule: Schedule, plan: Plan) -> list[str]:
-    """Everything in which a schedule is not one of this plan, in words."""
+    """Return messages for all differences between a schedule and its plan."""
     steps = {step.id: step for step in plan.steps}
     batched = [task for batch in schedule.batches for task in batch.tasks]
     return [
@@ -67,7 +67,7 @@ def validate_schedule(schedule: Schedule, plan: Plan) -> list[str]:
 
 
 def _miscounted(tasks: Sequence[str], steps: Mapping[str, Step], where: str) -> Iterator[str]:
-    """Unknown, doubled and missing tasks."""
+    """Report unknown, duplicate and missing tasks."""
     if len(tasks) == len(steps) and set(steps) == set(tasks):
         return
     seen: set[str] = set()
@@ -81,25 +81,25 @@ def _miscounted(tasks: Sequence[str], steps: Mapping[str, Step], where: str) -> 
 
 
 def _out_of_order(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]:
-    """Tasks that do not stand after what they need."""
-    place = {task: number for number, task in enumerate(schedule.order)}
-    spots = {
-        task: (place[task], number)
+    """Report tasks that do not come after the steps they need."""
+    index = {task: number for number, task in enumerate(schedule.order)}
+    positions = {
+        task: (index[task], number)
         for number, batch in enumerate(schedule.batches)
         for task in batch.tasks
-        if task in place
+        if task in index
     }
-    for task, (own_place, own_batch) in spots.items():
+    for task, (own_index, own_batch) in positions.items():
         for need in steps[task].needs if task in steps else ():
-            need_place, need_batch = spots.get(need, MISSING)
-            if need_place >= own_place:
+            need_index, need_batch = positions.get(need, MISSING)
+            if need_index >= own_index:
                 yield f"the order has {task!r} before {need!r}, which it needs"
             if need_batch >= own_batch:
                 yield f"batch {own_batch} has {task!r}, which needs {need!r} of batch {need_batch}"
 
 
 def _bad_batches(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]:
-    """Wrong numbers, and keys that two tasks of one batch own or that are not told rightly."""
+    """Report wrong batch numbers, keys that two tasks of one batch own, and wrong locks."""
     for number, batch in enumerate(schedule.batches):
         if batch.index != number:
             yield f"batch {number} says that it is batch {batch.index}"
@@ -114,7 +114,7 @@ def _bad_batches(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]
 
 
 def _bad_tokens(schedule: Schedule, steps: Mapping[str, Step]) -> Iterator[str]:
-    """Sums that are not those of their parts, and estimates that were changed."""
+    """Report sums that do not match their parts, and changed estimates."""
     allotted: dict[str, int] = {}
     for budget in schedule.budgets:
         allotted.setdefault(budget.task, budget.tokens)

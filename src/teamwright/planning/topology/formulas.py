@@ -1,7 +1,7 @@
-"""The formulas of the topology model, written once for numbers and for arrays of numbers.
+"""The formulas of the topology model, for numbers and for arrays of numbers.
 
-What differs between the two (cutting, rounding, the lesser of two) comes in as an `Arithmetic`; profiles may hold
-arrays in place of numbers. The order of the operations is part of the model: another one gives other last digits.
+The operations that differ between the two (truncation, rounding, minimum) are passed in as an `Arithmetic`; profiles
+may hold arrays in place of numbers. The order of operations is part of the model: another order changes last digits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Quantity = Any
 SECONDS_PER_DAY = 86_400
 RATE_DIGITS, TIME_DIGITS, SCORE_DIGITS = 4, 2, 5
 LEAST_TIME = 0.01
-"""The shortest time above zero that rounded times can tell."""
+"""The smallest positive rounded time."""
 SUMMARY_SHARE, LEAST_SUMMARY, LEAST_SCALED_SUMMARY = 0.08, 24, 16
 DISCOUNT_PER_COMPACTION, MOST_DISCOUNT = 0.10, 0.35
 MOST_CACHED, BEST_PASS_RATE = 0.30, 0.99
@@ -33,7 +33,7 @@ MOST_CACHED, BEST_PASS_RATE = 0.30, 0.99
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What the formulas do with quantities, beside the operators: `rounded` takes a number of decimals."""
+    """The operations on quantities that are not operators; the second argument of `rounded` is the decimals."""
 
     whole: Callable[[Quantity], Quantity]
     nearest: Callable[[Quantity], Quantity]
@@ -47,7 +47,7 @@ PLAIN = Arithmetic(whole=int, nearest=round, rounded=round, lesser=min, greater=
 
 @dataclass(frozen=True, slots=True)
 class TopologyInput:
-    """What is to be done, and under which circumstances."""
+    """The work to evaluate, and its budget, workload and protocol."""
 
     tasks: Quantity
     average_tokens: Quantity
@@ -59,7 +59,7 @@ class TopologyInput:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the model says of a topology, rounded as it is told."""
+    """The model's figures for a topology, rounded as reported."""
 
     parallelism: Quantity
     messages: Quantity
@@ -78,7 +78,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class TopologyBounds:
-    """What the figures have to keep to, beside the budget."""
+    """The bounds on the figures, besides the budget."""
 
     coordination_ratio: float
     pass_rate: float
@@ -86,8 +86,8 @@ class TopologyBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Which bounds are kept."""
+class BoundResults:
+    """Which bounds the figures satisfy."""
 
     coordination_ratio: Quantity
     pass_rate: Quantity
@@ -102,7 +102,7 @@ def figures(
     cutback: DegradationProfile,
     use: Arithmetic = PLAIN,
 ) -> Figures:
-    """The figures of a topology with so many participants, cut back so far."""
+    """Compute the figures of a topology with this many participants and this cutback."""
     budget, workload, protocol = work.budget, work.workload, work.protocol
     workers = use.greater(1, participants - 1)
     messages = use.nearest(_base_messages(topology, workers, work.rounds, use) * workload.sync * topology.messages)
@@ -132,9 +132,9 @@ def figures(
     )
 
 
-def kept(found: Figures, bounds: TopologyBounds) -> Kept:
-    """Hold the figures, rounded as they are, against their bounds; what is equal keeps them."""
-    return Kept(
+def check_bounds(found: Figures, bounds: TopologyBounds) -> BoundResults:
+    """Compare the rounded figures with their bounds, which are inclusive."""
+    return BoundResults(
         coordination_ratio=found.coordination_ratio <= bounds.coordination_ratio,
         pass_rate=found.pass_rate >= bounds.pass_rate,
         p95_latency_s=found.p95_latency_s <= bounds.p95_latency_s,
@@ -152,9 +152,9 @@ def score(
     slowest: Quantity,
     use: Arithmetic = PLAIN,
 ) -> Quantity:
-    """How a topology does beside others, of which the most tokens and the longest time are given.
+    """Score a topology relative to the most tokens and the longest time of all topologies.
 
-    Where nothing takes any time, all are equally fast.
+    If nothing takes any time, all are equally fast.
     """
     return use.rounded(
         weights.quality * pass_rate
@@ -165,7 +165,7 @@ def score(
 
 
 def _base_messages(topology: TopologyProfile, workers: Quantity, rounds: Quantity, use: Arithmetic) -> Quantity:
-    """Messages before the kind of work changes their number: each worker's with the lead, and those among workers."""
+    """The number of messages before the workload's factor: of each worker with the lead, and among workers."""
     among = workers * use.greater(0, workers - 1)
     return topology.worker_messages * workers * rounds + topology.peer_messages * among * rounds
 
@@ -173,9 +173,9 @@ def _base_messages(topology: TopologyProfile, workers: Quantity, rounds: Quantit
 def _coordination(
     messages: Quantity, topology: TopologyProfile, work: TopologyInput, cutback: DegradationProfile, use: Arithmetic
 ) -> Quantity:
-    """Tokens of all messages, after compaction and with pointers in place of content."""
-    wished = use.greater(LEAST_SUMMARY, use.whole(work.average_tokens * SUMMARY_SHARE))
-    capped = use.lesser(work.budget.summary_cap, wished)
+    """The tokens of all messages, after compaction and with pointers in place of content."""
+    uncapped = use.greater(LEAST_SUMMARY, use.whole(work.average_tokens * SUMMARY_SHARE))
+    capped = use.lesser(work.budget.summary_cap, uncapped)
     summary = use.whole(capped * work.workload.summary * work.protocol.summary * topology.summary)
     summary = use.greater(LEAST_SCALED_SUMMARY, use.whole(summary * cutback.summary_scale))
     compactions = work.rounds // work.budget.compaction_interval

@@ -1,7 +1,7 @@
-"""The analytic model of team topologies: what each would cost, how good and how fast it would be, and which to take.
+"""The analytic model of team topologies: estimates the cost, quality and latency of each, and recommends one.
 
-Pure arithmetic. Amounts of tokens are cut to whole ones, counts of messages rounded, and gates look at the rounded
-figures, so that everybody who computes them comes to the same.
+Pure arithmetic. Tokens are truncated to integers, message counts are rounded, and gates compare the rounded figures, so
+that every implementation gets the same results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, JsonValue
 
 from teamwright.planning.schedule.planner import PlannerSettings
-from teamwright.planning.topology.formulas import TopologyBounds, TopologyInput, figures, kept, score
+from teamwright.planning.topology.formulas import TopologyBounds, TopologyInput, check_bounds, figures, score
 from teamwright.planning.topology.profiles import (
     BUDGETS,
     DEGRADATIONS,
@@ -44,7 +44,7 @@ TopologyName = Annotated[Topology, BeforeValidator(plain_topology)]
 
 
 class Gates(Value):
-    """What a topology has to keep to, beside the budget."""
+    """The thresholds that a topology must meet, besides the budget."""
 
     max_coordination_ratio: float = Field(default=0.20, gt=0, lt=1, description="coordination tokens over all tokens")
     min_pass_rate: float = Field(default=0.80, gt=0, lt=1, description="share of the tasks that pass")
@@ -52,12 +52,12 @@ class Gates(Value):
 
     @property
     def bounds(self) -> TopologyBounds:
-        """As the formulas take them."""
+        """The thresholds in the form that the formulas use."""
         return TopologyBounds(self.max_coordination_ratio, self.min_pass_rate, self.max_p95_latency_s)
 
 
 class EvaluationSettings(Value):
-    """The work that topologies are evaluated for, within bounds that keep every amount exact as a floating number."""
+    """The work for which topologies are evaluated, within bounds that keep every amount exact as a float."""
 
     tasks: int = Field(default=24, ge=1, le=MOST_TASKS, description="how many tasks")
     average_tokens: int = Field(default=1400, ge=1, le=MOST_TOKENS, description="execution tokens of a task")
@@ -72,7 +72,7 @@ class EvaluationSettings(Value):
 
 
 class GateResults(Record, frozen=True):
-    """Which gates are passed."""
+    """The result of each gate."""
 
     coordination_ratio: bool
     pass_rate: bool
@@ -81,12 +81,12 @@ class GateResults(Record, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """All of them."""
+        """Whether all gates passed."""
         return self.coordination_ratio and self.pass_rate and self.p95_latency_s and self.budget
 
 
 class Evaluation(Record, frozen=True):
-    """What the model says of one topology; `actions` is how it was degraded, if it was."""
+    """The model's figures for one topology; `actions` lists how it was degraded, if it was."""
 
     topology: Topology
     participants: int
@@ -110,7 +110,7 @@ class Evaluation(Record, frozen=True):
 
 
 class Score(Record, frozen=True):
-    """How one topology does by a preference."""
+    """The score of one topology by a preference."""
 
     topology: Topology
     score: float
@@ -118,7 +118,7 @@ class Score(Record, frozen=True):
 
 
 class Recommendation(Record, frozen=True):
-    """Which topology to take, out of those that pass their gates, or out of all where none does."""
+    """The recommended topology among those that pass the gates, or among all if none does."""
 
     preference: Preference
     topology: Topology
@@ -136,11 +136,11 @@ class TopologyReport:
 
     @property
     def chosen(self) -> Evaluation:
-        """The evaluation of the topology that is recommended."""
+        """The evaluation of the recommended topology."""
         return next(one for one in self.evaluations if one.topology == self.recommendation.topology)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As data."""
+        """Return it as JSON."""
         return {
             "settings": self.settings.model_dump(mode="json"),
             "evaluations": [one.to_json() for one in self.evaluations],
@@ -149,7 +149,7 @@ class TopologyReport:
 
 
 def evaluate(settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES) -> TopologyReport:
-    """Evaluate every topology that the settings name by these profiles, and recommend one."""
+    """Evaluate every topology in the settings with these profiles, and recommend one."""
     topologies = dict.fromkeys(settings.topologies)
     evaluations = tuple(evaluate_topology(topology, settings, profiles) for topology in topologies)
     return TopologyReport(settings, evaluations, recommend(evaluations, settings.recommendation))
@@ -158,34 +158,34 @@ def evaluate(settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGI
 def evaluate_topology(
     topology: Topology, settings: EvaluationSettings, profiles: TopologyProfiles = TOPOLOGIES
 ) -> Evaluation:
-    """The figures of one topology, degraded once where its ratio or its budget asks for it and the policy allows it.
+    """Evaluate one topology; degrade it once if its ratio or its budget gate fails and the policy allows it.
 
-    A degraded one may still fail its gates, which is told as it is.
+    A degraded topology may still fail its gates.
     """
     profile = profiles[topology]
     participants = participants_of(profile, BUDGETS[settings.budget])
-    found = _evaluated(topology, profile, participants, settings, DEGRADATIONS["none"])
-    pressed = not (found.gates.coordination_ratio and found.gates.budget)
-    if settings.degradation == "none" or topology == "single" or not pressed:
+    found = _evaluate(topology, profile, participants, settings, DEGRADATIONS["none"])
+    fits = found.gates.coordination_ratio and found.gates.budget
+    if settings.degradation == "none" or topology == "single" or fits:
         return found
     cutback = DEGRADATIONS[settings.degradation]
     fewer = fewer_participants(participants, cutback)
-    eased = _evaluated(topology, profile, fewer, settings, cutback)
-    return eased.changed(actions=actions_of(participants, fewer, cutback))
+    degraded = _evaluate(topology, profile, fewer, settings, cutback)
+    return degraded.changed(actions=actions_of(participants, fewer, cutback))
 
 
 def participants_of(profile: TopologyProfile, budget: BudgetProfile) -> int:
-    """How many take part, before anything is degraded."""
+    """The number of participants before degradation."""
     return min(MOST_PARTICIPANTS, budget.max_workers) if profile.participants is None else profile.participants
 
 
 def fewer_participants(participants: int, cutback: DegradationProfile) -> int:
-    """How many are left of a team that is degraded."""
+    """The number of participants after degradation."""
     return max(LEAST_PARTICIPANTS, participants - cutback.participants)
 
 
 def actions_of(participants: int, fewer: int, cutback: DegradationProfile) -> tuple[str, ...]:
-    """What was done to degrade a team."""
+    """The degradation actions, as recorded in an evaluation."""
     return (
         f"reduce_participants:{participants}->{fewer}",
         f"tighten_summary_scale:{cutback.summary_scale:g}",
@@ -194,7 +194,7 @@ def actions_of(participants: int, fewer: int, cutback: DegradationProfile) -> tu
 
 
 def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Recommendation:
-    """The topology with the best score; of equal ones the first."""
+    """Recommend the topology with the best score; the first of equal ones."""
     passing = [one for one in evaluations if one.passed]
     pool = passing or evaluations
     weights = PREFERENCES[preference]
@@ -225,7 +225,7 @@ def recommend(evaluations: Sequence[Evaluation], preference: Preference) -> Reco
 
 
 def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> PlannerSettings:
-    """What a plan's schedule has to keep to when it is worked through in this topology."""
+    """Derive the planner settings for executing a plan in this topology."""
     tasks, message_budget = len(plan.steps), BUDGETS[budget].message_budget
     return PlannerSettings(
         max_parallel=min(chosen.parallelism, tasks),
@@ -234,8 +234,8 @@ def planner_settings(chosen: Evaluation, plan: Plan, budget: BudgetLevel) -> Pla
     )
 
 
-def work_of(settings: EvaluationSettings) -> TopologyInput:
-    """The work that the settings describe, as the formulas take it."""
+def topology_input(settings: EvaluationSettings) -> TopologyInput:
+    """Convert the settings to the input of the formulas."""
     return TopologyInput(
         tasks=settings.tasks,
         average_tokens=settings.average_tokens,
@@ -246,20 +246,20 @@ def work_of(settings: EvaluationSettings) -> TopologyInput:
     )
 
 
-def _evaluated(
+def _evaluate(
     topology: Topology,
     profile: TopologyProfile,
     participants: int,
     settings: EvaluationSettings,
     cutback: DegradationProfile,
 ) -> Evaluation:
-    found = figures(profile, participants, work_of(settings), cutback)
-    keeps = kept(found, settings.gates.bounds)
+    found = figures(profile, participants, topology_input(settings), cutback)
+    results = check_bounds(found, settings.gates.bounds)
     gates = GateResults(
-        coordination_ratio=keeps.coordination_ratio,
-        pass_rate=keeps.pass_rate,
-        p95_latency_s=keeps.p95_latency_s,
-        budget=keeps.budget,
+        coordination_ratio=results.coordination_ratio,
+        pass_rate=results.pass_rate,
+        p95_latency_s=results.p95_latency_s,
+        budget=results.budget,
     )
     return Evaluation(
         topology=topology,

@@ -1,4 +1,4 @@
-"""The numbers of the topology model, as tables: what each topology, budget, workload, protocol and policy brings."""
+"""The parameters of the topology model, as tables by topology, budget, workload, protocol and degradation policy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TOPOLOGY_NAMES: tuple[Topology, ...] = get_args(Topology)
 
 
 def plain_topology(name: object) -> object:
-    """The topology that a name means, be it short or written with `-`; what means none stays as it is."""
+    """Normalize a topology's name, short or written with `-`; return any other value unchanged."""
     plain = plain_strategy_name(name) if isinstance(name, str) else name
     return plain if plain in TOPOLOGY_NAMES else name
 
 
 def topology_named(name: str) -> Topology:
-    """The topology that is meant, by its name or its short name."""
+    """Return the topology with this name or short name; raises `UnknownName`."""
     found = plain_topology(name)
     if found not in TOPOLOGY_NAMES:
         raise UnknownName("topology", name, [*TOPOLOGY_NAMES, *SHORT_NAMES])
@@ -34,11 +34,11 @@ def topology_named(name: str) -> Topology:
 
 
 class TopologyProfile(NamedTuple):
-    """A shape of team; without a number of participants it has as many as the budget has workers, at most five.
+    """The parameters of a topology; `participants=None` means as many as the budget's workers, at most five.
 
-    In a round each worker has `worker_messages` with its lead and `peer_messages` with each other worker.
-    `messages` and `summary` say how many times the model's number of messages and tokens of a message there are. A fit
-    to runs of one's own takes the place of any of these numbers.
+    In a round each worker exchanges `worker_messages` with its lead and `peer_messages` with each other worker.
+    `messages` and `summary` are factors on the model's number of messages and tokens per message. A calibration with
+    your own runs may replace any of these numbers.
     """
 
     participants: int | None
@@ -54,11 +54,11 @@ class TopologyProfile(NamedTuple):
 
 
 TopologyProfiles = Mapping[Topology, TopologyProfile]
-"""The numbers of every topology: those built in, or those of a calibration."""
+"""The parameters of every topology: built in, or from a calibration."""
 
 
 class BudgetProfile(NamedTuple):
-    """What a level of budget allows: tokens of a summary and of messages per task, rounds between compactions."""
+    """The parameters of a budget level: tokens of a summary and of messages per task, rounds between compactions."""
 
     summary_cap: int
     max_workers: int
@@ -68,7 +68,7 @@ class BudgetProfile(NamedTuple):
 
 
 class WorkloadProfile(NamedTuple):
-    """By how much a kind of work changes the figures."""
+    """The factors by which a kind of work changes the figures."""
 
     execution: float
     sync: float
@@ -78,7 +78,7 @@ class WorkloadProfile(NamedTuple):
 
 
 class ProtocolProfile(NamedTuple):
-    """What a way of telling each other things costs and brings; its latency is in seconds per message."""
+    """The costs and benefits of a protocol between members; its latency is in seconds per message."""
 
     summary: float
     artifact_discount: float
@@ -97,7 +97,7 @@ class DegradationProfile(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What a recommendation looks at, and how much."""
+    """The weights of a recommendation's criteria."""
 
     quality: float
     cost: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from pydantic_core import to_json
 
-from teamwright.agents.approval import REJECTED, Draft, decided, edited_text
+from teamwright.agents.approval import REJECTED, Draft, ask_for_decision, edited_text
 from teamwright.agents.context import AgentLike
 from teamwright.agents.contract import policy_of
 from teamwright.runtime.context.question import ask_person_at
@@ -52,8 +52,8 @@ class ApprovalGate:
             question = approval_question(
                 f"May {self._member.name!r} begin with this task?", turn.task, about=turn.digest
             )
-            decision = await decided(self._ask, question, f"{self._place}/{BEFORE}", edited_text)
-            if not decision.agreed:
+            decision = await ask_for_decision(self._ask, question, f"{self._place}/{BEFORE}", edited_text)
+            if not decision.approved:
                 self.refusal = self._refused(f"It was not to begin: {decision.reason}")
             elif decision.edited is not None:
                 turn = replace(turn, task=decision.edited)
@@ -72,8 +72,8 @@ class ApprovalGate:
             return await ask_person_at(child, child.claim(place), question)
 
         draft = Draft(reply, self._member, self._turn.output_schema if self._turn else None)
-        decision = await decided(ask, question, AFTER, draft.edited)
-        if decision.agreed:
+        decision = await ask_for_decision(ask, question, AFTER, draft.edited)
+        if decision.approved:
             return decision.edited or reply
         # What was said on the way to the answer stands; the answer itself does not.
         return self._refused(f"Its reply was not to stand: {decision.reason}", reply.messages[:-1])

@@ -313,5 +313,5 @@ def _child(scope: Scope, path: str, member: AgentLike) -> Scope:
         child.degradation, child.weighs = ladder, True
     if policy.recovery is not None:
         child.recovery = policy.recovery
-        child.fallback = member.fallback_of_members if isinstance(member, Team) else None
+        child.fallback = member.member_fallback if isinstance(member, Team) else None
     return child

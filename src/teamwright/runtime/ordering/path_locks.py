@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from teamwright.errors import NotOwned
-from teamwright.planning.lock_table import Claim, Claims
+from teamwright.planning.lock_table import Claim, LockTable
 from teamwright.runtime.ordering.delivery import OrderedDelivery
 from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.values.events.step import StepHeldUp
@@ -26,7 +26,7 @@ class Holding:
     """What may be written within a scope, and the claims of the scopes inside it on that."""
 
     owned: Owned = field(default_factory=Owned)
-    claims: Claims = field(default_factory=Claims)
+    claims: LockTable = field(default_factory=LockTable)
 
 
 class Owner(NamedTuple):
@@ -42,7 +42,7 @@ class Owner(NamedTuple):
 class Waiter(NamedTuple):
     """The branch that waits for a claim among others, and how it is told."""
 
-    claims: Claims
+    claims: LockTable
     lane: Lane
     ready: asyncio.Future[None]
 
@@ -77,8 +77,8 @@ class PathLocks:
         self._delivery = delivery
         self._waiting: dict[Claim, Waiter] = {}
         self._lanes: dict[Claim, Lane] = {}
-        self._leaving: list[tuple[Claims, Claim]] = []
-        self._owners: dict[tuple[Claims, Lane], int] = {}
+        self._leaving: list[tuple[LockTable, Claim]] = []
+        self._owners: dict[tuple[LockTable, Lane], int] = {}
         self._looking = self._look_again = False
         self._behind = 0
         delivery.when_unwound, delivery.when_still = self._all_left, self._stand_still
@@ -98,7 +98,7 @@ class PathLocks:
             await self._wait(owner, claims, claim)
         if keys:
             self._owners[claims, owner.lane] = self._delivery.opened
-        inside = Holding(owner.around.owned.narrowed(keys), Claims() if keys else claims)
+        inside = Holding(owner.around.owned.narrowed(keys), LockTable() if keys else claims)
         return PathLock(self, owner, claim, inside)
 
     def release(self, held: PathLock) -> None:
@@ -125,7 +125,7 @@ class PathLocks:
                 " context knows nothing: open it from the context of that owning scope"
             )
 
-    def _is_inside_an_owner(self, claims: Claims, lane: Lane) -> bool:
+    def _is_inside_an_owner(self, claims: LockTable, lane: Lane) -> bool:
         """Whether this branch, or one around it before it was opened, took keys among these claims and has them."""
         inner, outer = None, lane
         while outer is not None:
@@ -135,7 +135,7 @@ class PathLocks:
             inner, outer = outer, outer.around
         return False
 
-    async def _wait(self, owner: Owner, claims: Claims, claim: Claim) -> None:
+    async def _wait(self, owner: Owner, claims: LockTable, claim: Claim) -> None:
         waiter = Waiter(claims, owner.lane, asyncio.get_running_loop().create_future())
         self._waiting[claim] = waiter
         self._stand_still()
@@ -148,14 +148,14 @@ class PathLocks:
         finally:
             self._put(owner.lane, behind=False)
 
-    def _leave(self, claims: Claims, claim: Claim) -> None:
+    def _leave(self, claims: LockTable, claim: Claim) -> None:
         if self._delivery.unwinding:
             self._leaving.append((claims, claim))
             return
         self._end(claims, claim)
         self._let_go_on(claims)
 
-    def _end(self, claims: Claims, claim: Claim) -> None:
+    def _end(self, claims: LockTable, claim: Claim) -> None:
         claims.end(claim)
         del self._lanes[claim]
 
@@ -167,7 +167,7 @@ class PathLocks:
         for claims in dict.fromkeys(claims for claims, _ in left):
             self._let_go_on(claims)
 
-    def _let_go_on(self, claims: Claims) -> None:
+    def _let_go_on(self, claims: LockTable) -> None:
         """Wake those that may go now; their branches are at work from this moment."""
         while (claim := claims.next()) is not None:
             waiter = self._waiting.pop(claim, None)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 import anyio
 from anyio.abc import TaskGroup
 
-from teamwright.agents.functions.threads import in_thread
+from teamwright.agents.functions.threads import run_in_thread
 from teamwright.errors import JournalError, RunIsLive
 from teamwright.journal.commit import commit
 from teamwright.journal.protocol import Batch, Journal
@@ -122,7 +122,7 @@ class Deliveries:
         with anyio.CancelScope() as scope:
             self._scopes.add(scope)
             try:
-                return await in_thread(send, "teamwright webhook")
+                return await run_in_thread(send, "teamwright webhook")
             except Exception as error:  # noqa: BLE001 - whatever goes wrong here is the delivery's failure and no run's
                 return Response(f"the attempt failed: {error_text(error)}")
             finally:

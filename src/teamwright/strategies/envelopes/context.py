@@ -19,7 +19,7 @@ from teamwright.agents.approval import REJECTED, Draft
 from teamwright.agents.context import AgentLike, Branch, Branches, Clock, Context, Workspace
 from teamwright.agents.contract import policy_of as agent_policy
 from teamwright.agents.effect import Effect, Returned
-from teamwright.agents.handoff import bounded
+from teamwright.agents.handoff import bounded_note
 from teamwright.planning.topology.profiles import BUDGETS
 from teamwright.strategies.contract import lead_of
 from teamwright.strategies.envelopes.escalation import RISKY, Escalation
@@ -126,7 +126,7 @@ class EnvelopeWriter:
             if message.role == "user" or isinstance(message, EnvelopeMessage):
                 messages.append(message)
                 continue
-            note = bounded(None, message.content, self.policy)
+            note = bounded_note(None, message.content, self.policy)
             pointers = await self._store(message.content, note, message.name, ctx, f"history/{number}")
             envelope = self._envelope(header_name(message.name), f"history-{number}", note, pointers, ctx)
             messages.append(EnvelopeMessage.of(envelope, message.name, (message,), quote=self._quotes))
@@ -176,7 +176,7 @@ class EnvelopeWriter:
         return reply.changed(messages=(message,), data=data, whole=reply)
 
     async def _seal(self, reply: Reply, member: AgentLike, task_id: str, ctx: Context, key: str) -> EnvelopeMessage:
-        note = reply.handoff or bounded(None, reply.text, self.policy)
+        note = reply.handoff or bounded_note(None, reply.text, self.policy)
         pointers = await self._store(reply.text, note, f"{member.name} at {task_id}", ctx, key)
         pointers += tuple(artifact.pointer for artifact in reply.artifacts)
         envelope = self._envelope(member.name, task_id, note, pointers, ctx)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 
 from pydantic import TypeAdapter
 
-from teamwright.agents.approval import Draft, decided
+from teamwright.agents.approval import Draft, ask_for_decision
 from teamwright.agents.context import AgentLike, Context
 from teamwright.agents.protocol import Agent
 from teamwright.strategies.envelopes.ruling import Ruling, ruling_schema
@@ -101,8 +101,8 @@ async def _ask_person(message: EnvelopeMessage, draft: Draft, ctx: Context, key:
     envelope, text = message.envelope, draft.reply.text
     words = f"{envelope.sender!r} reports {envelope.risk_level} risk. May its reply stand?"
     question = approval_question(words, text, about=digest(envelope.task_id, text))
-    decision = await decided(ask, question, f"{key}/approve-risk", draft.edited)
-    return RiskRuling(decision.agreed, decision.reason, decision.edited)
+    decision = await ask_for_decision(ask, question, f"{key}/approve-risk", draft.edited)
+    return RiskRuling(decision.approved, decision.reason, decision.edited)
 
 
 @cache

@@ -66,7 +66,7 @@ class Dag(Strategy):
         """Return the steps and their dependencies."""
         options = settings.read(DagOptions)
         steps = {step.id: step for step in options.steps}
-        graph = StepGraph.of(nodes_of(options.steps))
+        graph = StepGraph.from_nodes(nodes_of(options.steps))
         nodes = [
             Node(id=id_, agent=steps[id_].agent or id_, label=id_, about=_about(steps[id_], options.answer))
             for id_ in graph.order

@@ -68,7 +68,7 @@ class LeadSubagent(Strategy):
         options = task.settings.read(LeadSubagentOptions)
         lead, worker = Lead(options.lead_of(members), task), options.worker_of(members)
         steps = {step.id: step for step in options.steps}
-        order = StepGraph.of(nodes_of(options.steps)).order
+        order = StepGraph.from_nodes(nodes_of(options.steps)).order
         rounds = [Round(number, [steps[id_]]) for number, id_ in enumerate(order, start=1)]
         await ctx.emit(
             TeamPlanned(

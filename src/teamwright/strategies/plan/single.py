@@ -54,7 +54,7 @@ class Single(Strategy):
         """Return the steps in a line."""
         options = settings.read(SingleOptions)
         steps, name = {step.id: step for step in options.steps}, _worker(options, members).name
-        order = StepGraph.of(nodes_of(options.steps)).order
+        order = StepGraph.from_nodes(nodes_of(options.steps)).order
         nodes = tuple(Node(id=id_, agent=name, label=id_, about=condition_label(steps[id_].when)) for id_ in order)
         return Sketch(nodes=nodes, arrows=chain_arrows(nodes), notes=(f"all by {name}",))
 

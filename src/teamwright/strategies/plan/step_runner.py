@@ -18,9 +18,9 @@ from pydantic_core import to_json
 from teamwright.agents.context import Branches, Context
 from teamwright.agents.protocol import Agent
 from teamwright.errors import AgentTimeout, ExpressionFailed, NotOwned
-from teamwright.planning.critical_path import ways_behind
+from teamwright.planning.critical_path import critical_path_lengths
 from teamwright.planning.graph import StepGraph
-from teamwright.planning.lock_table import Claim, Claims
+from teamwright.planning.lock_table import Claim, LockTable
 from teamwright.planning.schedule.planner import nodes_of
 from teamwright.strategies.expressions.condition import Condition
 from teamwright.strategies.expressions.template import Template
@@ -101,7 +101,7 @@ class StepRunner:
     def __init__(
         self, task: Task, steps: Sequence[Step], policy: FailurePolicy, hooks: StepHooks, *, in_order: bool = False
     ) -> None:
-        self.graph = StepGraph.of(nodes_of(steps))
+        self.graph = StepGraph.from_nodes(nodes_of(steps))
         self.results = PartResults(policy)
         self.workers: dict[str, Agent] = {}
         self._task, self._policy, self._hooks, self._in_order = task, policy, hooks, in_order
@@ -110,9 +110,9 @@ class StepRunner:
         self._ready = deque(step for step in self.graph.order if not self._unmet[step])
         self._numbers = {step: number for number, step in enumerate(self.graph.order, start=1)}
         self._after_failure: set[str] = set()
-        self._path_lengths = ways_behind(self.graph, steps)
+        self._path_lengths = critical_path_lengths(self.graph, steps)
         self._has_owned_keys = any(step.owns for step in steps)
-        self._claims = Claims()
+        self._claims = LockTable()
         self._running: dict[str, Claim] = {}
         self._completed_preludes: set[str] = set()
         self._awaiting_prelude: dict[str, list[Step]] = {}
