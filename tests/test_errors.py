@@ -46,23 +46,23 @@ def test_the_tree_is_drawn_with_the_right_parents() -> None:
             assert issubclass(child, parent), f"{child.__name__} is drawn below {parent.__name__}"
 
 
-def test_every_agent_error_has_a_kind_of_its_own() -> None:
+def test_every_agent_error_has_its_own_kind() -> None:
     kinds = [kind.kind for kind in below(AgentError) if issubclass(kind, AgentError) and kind is not MemberFailed]
     assert len(kinds) == len(set(kinds))
 
 
-def test_only_what_may_pass_by_itself_is_tried_again() -> None:
+def test_only_transient_errors_are_retried() -> None:
     retryable = {kind.kind for kind in below(AgentError) if issubclass(kind, AgentError) and kind.retryable}
     assert retryable == {"rate_limit", "timeout", "server"}
 
 
-def test_a_problem_tells_its_place_and_its_hint() -> None:
+def test_a_problem_shows_its_place_and_its_hint() -> None:
     assert str(Problem("wrong")) == "wrong"
     assert str(Problem("wrong", "a.yaml")) == "a.yaml: wrong"
     assert str(Problem("wrong", "a.yaml", 3, 7, "do this")) == "a.yaml:3:7: wrong (do this)"
 
 
-def test_a_manifest_error_tells_all_its_problems() -> None:
+def test_a_manifest_error_shows_all_its_problems() -> None:
     error = ManifestError([Problem("one"), Problem("two")])
     assert str(error) == "one\ntwo"
     assert len(error.problems) == 2

@@ -50,7 +50,9 @@ CODE_REVIEW = ["security", "performance", "architecture", "testing", "style", "t
         ("mesh_team", "done", ["gardener", "cook", "cellarer", "cook", "cellarer", "host"], "white from the lake."),
     ],
 )
-async def test_an_example_tells_its_story(name: str, stop_reason: str, speakers: list[str], last_words: str) -> None:
+async def test_an_example_prints_what_it_promises(
+    name: str, stop_reason: str, speakers: list[str], last_words: str
+) -> None:
     folder = EXAMPLES / name
     async with Engine("memory") as engine:
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text())
@@ -79,7 +81,7 @@ async def test_a_plan_is_worked_through_and_its_steps_write_only_what_they_own(
     assert held_up == [("figures", ("check",))]
 
 
-async def test_the_improvement_network_mends_what_it_can_and_says_what_it_cannot() -> None:
+async def test_the_improvement_network_fixes_what_it_can_and_says_what_it_cannot() -> None:
     folder = EXAMPLES / "improvement"
     async with Engine("memory") as engine:
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text())
@@ -125,7 +127,7 @@ async def test_the_banking_demo_runs_unchanged() -> None:  # R-12
     assert result.status == "completed"
 
 
-async def test_the_workers_hand_over_the_envelope_of_the_contract_and_what_is_risky_goes_to_the_lead() -> None:
+async def test_workers_hand_over_envelopes_and_risky_replies_go_to_the_lead() -> None:
     folder, journal = EXAMPLES / "a2a_lite", MemoryJournal()  # Z-01, Z-03
     async with Engine(journal) as engine:
         result = await engine.run(load_team(folder), (folder / "task.txt").read_text(), run_id="r")
@@ -167,7 +169,9 @@ def test_a_python_example_prints_what_it_says(
     assert capsys.readouterr().out == textwrap.dedent(docstring.partition("It prints:\n\n")[2])
 
 
-async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_fails_spoils_nothing() -> None:  # P-04
+async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_fails_affects_no_other() -> (
+    None
+):  # P-04
     folder = EXAMPLES / "annotation"
     team = load_team(folder)
     async with Engine("memory") as engine:
@@ -198,7 +202,7 @@ async def test_a_repository_is_annotated_five_files_at_a_time_and_one_file_that_
         ),
     ],
 )
-async def test_a_release_waits_for_a_yes_before_it_touches_a_machine_and_before_it_tells_anybody(
+async def test_a_release_waits_for_approval_before_it_deploys_and_before_it_announces(
     answers: dict[str, Answer],
     speakers: dict[str, str],
     last_words: str,

@@ -96,14 +96,14 @@ async def test_edited_arguments_take_the_place_of_the_models(edited: object) -> 
     assert harbour.called == ["deploy 1.3"]
 
 
-async def test_a_refused_call_is_told_to_the_model_which_goes_on() -> None:  # P-12
+async def test_a_refused_call_is_sent_to_the_model_which_continues() -> None:  # P-12
     harbour = Harbour()
     result, _ = await through(deployer(harbour), Answer.reject("not on a Friday", by="Ada"))
     assert (result.status, result.output, harbour.called) == ("completed", "Then not.", [])
     assert result.usage.tool_calls == 0
 
 
-async def test_arguments_that_do_not_fit_are_told_back_and_asked_again() -> None:
+async def test_arguments_that_do_not_fit_are_reported_and_asked_again() -> None:
     harbour = Harbour()
     result, events = await through(deployer(harbour), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"}))
     assert (result.output, harbour.called) == ("Done.", ["deploy 1.3"])
@@ -179,7 +179,7 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
     assert sorted(harbour.called) == ["deploy 1", "look 22"]
 
 
-async def test_calls_at_once_resume_to_the_same_end_from_every_point() -> None:  # law 2
+async def test_calls_at_once_resume_to_the_same_result_from_every_point() -> None:  # law 2
     journal, answers = MemoryJournal(), (Answer.approve(), Answer.edit({"what": "22"}), Answer.reject("no"))
     with ModelServer(two_tools) as server:
         model, harbour = ServerModel(url=server.url, name="m"), Harbour()
@@ -197,7 +197,7 @@ async def test_calls_at_once_resume_to_the_same_end_from_every_point() -> None: 
                 assert len(keys) == len(set(keys)) == 3
 
 
-async def test_a_call_beside_a_question_comes_back_before_the_run_is_set_down() -> None:
+async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() -> None:
     released, harbour = anyio.Event(), Harbour()
 
     async def slow(what: str) -> str:
@@ -243,7 +243,7 @@ async def test_the_seconds_of_an_agent_stand_still_while_it_waits_for_a_person()
     assert result.seconds < 0.5
 
 
-async def test_an_agent_of_ones_own_asks_several_people_at_once() -> None:
+async def test_a_custom_agent_asks_several_people_at_once() -> None:
     async def respond(turn: Turn, ctx: Context) -> str:
         said: dict[str, str] = {}
 

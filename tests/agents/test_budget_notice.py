@@ -37,18 +37,18 @@ def line(left: Amounts, cap: int | None = 100) -> str:
         Amounts(tokens=10**6, calls=0),
     ],
 )
-def test_what_is_getting_tight_is_told(left: Amounts) -> None:  # Z-10
+def test_a_budget_that_runs_short_is_reported(left: Amounts) -> None:  # Z-10
     assert line(left, cap=170).startswith("Little is left of the budget: ")
 
 
 @pytest.mark.parametrize(
     "left", [Amounts(tokens=10_000), Amounts(calls=2), Amounts(seconds=60.0), Amounts(usd=1.0), Amounts()]
 )
-def test_what_is_ample_is_not_told(left: Amounts) -> None:
+def test_an_ample_budget_is_not_reported(left: Amounts) -> None:
     assert line(left) == ""
 
 
-def test_all_that_is_bounded_is_told_in_one_line() -> None:
+def test_all_limits_are_reported_in_one_line() -> None:
     assert line(Amounts(tokens=312, usd=0.00123, calls=1, seconds=7.6)) == (
         "Little is left of the budget: 312 tokens, $0.00123, 1 call, 8 seconds."
         " Answer briefly and begin nothing that needs more."
@@ -61,7 +61,7 @@ def test_telling_never_costs_the_answer() -> None:
     assert "\n" not in line(Amounts(tokens=300))
 
 
-def test_nothing_is_told_where_nothing_is_bounded() -> None:
+def test_nothing_is_reported_where_nothing_is_limited() -> None:
     assert low_budget_notice(Turn("Go"), PRICED, "", 100) == ""
 
 
@@ -69,7 +69,7 @@ def test_the_note_on_a_cut_cap_fits_what_is_reserved_for_it() -> None:
     assert len(output_cut_notice(4096).encode()) + 16 <= CUT_NOTICE_TOKENS
 
 
-async def test_a_model_is_told_what_is_left_and_goes_out_with_a_smaller_cap() -> None:  # Z-10
+async def test_a_model_receives_the_remaining_budget_and_a_smaller_cap() -> None:  # Z-10
     with ModelServer(lambda request: Say(text="word " * 5000)) as server:
         model = ServerModel(url=server.url, name="tiny")
         agent = ModelAgent("a", model=model, instructions="Write.", max_tokens=1000)
@@ -103,7 +103,7 @@ def system(request: ChatRequest) -> str:
     return next(message.content for message in request.messages if message.role in {"system", "developer"})
 
 
-async def test_a_script_is_told_as_a_model_is() -> None:
+async def test_a_script_receives_the_notice_of_a_model() -> None:
     rules = [Rule(match="Little is left", reply="In short: no."), Rule(reply="It is a long story.")]
     agent = ScriptedAgent("a", rules, limits=Limits(calls=1))
     async with Engine("memory") as engine:

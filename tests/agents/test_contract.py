@@ -91,7 +91,7 @@ def test_a_policy_bounds_the_agent_that_has_it() -> None:
     assert (result.status, result.stop_reason) == ("degraded", "budget")
 
 
-def test_calls_without_a_retry_of_their_own_keep_to_that_of_the_policy() -> None:
+def test_calls_without_their_own_retry_keep_to_that_of_the_policy() -> None:
     tried: list[int] = []
 
     class Flaky(Agent):
@@ -206,7 +206,7 @@ def test_a_misspelt_attribute_of_a_class_and_of_slots_is_found_too() -> None:
             AgentRegistry([agent])
 
 
-def test_attributes_of_a_sane_class_are_nobodys_business() -> None:
+def test_other_attributes_of_a_class_are_accepted() -> None:
     agent = with_attributes(
         limit=10,
         retries=3,
@@ -238,7 +238,7 @@ def test_what_computes_a_value_is_not_computed_by_the_check() -> None:
     Team("t", members=[Lazy()])
 
 
-def test_what_is_no_agent_is_told_what_it_lacks() -> None:
+def test_a_value_that_is_no_agent_is_refused_with_what_it_lacks() -> None:
     class Misnamed:
         name, kind = "x", "own"
 
@@ -252,7 +252,7 @@ def test_what_is_no_agent_is_told_what_it_lacks() -> None:
         Team("t", members=[cast("Agent", Bare)])
 
 
-def test_the_protocol_itself_is_made_by_nobody() -> None:
+def test_the_protocol_itself_cannot_be_instantiated() -> None:
     make = cast("type[FunctionAgent]", Agent)
     with pytest.raises(UsageError, match=r"can't be instantiated: create a ModelAgent\("):
         make("openai:gpt-5-mini", lambda turn: "x")

@@ -134,7 +134,7 @@ def test_fallbacks_that_lead_nowhere_back_are_good(tmp_path: Path, text: str) ->
         assert Builder(made.manifest).team(name)
 
 
-def test_an_agent_that_stands_in_for_itself_is_told_once(tmp_path: Path) -> None:  # M-03
+def test_an_agent_that_stands_in_for_itself_is_reported_once(tmp_path: Path) -> None:  # M-03
     assert "can't stand in for itself" in only_problem(tmp_path, "agents: {x: {model: local, fallback: x}}").message
     team = "agents: {x: {model: local}}\nteams: {t: {members: [x], recovery: {fallback: t}}}"
     assert "can't stand in for itself" in only_problem(tmp_path, team).message
@@ -261,7 +261,7 @@ def test_cycles_are_found_once_each_and_long_ones_are_cut() -> None:
     assert "… (80 more)" in cycle_text([str(number) for number in range(100)])
 
 
-def test_all_cycles_of_a_manifest_are_told_up_to_a_bound(tmp_path: Path) -> None:  # S-01
+def test_all_cycles_of_a_manifest_are_reported_up_to_a_bound(tmp_path: Path) -> None:  # S-01
     teams = "".join(f"  t{i}: {{members: [t{i + 1}, t0]}}\n" for i in range(3 * MOST_CYCLES))
     found = problems(tmp_path, f"agents: {{t{3 * MOST_CYCLES}: {{model: local}}}}\nteams:\n{teams}")
     assert len(found) == MOST_CYCLES

@@ -166,7 +166,7 @@ def test_a_summary_that_says_too_little_is_made_from_the_reply() -> None:  # Z-0
     assert (handover.own, handover.status) == (True, "blocked")
 
 
-def test_an_answer_that_is_no_longer_than_its_summary_is_told_itself() -> None:
+def test_an_answer_no_longer_than_its_summary_is_passed_whole() -> None:
     content, handover = read(f"It all holds, path by path.\n{fenced()}")
     assert handover.summary == content == "It all holds, path by path."
     assert handover.changed(summary=SUMMARY) == AS_WRITTEN
@@ -227,7 +227,7 @@ def test_what_went_into_envelopes_is_estimated_and_never_more_than_was_used() ->
     assert tokens(f"Words.\n{fenced()}", Usage(input_tokens=5)) == 5
 
 
-def test_a_model_is_told_how_long_its_summary_may_be() -> None:
+def test_a_model_receives_how_long_its_summary_may_be() -> None:
     assert "at most 320 characters" in handoff_instructions(POLICY)
     assert handoff_instructions(POLICY).endswith("```")
     wanted = schema_with_handoff(

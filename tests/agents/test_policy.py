@@ -37,7 +37,7 @@ def test_every_agent_knows_and_declares_it(kind: str, standing: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_is_both(kind: str) -> None:
+def test_an_agent_cannot_be_both_optional_and_critical(kind: str) -> None:
     with pytest.raises(UsageError, match=r"'a' is optional and critical: .* keep one"):
         KINDS[kind](optional=True, critical=True)
 
@@ -92,6 +92,6 @@ def test_agents_that_set_nothing_share_their_policy() -> None:
     assert ModelAgent("a", model="local").policy is UNSET
 
 
-def test_what_does_not_fit_a_policy_is_told_with_the_name_of_the_agent() -> None:
+def test_what_does_not_fit_a_policy_is_reported_with_the_name_of_the_agent() -> None:
     with pytest.raises(UsageError, match="The policy of the agent 'a' does not fit: limits"):
         FunctionAgent("a", shout, limits=cast("Limits", 5))

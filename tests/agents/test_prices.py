@@ -48,7 +48,7 @@ def test_cached_tokens_are_cheaper() -> None:
 @pytest.mark.parametrize(
     "model", ["nobody:knows", "unheard", OWN_SERVER, NamedModel(model="openai:no-such-model-at-all")]
 )
-def test_nobody_knows_what_an_unheard_of_model_costs(model: AnyModel) -> None:
+def test_the_price_of_an_unknown_model_is_unknown(model: AnyModel) -> None:
     assert rate_of(model, 1000) is None
     assert cost_of(model, USED) is None
 

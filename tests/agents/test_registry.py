@@ -55,7 +55,7 @@ def test_a_name_that_is_taken_is_refused() -> None:
         registry.register(agent("writer"))
 
 
-def test_an_unknown_name_is_told_with_the_nearest_ones() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_ones() -> None:
     registry = AgentRegistry([agent("writer"), agent("reader")])
     with pytest.raises(UnknownName, match="no agent 'writr'; did you mean 'writer'"):
         registry.get("writr")
@@ -63,6 +63,6 @@ def test_an_unknown_name_is_told_with_the_nearest_ones() -> None:
         AgentRegistry().get("x")
 
 
-def test_what_is_no_name_is_refused() -> None:
+def test_a_value_that_is_no_name_is_refused() -> None:
     with pytest.raises(InvalidName, match="'two-words'"):
         AgentRegistry([Bare("two words")])

@@ -40,7 +40,7 @@ def test_no_wait_is_longer_than_the_longest() -> None:
 
 
 @pytest.mark.parametrize("error", [AgentError("x"), Refused("x"), ContextTooLong("x")])
-def test_what_can_not_pass_by_itself_is_not_tried_again(error: AgentError) -> None:
+def test_permanent_errors_are_not_retried(error: AgentError) -> None:
     assert wait_before_retry(POLICY, 1, error, 0.0) is None
 
 

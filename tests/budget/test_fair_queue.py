@@ -46,7 +46,7 @@ def test_what_waits_beside_branches_is_one_more_that_takes_turns() -> None:
     assert drained(filled(("", "1"), ("", "2"), ("x", "a"), ("x", "b"))) == "1a2b"
 
 
-def test_who_no_longer_waits_loses_its_turn() -> None:
+def test_a_cancelled_waiter_loses_its_turn() -> None:
     queue = filled(("x", "1"), ("xy", "2"), ("z", "3"))
     queue.remove("x", "1")
     queue.remove("z", "3")
@@ -55,7 +55,7 @@ def test_who_no_longer_waits_loses_its_turn() -> None:
 
 
 @given(st.lists(st.one_of(st.just(None), st.just(-1), paths), max_size=60))
-def test_all_come_out_once_in_order_and_nobody_is_passed_over_twice(steps: list[Path | int | None]) -> None:
+def test_all_waiters_leave_once_in_order_and_none_is_passed_over_twice(steps: list[Path | int | None]) -> None:
     """Push where there is a path, pop at `None`, take back the newest at -1."""
     queue: FairQueue[int] = FairQueue()
     waiting: defaultdict[Path, deque[int]] = defaultdict(deque)

@@ -59,7 +59,7 @@ async def test_a_reservation_holds_the_prompt_and_the_cap() -> None:
     assert (account.held[TOKENS], account.spent[TOKENS], account.spent[CALLS]) == (0, 12, 1)
 
 
-async def test_without_a_cap_of_its_own_a_request_gets_4096_or_what_is_left() -> None:
+async def test_without_its_own_cap_a_request_gets_4096_or_what_is_left() -> None:
     rich, poor = Account("rich", Limits(tokens=100_000), None), Account("poor", Limits(tokens=1000), None)
     assert (await reserve(rich, 10)).max_output == DEFAULT_OUTPUT
     assert (await reserve(poor, 10)).max_output == 990
@@ -72,7 +72,7 @@ async def test_calls_that_are_no_model_requests_have_no_cap() -> None:
     assert (held.cost.tokens, held.max_output) == (0, None)
 
 
-async def test_those_who_wait_share_what_is_left_fairly() -> None:
+async def test_waiters_share_the_remaining_budget_fairly() -> None:
     account = Account("run", Limits(tokens=6000), None)
     caps: list[int] = []
 
@@ -99,7 +99,7 @@ async def test_a_request_that_comes_late_never_gets_by_on_a_crumb() -> None:
     assert ((await late).max_output or 0) > 4000
 
 
-async def test_what_does_not_fit_waits_for_others_first_come_first_served() -> None:
+async def test_a_request_that_does_not_fit_waits_first_come_first_served() -> None:
     account = Account("run", Limits(tokens=100), None)
     first = await reserve(account, 50, 20)
     big, small = queue(account, 70, 20), queue(account, 5, 5)
@@ -115,7 +115,7 @@ async def test_what_does_not_fit_waits_for_others_first_come_first_served() -> N
     assert account.spent[TOKENS] == 26
 
 
-async def test_who_waits_at_one_level_does_not_hold_up_others_elsewhere() -> None:
+async def test_a_waiter_at_one_level_does_not_hold_up_others_elsewhere() -> None:
     run = Account("run", None, None)
     left, right = Account("left", Limits(tokens=10), run), Account("right", Limits(tokens=10), run)
     await reserve(left, 5, 5)
@@ -143,7 +143,7 @@ async def test_what_can_never_fit_is_refused_though_others_hold() -> None:
         await reserve(account, 90, 20)
 
 
-async def test_one_who_waits_is_refused_once_it_is_clear_that_it_can_not_fit() -> None:
+async def test_a_waiter_is_refused_once_it_is_clear_that_it_cannot_fit() -> None:
     account = Account("run", Limits(tokens=100), None)
     first = await reserve(account, 50, 20)
     waiting = queue(account, 50, 20)
@@ -163,7 +163,7 @@ async def test_every_level_around_is_charged() -> None:
     assert [account.spent[CALLS] for account in (run, team, member)] == [1, 1, 1]
 
 
-async def test_more_than_was_reserved_is_told_and_blocks_the_next() -> None:
+async def test_more_than_was_reserved_is_reported_and_blocks_the_next() -> None:
     account = Account("run", Limits(tokens=100), None)
     held = await reserve(account, 10, 10)
     assert held.settle(Cost(95)) == Cost(75, 0, 0)
@@ -185,7 +185,7 @@ async def test_a_call_that_never_left_costs_nothing() -> None:
     assert (account.spent[TOKENS], account.spent[CALLS], account.held[TOKENS], account.held[CALLS]) == (0, 0, 0, 0)
 
 
-async def test_one_who_stops_waiting_lets_the_next_go_on() -> None:
+async def test_a_waiter_that_stops_waiting_lets_the_next_continue() -> None:
     account = Account("run", Limits(tokens=100), None)
     await reserve(account, 40, 10)
     big, small = queue(account, 80, 10), queue(account, 5, 5)
@@ -195,7 +195,7 @@ async def test_one_who_stops_waiting_lets_the_next_go_on() -> None:
     assert (await small).cost.tokens == 10
 
 
-async def test_one_who_is_stopped_just_as_it_is_granted_gives_back() -> None:
+async def test_a_waiter_that_is_stopped_just_as_it_is_granted_gives_back() -> None:
     account = Account("run", Limits(tokens=100, calls=5), None)
     first = await reserve(account, 50, 50)
     waiting = queue(account, 50, 50)
@@ -261,7 +261,7 @@ async def test_a_cap_is_not_cut_because_others_hold_what_it_needs() -> None:
     assert (await second).max_output == 500
 
 
-async def test_being_told_of_a_cut_is_part_of_the_prompt() -> None:
+async def test_the_notice_of_a_smaller_cap_is_part_of_the_prompt() -> None:
     account = Account("run", Limits(tokens=1000), None)
     request = ReservationRequest(100, 5000, model=True, note=80)
     held = await account.reserve(request)
@@ -270,7 +270,7 @@ async def test_being_told_of_a_cut_is_part_of_the_prompt() -> None:
     assert (await account.reserve(request._replace(cap=300))).cost.tokens == 400
 
 
-async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
+async def test_a_request_for_a_share_gets_a_useful_one_or_waits() -> None:
     account = Account("run", Limits(tokens=800), None)
     account.add_waiting(63)
     held = [await reserve(account, 100) for _ in range(2)]
@@ -283,7 +283,7 @@ async def test_who_wants_a_share_gets_a_useful_one_or_waits() -> None:
     assert (await third).max_output == USEFUL_OUTPUT
 
 
-async def test_only_those_who_wait_at_a_level_share_what_is_left_there() -> None:
+async def test_only_waiters_at_a_level_share_its_remaining_budget() -> None:
     run = Account("", Limits(tokens=100_000), None)
     left, right = Account("left", Limits(tokens=4000), run), Account("right", Limits(tokens=4000), run)
     right.add_waiting(9)
@@ -291,7 +291,7 @@ async def test_only_those_who_wait_at_a_level_share_what_is_left_there() -> None
     assert (await reserve(right, 0)).max_output == 400
 
 
-async def test_each_message_has_an_account_of_its_own_where_messages_are_bounded() -> None:
+async def test_each_message_has_its_own_account_where_messages_are_bounded() -> None:
     run = Account("", Limits(message=MessageLimits(tokens=500, usd=money(600), seconds=9)), None)
     team = Account("team", Limits(tokens=10_000, message=MessageLimits(tokens=400)), run)
     assert team.message == MessageLimits(tokens=400, usd=money(600), seconds=9)
@@ -304,7 +304,7 @@ async def test_each_message_has_an_account_of_its_own_where_messages_are_bounded
     assert plain.for_message() is plain
 
 
-async def test_what_is_left_is_what_nobody_has_spent_or_holds_at_the_tightest_level() -> None:
+async def test_the_remaining_budget_is_that_of_the_tightest_level() -> None:
     run = Account("", Limits(tokens=1000, usd=0.5), None)
     team = Account("team", Limits(tokens=5000, calls=3), run, Cost(10, 0, 1))
     assert team.remaining() == Amounts(tokens=1000, usd=0.5, calls=2)
@@ -322,7 +322,7 @@ def test_a_call_that_says_nothing_of_its_cost_is_charged_what_was_reserved() -> 
     assert charge_for(Usage(requests=1, input_tokens=7, usd=money(9)), reserved) == Cost(7, 9)
 
 
-async def test_a_thousand_who_wait_are_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:  # Z-10
+async def test_a_thousand_waiters_are_not_scanned_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:  # Z-10
     tries = 0
     grant = Account._grant
 

@@ -24,7 +24,7 @@ def test_looking_changes_nothing(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "teamwright-home").exists()
 
 
-def test_a_journal_that_can_not_be_read_is_exit_code_1(
+def test_a_journal_that_cannot_be_read_is_exit_code_1(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path))
@@ -45,7 +45,7 @@ def test_a_data_folder_that_is_a_file_is_exit_code_1(
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make anything")
-def test_a_data_folder_that_can_not_be_made_is_exit_code_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_folder_that_cannot_be_made_is_exit_code_1(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAMWRIGHT_HOME", "/proc/nothing/there")
     done = call("doctor")
     assert done.code == 1
@@ -59,7 +59,7 @@ def test_keys_are_named_and_never_shown(call: Call, monkeypatch: pytest.MonkeyPa
     assert "very-secret" not in done.out
 
 
-def test_secrets_that_can_not_be_masked_are_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_that_cannot_be_masked_are_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     # S-06
     monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
     monkeypatch.setenv("SHOP_API_KEY", "hush-7f3a-very-secret")

@@ -29,7 +29,7 @@ def test_ctrl_c_while_the_program_loads_is_exit_code_130_without_a_word(tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_caller_who_ignores_ctrl_c_is_heeded(tmp_path: Path) -> None:
+def test_an_ignored_sigint_stays_ignored(tmp_path: Path) -> None:
     ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     done = load(tmp_path, "import signal\nsignal.raise_signal(signal.SIGINT)\nraise SystemExit(7)\n", ignoring)
     assert done.returncode == 7

@@ -87,7 +87,7 @@ def test_the_switch_shows_the_traceback(call: Call, monkeypatch: pytest.MonkeyPa
     assert "ZeroDivisionError: somewhere deep" in done.err
 
 
-def test_a_damaged_journal_is_told_in_words(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_journal_is_reported_clearly(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEAMWRIGHT_HOME", str(tmp_path))
     (tmp_path / "journal.db").write_bytes(b"not a database at all, but long enough to look like one" * 100)
     done = call("runs", "list")

@@ -98,7 +98,7 @@ def test_a_dag_team_brings_all_that_its_steps_say(call: Call, tmp_path: Path) ->
     assert planned["budgets"][0]["execution"] == 7
 
 
-def test_a_file_of_tasks_and_those_who_work_on_them_may_be_planned_together(call: Call) -> None:
+def test_a_file_of_tasks_and_agents_can_be_planned(call: Call) -> None:
     alone = call("plan", TASKS, "--json").json
     assert call("plan", EXAMPLES / "plan", "--json").json == alone
     assert call("plan", TASKS, "--with", EXAMPLES / "plan" / "agents.yaml", "--json").json == alone
@@ -130,13 +130,13 @@ def test_the_width_of_a_dag_team_holds_unless_another_is_given(call: Call, tmp_p
         ([EXAMPLES / "nowhere.yaml"], "There is no such file"),
     ],
 )
-def test_what_cannot_be_planned_is_told_and_exits_2(call: Call, arguments: list[object], expected: str) -> None:
+def test_what_cannot_be_planned_is_reported_and_exits_2(call: Call, arguments: list[object], expected: str) -> None:
     done = call("plan", *arguments)
     assert (done.code, done.out) == (2, "")
     assert expected in done.err
 
 
-def test_every_mistake_of_a_file_is_told_with_its_line(call: Call, tmp_path: Path) -> None:  # Z-04
+def test_every_mistake_of_a_file_is_reported_with_its_line(call: Call, tmp_path: Path) -> None:  # Z-04
     file = tmp_path / "tasks.yaml"
     file.write_text("tasks:\n  - {id: a, needs: [b]}\n  - {id: b, needs: [a]}\n  - {id: c, needs: [d]}\n")
     done = call("plan", file, "--json")

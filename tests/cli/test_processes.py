@@ -81,7 +81,7 @@ def test_a_signal_interrupts_a_run_which_can_then_be_resumed(slow: Path, number:
     assert (done.returncode, done.stdout) == (0, "Last.\n")
 
 
-def test_a_function_that_can_not_be_stopped_does_not_hold_up_the_end(tmp_path: Path) -> None:
+def test_a_function_that_cannot_be_stopped_does_not_hold_up_the_end(tmp_path: Path) -> None:
     process = start_sleeping(
         tmp_path,
         "import sys, time\ndef sleep(task: str) -> str:\n"
@@ -314,7 +314,7 @@ def test_no_color_means_no_color(team: Path) -> None:
     assert not coloured.search(in_terminal("run", team, "Go", NO_COLOR="1")[1])
 
 
-def test_a_full_disk_or_locked_folder_is_told_in_words(team: Path, tmp_path: Path) -> None:
+def test_a_full_disk_or_locked_folder_is_reported_clearly(team: Path, tmp_path: Path) -> None:
     home = tmp_path / "file-not-folder"
     home.write_text("")
     environment = {**os.environ, "TEAMWRIGHT_HOME": str(home)}

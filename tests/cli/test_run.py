@@ -84,7 +84,7 @@ def test_a_task_given_twice_or_not_at_all_is_refused(call: Call, team: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["agents: {a: {modle: x}}", "agents: [", "- just\n- a list", "", "\x00"])
-def test_a_bad_manifest_is_told_with_its_problems(call: Call, tmp_path: Path, text: str) -> None:
+def test_a_bad_manifest_is_reported_with_its_problems(call: Call, tmp_path: Path, text: str) -> None:
     (tmp_path / "team.yaml").write_text(text)
     done = call("run", tmp_path / "team.yaml", "x", "--json")
     assert done.code == 2

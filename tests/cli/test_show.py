@@ -88,7 +88,7 @@ def test_conditions_and_ways_back_are_listed(call: Call) -> None:
     assert "  ├→ writer                 when data.marks < 8" in text
 
 
-def test_what_is_side_by_side_stands_together() -> None:
+def test_concurrent_members_are_drawn_together() -> None:
     text = draw_team(load_team(EXAMPLES / "transformation"))
     assert "  ┌ ● code-analyzer" in text
     assert "  └ ● security-scanner" in text

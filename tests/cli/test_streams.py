@@ -25,7 +25,7 @@ def in_shell(redirection: str, *arguments: object) -> subprocess.CompletedProces
     ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
 )
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_an_answer_that_can_not_be_written_is_told_and_the_run_is_kept(
+def test_an_answer_that_cannot_be_written_is_reported_and_the_run_is_kept(
     call: Call, team: Path, redirection: str, reason: str, options: tuple[str, ...]
 ) -> None:
     done = in_shell(redirection, "run", team, "Go", "--run-id", "one", "--quiet", *options)
@@ -37,7 +37,7 @@ def test_an_answer_that_can_not_be_written_is_told_and_the_run_is_kept(
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "<&-", "2>&- <&-"])
-def test_progress_that_can_not_be_shown_stops_no_run(team: Path, redirection: str) -> None:
+def test_progress_that_cannot_be_shown_stops_no_run(team: Path, redirection: str) -> None:
     done = in_shell(redirection, "run", team, "Go")
     assert (done.returncode, done.stdout) == (0, ANSWER)
 
@@ -54,7 +54,7 @@ def test_a_run_that_ends_before_it_can_be_interrupted_fails_for_its_lost_events(
     assert "No space left on device" in done.stderr
 
 
-def test_events_that_can_not_be_written_interrupt_the_run(team: Path) -> None:
+def test_events_that_cannot_be_written_interrupt_the_run(team: Path) -> None:
     (team / "replies.yaml").write_text("rules: [{agent: writer, delay: 30, reply: First.}]")
     done = in_shell(">/dev/full", "run", team, "Go", "--events", "--run-id", "one")
     assert done.returncode == 130
@@ -65,13 +65,13 @@ def test_events_that_can_not_be_written_interrupt_the_run(team: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("schema",), ("runs", "list", "--json")])
-def test_any_result_that_can_not_be_written_is_one_line(arguments: tuple[str, ...]) -> None:
+def test_any_result_that_cannot_be_written_is_one_line(arguments: tuple[str, ...]) -> None:
     done = in_shell(">/dev/full", *arguments)
     assert done.returncode == 1
     assert done.stderr == "teamwright: The result can't be written to stdout: No space left on device.\n"
 
 
-def test_a_file_that_can_not_be_written_loses_neither_run_nor_answer(call: Call, team: Path) -> None:
+def test_a_file_that_cannot_be_written_loses_neither_run_nor_answer(call: Call, team: Path) -> None:
     done = call("run", team, "Go", "--run-id", "one", "--out", "/dev/full")
     assert done.code == 1
     assert "teamwright runs show one" in done.err

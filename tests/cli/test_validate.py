@@ -17,7 +17,7 @@ def test_a_valid_manifest_is_described(call: Call, team: Path) -> None:
 
 
 #
-def test_every_mistake_is_told_at_once_with_line_and_column(call: Call, tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once_with_line_and_column(call: Call, tmp_path: Path) -> None:
     text = "agents:\n  writer: {modle: x}\nteams:\n  t: {members: [wirter], strategy: sequental}\n"
     team = write_team(tmp_path / "team", text)
     done = call("validate", team / "team.yaml", "--json")
@@ -49,7 +49,7 @@ teams:
 
 
 @pytest.mark.parametrize("command", [("validate",), ("run", "Go")])
-def test_functions_and_scripts_are_told_with_every_other_mistake(
+def test_functions_and_scripts_are_reported_with_every_other_mistake(
     call: Call, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     team = write_team(tmp_path / "team", BROKEN)
@@ -86,7 +86,7 @@ def test_a_model_that_is_none_is_refused(call: Call, team: Path, model: str, tol
         assert told in done.err
 
 
-def test_nobody_is_asked_while_a_later_member_can_not_answer(
+def test_no_member_is_asked_while_a_later_one_cannot_answer(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

@@ -47,7 +47,7 @@ def answered(result: dict[str, Any]) -> int:
     return len([one for one in result["data"] if one is not None])
 
 
-def test_a_limit_on_tokens_is_never_passed_and_what_it_does_not_pay_for_is_told(tmp_path: Path) -> None:  # Z-10
+def test_a_token_limit_is_never_exceeded_and_unpaid_work_is_reported(tmp_path: Path) -> None:  # Z-10
     limit = 2100
     with ModelServer(lambda request: Say(text="word " * CAP)) as server:
         team = wide_team(tmp_path / "wide", server)

@@ -68,7 +68,7 @@ def overlap(one: tuple[float, ...], two: tuple[float, ...]) -> bool:
     return one[0] < two[2] and two[0] < one[2] and one[1] < two[3] and two[1] < one[3]
 
 
-def test_every_picture_is_on_a_page_with_words_for_those_who_cannot_see_it() -> None:
+def test_every_picture_is_on_a_page_with_an_alternative_text() -> None:
     texts = [page.read_text(encoding="utf-8") for page in (*PAGES, ROOT / "AGENTS.md")]
     for file in PICTURES:
         assert any(re.search(rf"!\[[^\]]{{20,}}\]\([\w./]*pictures/{file.name}\)", text) for text in texts), file.name

@@ -40,7 +40,7 @@ def test_small_aliases_and_merge_keys_are_fine(tmp_path: Path) -> None:
     assert not found
 
 
-def test_a_key_that_stands_twice_is_told_with_both_places(tmp_path: Path) -> None:
+def test_a_duplicate_key_is_reported_with_both_positions(tmp_path: Path) -> None:
     _, found = read(tmp_path, "a: 1\nb: {c: 1, c: 2}\na: 2\n")
     assert found == [
         "2:11: The key 'c' stands here twice (the first is in line 2, column 5; remove one)",
@@ -81,7 +81,7 @@ def test_a_key_that_stands_twice_is_told_with_both_places(tmp_path: Path) -> Non
         (b"a: " + b"x" * MAX_BYTES, "larger than 1 MiB"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_words(tmp_path: Path, text: str | bytes, told: str) -> None:
+def test_what_cannot_be_read_is_reported_clearly(tmp_path: Path, text: str | bytes, told: str) -> None:
     _, found = read(tmp_path, text)
     assert len(found) == 1
     assert told in found[0]
@@ -115,7 +115,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> Non
     assert read(tmp_path, b"\xef\xbb\xbfa: b\r\nc: d\r\n") == ([{"a": "b", "c": "d"}], [])
 
 
-def test_a_missing_file_is_told_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("a: 1")
     report = ProblemReport()
     assert read_file(tmp_path / "taem.yaml", report) == []
@@ -126,7 +126,7 @@ def test_a_missing_file_is_told_with_its_neighbours(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+def test_a_value_that_is_no_file_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     for path in (tmp_path / "pipe.yaml", tmp_path / "a\0b.yaml", tmp_path / ("x" * 300), Path()):
         report = ProblemReport()

@@ -108,7 +108,7 @@ async def ran(team: Team, journal: MemoryJournal) -> RunResult:
         return await engine.run(team, "go", run_id="r")
 
 
-async def test_a_source_of_ones_own_is_called_once_however_often_its_run_is_resumed() -> None:
+async def test_a_custom_source_is_called_once_however_often_its_run_is_resumed() -> None:
     journal = MemoryJournal()
     team = Team("t", members=[ScriptedAgent("a", RULES, tools=[AlmanacSource()])])
     result = await ran(team, journal)
@@ -122,7 +122,7 @@ async def test_a_source_of_ones_own_is_called_once_however_often_its_run_is_resu
         assert len(asked) == (0 if at >= called else 1)
 
 
-async def test_a_model_is_offered_a_source_of_ones_own() -> None:
+async def test_a_model_is_offered_a_custom_source() -> None:
     def answer(request: ChatRequest) -> CallTools | Say:
         told = any(message.role == "tool" for message in request.messages)
         return Say(text="Done.") if told else CallTools(calls=(ToolCall(name="season", args={}, id="s"),))
@@ -197,7 +197,7 @@ async def test_a_manifest_names_a_kind_that_is_registered(tmp_path: Path, tools:
 
 
 @pytest.mark.usefixtures("registered")
-def test_mistakes_in_its_settings_are_told_at_their_place(tmp_path: Path) -> None:
+def test_mistakes_in_its_settings_are_reported_at_their_place(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as raised:
         load_team(write(tmp_path, "[{almanac: {weather: 3}}, {almanack: {}}]"))
     told = [str(one) for one in raised.value.problems]
@@ -212,7 +212,7 @@ def test_the_schema_for_editors_knows_its_settings() -> None:
 
 
 @pytest.mark.usefixtures("registered")
-def test_where_no_code_is_loaded_it_is_told_of_and_not_imported() -> None:
+def test_where_no_code_is_loaded_it_is_reported_and_not_imported() -> None:
     manifest = Manifest.model_validate({"agents": {"a": {"model": "local", "tools": [{"almanac": {"weather": 3}}]}}})
     assert [str(one) for one in code_in(manifest)] == ["tool 'almanac' of agent 'a'"]
     with code_not_loaded():
@@ -221,7 +221,7 @@ def test_where_no_code_is_loaded_it_is_told_of_and_not_imported() -> None:
     assert isinstance(source, registry.UnloadedSource)
 
 
-def test_a_kind_that_nobody_registers_is_told_with_the_nearest() -> None:
+def test_an_unregistered_kind_is_reported_with_the_nearest() -> None:
     manifest = Manifest.model_validate({"agents": {"a": {"model": "local", "tools": [{"mpc": {"url": "http://x"}}]}}})
     with pytest.raises(UsageError, match=r"mpc.*did you mean 'mcp'"):
         Builder(manifest).team("a")

@@ -76,7 +76,7 @@ class Trap:
     def close(self) -> None: ...
 
 
-def test_a_campaign_finds_what_breaks_raises_and_hangs_and_goes_on(tmp_path: Path) -> None:
+def test_a_campaign_finds_what_breaks_raises_and_hangs_and_continues(tmp_path: Path) -> None:
     told: list[str] = []
     report = run_campaign([Trap], seconds=30, seed=1, workers=2, cases=12, folder=tmp_path, tell=told.append)
     tally = report.tallies["trap"]

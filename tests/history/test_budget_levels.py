@@ -139,7 +139,7 @@ def test_a_part_of_the_work_is_open_while_a_turn_in_it_is_and_its_time_ends_with
     assert (stand(levels, "t/part"), stand(levels, "t")) == ((False, 9.0), (False, 9.0))
 
 
-def test_a_part_that_a_fork_goes_on_with_is_open_while_a_turn_in_it_is() -> None:
+def test_a_part_that_a_fork_continues_with_is_open_while_a_turn_in_it_is() -> None:
     levels = BudgetLevels.from_events([event("", "", STARTED), asked("t"), asked("t/part/a"), opened("t/part")])
     assert stand(levels, "t/part") == (True, 0.0)
     levels.apply(event("t/part", "a", AgentReplied(), 3.0))

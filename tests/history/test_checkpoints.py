@@ -131,7 +131,7 @@ async def test_a_place_that_holds_several_turns_means_the_last_of_them() -> None
 
 
 @pytest.mark.parametrize("at", ["halv", "", "-1", "part-1/", "²"])
-async def test_a_checkpoint_that_is_not_there_is_told_with_the_nearest_names(at: str) -> None:
+async def test_a_checkpoint_that_is_not_there_is_reported_with_the_nearest_names(at: str) -> None:
     team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(naming))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
@@ -189,7 +189,7 @@ async def test_a_pause_is_a_checkpoint() -> None:  # P-09
         assert (await engine.runs.result("r")).status == "paused"
 
 
-async def test_a_person_names_the_point_of_a_run_that_nobody_drives() -> None:  # P-09
+async def test_a_person_names_the_point_of_a_run_without_a_driver() -> None:  # P-09
     async with Engine("memory") as engine:
         team = await paused(engine)
         made = await engine.runs.checkpoint("r", "before-answer", by="Ada")
@@ -233,7 +233,7 @@ async def test_a_run_that_has_ended_takes_no_further_name() -> None:
 
 
 @pytest.mark.parametrize(("name", "error"), [("", InvalidName), ("a b", InvalidName), ("12", UsageError)])
-async def test_a_name_that_can_not_be_told_from_others_is_refused(name: str, error: type[Exception]) -> None:
+async def test_a_name_that_cannot_be_told_from_others_is_refused(name: str, error: type[Exception]) -> None:
     async with Engine("memory") as engine:
         await paused(engine)
         with pytest.raises(error):

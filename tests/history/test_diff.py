@@ -85,7 +85,7 @@ async def test_a_fork_and_its_origin_share_their_past() -> None:  # P-09
 
 
 @pytest.mark.parametrize("task", [None, "other"])
-async def test_what_a_fork_asked_anew_is_compared_with_what_gave_way(task: str | None) -> None:  # P-09
+async def test_a_superseding_ask_is_compared_with_the_superseded_one(task: str | None) -> None:  # P-09
     async with Engine("memory") as engine:
         await engine.run(Team("t", members=[agent("x", "one"), agent("y", "two"), agent("z", "end")]), "go", run_id="a")
         changed = Team("t", members=[agent("x", "one"), agent("w", "else"), agent("z", "end")])
@@ -96,7 +96,7 @@ async def test_what_a_fork_asked_anew_is_compared_with_what_gave_way(task: str |
     assert (found.a.turns, found.b.turns) == (3, 3)
 
 
-async def test_another_task_and_another_declaration_are_told() -> None:
+async def test_another_task_and_another_declaration_are_reported() -> None:
     short = Team("t", members=[agent("x", "one")])
     long = Team("t", members=[agent("x", "one"), agent("y", "two")], share="output")
     async with Engine("memory") as engine:
@@ -110,7 +110,7 @@ async def test_another_task_and_another_declaration_are_told() -> None:
     assert found.members[1].a.status is None
 
 
-async def test_somebody_else_at_the_same_place_and_a_turn_of_one_run_alone_are_told() -> None:
+async def test_another_member_at_the_same_key_and_a_turn_of_one_run_alone_are_reported() -> None:
     async def first_only(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="early")
         await ctx.ask(members[0], Turn(task.text), key="place")

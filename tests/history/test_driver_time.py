@@ -36,7 +36,7 @@ def test_waits_count_once_however_they_overlap() -> None:
     assert found.busy_seconds(10, 40, [(30, 60), (5, 15), (12, 20), (14, 16)]) == 10
 
 
-def test_what_a_fork_took_over_has_a_time_of_its_own() -> None:
+def test_what_a_fork_took_over_has_its_own_time() -> None:
     forked = START.changed(origin=Origin(run_id="before", number=3, how="fork"))
     copied: list[tuple[float, Fact]] = [(1000, forked), (3, RunLogged(text="x")), (7, RunLogged(text="x"))]
     found = driving(*copied)

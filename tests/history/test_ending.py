@@ -36,7 +36,7 @@ def test_a_reply_ends_a_run_well(reply: Reply, status: str, reason: str) -> None
         ("cancelled", "cancelled", "cancelled"), ("max_turns", "failed", "max_turns"),
     ],
 )  # fmt: skip
-def test_a_failure_keeps_what_was_said(error: str, status: str, reason: str) -> None:
+def test_a_failure_keeps_the_messages(error: str, status: str, reason: str) -> None:
     failure = Failure(member="t", error=error, message="why", messages=SAID)
     result = ending_of(failure, USAGE).result("r", 0.0, 2.0)
     assert (result.status, result.stop_reason) == (status, reason)

@@ -96,7 +96,7 @@ async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
         assert (await engine.runs.history("r")).questions() == {}
 
 
-async def test_a_follow_up_is_told_the_history_the_task_and_the_replies() -> None:
+async def test_a_follow_up_receives_the_history_the_task_and_the_replies() -> None:
     async with Engine("memory") as engine:
         before = [Message(name="user", content="earlier", role="user")]
         await engine.run(FakeMembers().chain(1), "first", run_id="r", history=before)
@@ -141,7 +141,7 @@ async def test_a_fork_from_any_event_in_the_middle_of_branches_pays_only_for_wha
             assert (result.status, len(members.calls)) == ("completed", 3 - known)
 
 
-async def test_a_fork_says_where_it_came_from_and_has_a_time_of_its_own() -> None:
+async def test_a_fork_says_where_it_came_from_and_has_its_own_time() -> None:
     now = 1000.0
 
     async def slow(turn: Turn) -> str:
@@ -199,7 +199,7 @@ async def test_a_reply_that_did_not_fit_its_schema_can_be_retried() -> None:
         assert (await engine.fork("r", retry=True, team=agent)).data == {"n": 1}
 
 
-async def test_a_run_that_did_not_fail_can_not_be_retried() -> None:
+async def test_a_run_that_did_not_fail_cannot_be_retried() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="r")
         with pytest.raises(UsageError, match="fork it with --at"):
@@ -240,7 +240,7 @@ async def test_a_run_that_ended_by_itself_has_no_stop() -> None:
     assert (await stop_of(FakeMembers().chain(1)))[1] is None
 
 
-async def test_a_forked_run_with_more_budget_goes_on_where_it_was_stopped() -> None:
+async def test_a_forked_run_with_more_budget_continues_where_it_was_stopped() -> None:
     members = FakeMembers()
     team = members.chain(3)
     team.limits = Limits(calls=2)
@@ -253,7 +253,7 @@ async def test_a_forked_run_with_more_budget_goes_on_where_it_was_stopped() -> N
     assert (result.status, members.calls) == ("completed", ["a3"])
 
 
-async def test_a_fork_does_not_count_the_rules_of_turns_that_it_asks_anew() -> None:
+async def test_a_fork_does_not_count_the_rules_of_turns_that_it_asks_again() -> None:
     team = Team("t", members=[ScriptedAgent("a", [Rule(reply="once", times=1)])])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
@@ -261,7 +261,7 @@ async def test_a_fork_does_not_count_the_rules_of_turns_that_it_asks_anew() -> N
     assert result.output == "once", result.failure
 
 
-async def test_a_fork_of_a_cancelled_run_goes_on_from_any_of_its_events() -> None:
+async def test_a_fork_of_a_cancelled_run_continues_from_any_of_its_events() -> None:
     reached = anyio.Event()
 
     async def hang(turn: Turn) -> str:
@@ -371,7 +371,7 @@ async def test_there_is_no_other_try_where_the_turns_were_used_up() -> None:
 
 
 @pytest.mark.parametrize("how", ["paused", "interrupted", "cancelled"])
-async def test_what_a_fork_asked_anew_counts_no_more_while_it_is_not_done(how: str) -> None:
+async def test_a_superseded_ask_no_longer_counts_before_the_new_one_ends(how: str) -> None:
     async def heard(turn: Turn) -> Reply:
         return Reply.of("a", f"heard {turn.task}", usage=Usage(requests=1, input_tokens=3))
 
@@ -418,7 +418,7 @@ async def counted(engine: Engine, result: RunResult) -> tuple[int, int, int]:
     return result.usage.total_tokens, measured.total_tokens, history.usage().total_tokens
 
 
-async def test_all_readers_count_a_fork_the_same_where_it_asked_a_failed_member_anew() -> None:
+async def test_all_readers_count_a_fork_the_same_where_it_asked_a_failed_member_again() -> None:
     def made(share: Share) -> Team:
         failing = paying("c", 17, AgentError("no"), optional=True)
         return Team("t", members=[paying("a", 1), paying("b", 10), failing, paying("d", 3)], share=share)
@@ -445,7 +445,7 @@ async def test_all_readers_count_a_fork_the_same_where_a_failure_was_recovered_f
                 assert await counted(engine, fork) == (21, 21, 21)
 
 
-async def test_a_call_that_a_fork_made_anew_within_a_turn_counts_once() -> None:
+async def test_a_call_that_a_fork_made_again_within_a_turn_counts_once() -> None:
     async with Engine("memory") as engine:
         await engine.run(Team("t", members=[paying("a", 10)]), "go", run_id="r")
         events = await engine.journal.read("r")

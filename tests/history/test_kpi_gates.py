@@ -42,7 +42,7 @@ def test_a_figure_that_is_not_there_keeps_to_nothing() -> None:  # Z-12
     assert "usd is unknown" in found[0].words
 
 
-def test_a_gate_tells_what_stands_against_what() -> None:
+def test_a_gate_shows_the_value_and_the_bound() -> None:
     [one] = check_gates(read_gates(["pass_rate>=0.9"]), MEASURED)
     assert one.to_json() == {"gate": "pass_rate>=0.9", "figure": "pass_rate", "value": 0.8, "passed": False}
     assert one.words == "pass_rate>=0.9: pass_rate is 0.8, and has to be at least 0.9"
@@ -55,12 +55,12 @@ def test_a_gate_tells_what_stands_against_what() -> None:
         "usd<=1e", "usd<=1<=2",
     ],
 )  # fmt: skip
-def test_what_is_no_gate_is_told_with_what_is_expected(text: str) -> None:  # Z-12
+def test_a_value_that_is_no_gate_is_reported_with_what_is_expected(text: str) -> None:  # Z-12
     with pytest.raises(UsageError, match=r"is no gate: write a figure, <= or >=, and a number"):
         read_gates([text])
 
 
-def test_a_figure_that_nobody_measures_is_told_with_the_nearest() -> None:
+def test_an_unknown_measure_is_reported_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match="pass_rate"):
         read_gates(["pas_rate>=0.8"])
 

@@ -221,7 +221,7 @@ def test_what_a_fork_tried_after_a_failure_takes_nothing_away() -> None:
     assert (found.total_tokens, found.steps, found.passed) == (37, 1, 1)
 
 
-def test_a_call_that_a_fork_makes_anew_takes_the_place_of_the_one_it_took_over() -> None:
+def test_a_call_that_a_fork_makes_again_takes_the_place_of_the_one_it_took_over() -> None:
     record = Record(Origin(run_id="before", number=9, how="fork"))
     record.ask(0, "t", kind="team")
     record.ask(0, "t/a")
@@ -312,7 +312,7 @@ async def test_a_plan_behind_a_failed_step_has_not_passed() -> None:  # Z-12
     assert (found.steps, found.passed, found.failed, found.skipped) == (3, 1, 1, 1)
 
 
-async def test_those_who_lost_a_race_were_stopped() -> None:
+async def test_losers_of_a_race_count_as_stopped() -> None:
     async def never(turn: Turn) -> str:
         import anyio
 
@@ -374,14 +374,14 @@ async def test_a_fork_that_tries_again_counts_the_failed_attempt_and_one_step() 
     assert (found.pass_rate, found.steps, found.total_tokens) == (1.0, 2, 20)
 
 
-async def test_a_run_that_is_not_there_is_told_with_the_nearest() -> None:
+async def test_a_run_that_is_not_there_is_reported_with_the_nearest() -> None:
     async with Engine("memory") as engine:
         await engine.run(FakeMembers().chain(1), "go", run_id="here")
         with pytest.raises(RunNotFound, match="here"):
             await read_kpis(engine.journal, "hera")
 
 
-def test_rows_stand_side_by_side_in_the_order_of_the_runs() -> None:  # Z-12
+def test_rows_are_concurrently_in_the_order_of_the_runs() -> None:  # Z-12
     one, two = Record(), Record()
     for record, tokens in ((one, 5), (two, 8)):
         record.ask(0, "t", kind="team")
@@ -442,7 +442,7 @@ async def test_an_agent_of_many_requests_is_one_step() -> None:
     assert (found.steps, found.asks, found.total_tokens, found.judge_tokens) == (1, 2, 30, 15)
 
 
-def test_turns_are_told_one_by_one_with_what_came_of_them() -> None:
+def test_turns_are_listed_one_by_one_with_their_results() -> None:
     usage = Usage(requests=1, input_tokens=7, output_tokens=3)
     facts: list[tuple[float, str, str, Fact]] = [
         (0.0, "", "", RunStarted(team="t", task="x", manifest="m", seed=1)),

@@ -10,7 +10,7 @@ from teamwright.values.events.agent import AgentReturned
 from tests.journal.journals import opened
 
 
-async def test_a_row_that_is_no_json_is_told_as_damage(tmp_path: Path) -> None:
+async def test_a_row_that_is_no_json_is_reported_as_damage(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         await commit(journal, Batch(events("run", [1, 2]), {}))
         journal._database.writer.execute("UPDATE events SET data = '{\"domain' WHERE position % 4294967296 = 2")
@@ -27,7 +27,9 @@ async def test_a_row_that_is_no_json_is_told_as_damage(tmp_path: Path) -> None:
         ('data = \'{"domain":"d","name":"n","mood":1}\'', "can't be read as 'custom'"),
     ],
 )
-async def test_damage_and_an_event_of_a_later_version_are_told_apart(tmp_path: Path, change: str, words: str) -> None:
+async def test_damage_and_an_event_of_a_later_version_are_distinguished(
+    tmp_path: Path, change: str, words: str
+) -> None:
     async with opened(tmp_path / "journal.db") as journal:  # D-08
         await commit(journal, Batch(events("run", [1]), {}))
         journal._database.writer.execute(f"UPDATE events SET {change}")
@@ -38,7 +40,7 @@ async def test_damage_and_an_event_of_a_later_version_are_told_apart(tmp_path: P
             await journal.read("run")
 
 
-async def test_a_run_that_can_not_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
+async def test_a_run_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         for run in ("bad", "good"):
             await commit(journal, Batch(events(run, [1, 2]), {}))
@@ -50,7 +52,7 @@ async def test_a_run_that_can_not_be_read_does_not_hide_the_others(tmp_path: Pat
 
 
 @pytest.mark.parametrize("unsaved", [True, False], ids=["an event", "its row"])
-async def test_a_run_that_can_not_be_summed_up_is_marked_in_the_list(tmp_path: Path, unsaved: bool) -> None:  # S-08
+async def test_a_run_that_cannot_be_summed_up_is_marked_in_the_list(tmp_path: Path, unsaved: bool) -> None:  # S-08
     async with opened(tmp_path / "journal.db") as journal:
         for run in ("bad", "good"):
             await commit(journal, Batch(events(run, [1]), {}))
@@ -70,7 +72,7 @@ async def test_a_run_that_can_not_be_summed_up_is_marked_in_the_list(tmp_path: P
         assert bad.to_json()["damage"] == bad.damage
 
 
-async def test_a_letter_of_a_later_version_is_told(tmp_path: Path) -> None:
+async def test_a_letter_of_a_later_version_is_reported(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         insert = "INSERT INTO inbox (run_id, data) VALUES ('run', ?)"
         journal._database.writer.execute(insert, ('{"kind":"sing","version":99}',))
@@ -79,7 +81,7 @@ async def test_a_letter_of_a_later_version_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", ['{"kind":"sing"}', "", "nothing", '{"kind":"pause"', "[" * 5000, b"\xff", 7])
-async def test_a_damaged_letter_is_told_as_damage(tmp_path: Path, data: object) -> None:  # D-08
+async def test_a_damaged_letter_is_reported_as_damage(tmp_path: Path, data: object) -> None:  # D-08
     async with opened(tmp_path / "journal.db") as journal:
         journal._database.writer.execute("INSERT INTO inbox (run_id, data) VALUES ('run', ?)", (data,))
         with pytest.raises(JournalCorrupt, match="entry 1 of its inbox"):
@@ -110,7 +112,7 @@ async def test_a_note_that_leads_nowhere_does_not_cost_the_text(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("body", ["", "no hash", "0" * 39, "0" * 41, "\ud800" * 40, "A" * 40])
-async def test_a_reference_that_is_no_hash_is_told_as_damage(tmp_path: Path, body: str) -> None:  # S-08
+async def test_a_reference_that_is_no_hash_is_reported_as_damage(tmp_path: Path, body: str) -> None:  # S-08
     async with opened(tmp_path / "journal.db") as journal:
         with pytest.raises(JournalCorrupt, match="missing or altered"):
             await journal.bodies([body])
@@ -149,7 +151,7 @@ async def test_a_database_with_triggers_or_other_tables_is_refused(tmp_path: Pat
             await SqliteJournal(path).open()
 
 
-async def test_a_layout_that_is_no_utf8_is_told_in_words(tmp_path: Path) -> None:  # S-08
+async def test_a_layout_that_is_no_utf8_is_reported_clearly(tmp_path: Path) -> None:  # S-08
     path = tmp_path / "journal.db"
     async with opened(path) as journal:
         await commit(journal, Batch(events("run", [1]), {}))

@@ -78,7 +78,7 @@ def lock_of(folder: Path, run_id: str) -> Path:
 
 
 @pytest.mark.parametrize("what", ["link", "fifo", "folder", "dangling"])
-async def test_a_lock_that_is_no_file_is_told_and_never_waited_for(tmp_path: Path, what: str) -> None:  # S-05
+async def test_a_lock_that_is_no_file_is_reported_and_never_waited_for(tmp_path: Path, what: str) -> None:  # S-05
     async with opened(tmp_path / "journal.db") as journal:
         lock, other = lock_of(tmp_path, "run"), tmp_path / "precious"
         other.write_text("precious")
@@ -97,14 +97,14 @@ async def test_a_lock_that_is_no_file_is_told_and_never_waited_for(tmp_path: Pat
 
 
 @pytest.mark.parametrize("what", ["fifo", "folder"])
-async def test_a_journal_that_is_no_file_is_told_and_never_waited_for(tmp_path: Path, what: str) -> None:  # S-05
+async def test_a_journal_that_is_no_file_is_reported_and_never_waited_for(tmp_path: Path, what: str) -> None:  # S-05
     path = tmp_path / "journal.db"
     os.mkfifo(path) if what == "fifo" else path.mkdir()
     with pytest.raises(JournalUnavailable, match="no regular file"):
         await SqliteJournal(path).open()
 
 
-async def test_a_folder_of_locks_that_leads_elsewhere_is_told(tmp_path: Path) -> None:  # S-05
+async def test_a_folder_of_locks_that_leads_elsewhere_is_reported(tmp_path: Path) -> None:  # S-05
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / LOCKS).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(JournalUnavailable, match="is no folder"):
@@ -136,7 +136,7 @@ def as_somebody(work: Callable[[], None]) -> int:
 
 
 @needs_root
-def test_a_lock_or_a_folder_of_another_user_is_told(reachable: Path) -> None:  # S-05
+def test_a_lock_or_a_folder_of_another_user_is_reported(reachable: Path) -> None:  # S-05
     (reachable / LOCKS).mkdir()
     lock = lock_of(reachable, "run")
     lock.write_text("")

@@ -41,7 +41,7 @@ async def test_nobody_is_ever_told_the_words_of_a_failure(random_program: Random
     share=st.sampled_from(["transcript", "output"]),
     nested=st.booleans(),
 )
-async def test_a_failing_member_ends_the_team_with_what_was_said_before(
+async def test_a_failing_member_ends_the_team_with_earlier_messages(
     fails: list[bool], strategy: str, share: str, nested: bool
 ) -> None:  # R-10, P-03
     schedule = ReturnSchedule()
@@ -92,7 +92,7 @@ async def test_a_bug_in_a_member_is_a_failure_too() -> None:
     assert "ZeroDivisionError" in result.failure.message
 
 
-async def test_what_a_script_says_about_a_missing_rule_reaches_nobody() -> None:
+async def test_what_a_script_says_about_a_missing_rule_reaches_no_member() -> None:
     schedule = ReturnSchedule()
     rules = [Rule(agent="x", match="never", reply="no")]
     async with Engine("memory") as engine:

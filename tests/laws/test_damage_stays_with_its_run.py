@@ -165,7 +165,7 @@ def _other(path: Path) -> str:
 
 
 @pytest.mark.parametrize("lot", range(LOTS))
-def test_a_damaged_row_is_told_and_never_breaks_another_run(
+def test_a_damaged_row_is_reported_and_never_breaks_another_run(
     lot: int, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # S-08
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -53,7 +53,7 @@ async def test_everything_in_the_database_is_a_number_text_or_json(tmp_path: Pat
                 json.loads(text[40:])
 
 
-async def test_a_newer_database_is_refused_in_words_and_left_alone(tmp_path: Path) -> None:
+async def test_a_newer_database_is_refused_with_a_clear_message_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await a_run(path)
     with closing(sqlite3.connect(path)) as database:
@@ -73,7 +73,7 @@ async def test_a_newer_database_is_refused_in_words_and_left_alone(tmp_path: Pat
         """UPDATE events SET version = 99, data = '{"mood":"new"}' WHERE kind = 'agent.replied'""",
     ],
 )
-async def test_a_newer_record_is_refused_in_words(change: str, tmp_path: Path) -> None:
+async def test_a_newer_record_is_refused_with_a_clear_message(change: str, tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     await a_run(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:

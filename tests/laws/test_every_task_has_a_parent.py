@@ -191,7 +191,7 @@ async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None: 
     assert log_of(journal)[-1].kind == "run.ended"
 
 
-async def test_what_was_said_before_a_cancel_is_kept() -> None:
+async def test_messages_before_a_cancel_are_kept() -> None:
     async with Engine("memory") as engine:
         team = Team("t", members=[effect_member("a", ReturnSchedule()), FunctionAgent("h", hang)])
         handle = await engine.start(team, TASK, run_id=RUN_ID)
@@ -249,7 +249,7 @@ def write_pid_and_hang(text: str) -> str:
     return ""
 
 
-def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> None:
+def test_a_function_in_its_own_process_is_really_ended(tmp_path: Path) -> None:
     place = tmp_path / "pid"
 
     async def main() -> None:
@@ -264,7 +264,7 @@ def test_a_function_in_a_process_of_its_own_is_really_ended(tmp_path: Path) -> N
     anyio.run(main)
 
 
-def test_a_function_in_a_process_of_its_own_ends_with_its_driver(tmp_path: Path) -> None:  # D-07
+def test_a_function_in_its_own_process_ends_with_its_driver(tmp_path: Path) -> None:  # D-07
     place = tmp_path / "pid"
     program = (
         "import anyio\nfrom teamwright import Engine, FunctionAgent, Team\n"

@@ -61,7 +61,7 @@ async def test_a_body_is_stored_once_however_often_it_is_said() -> None:
     assert sum(map(len, journal._bodies.values())) < 25_000
 
 
-async def test_no_event_of_a_turn_holds_what_was_said_before() -> None:
+async def test_no_event_of_a_turn_holds_earlier_messages() -> None:
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(chain(20), TASK, run_id=RUN_ID)

@@ -71,7 +71,7 @@ def stops() -> dict[str, tuple[Callable[[], Team], str, str]]:
 
 
 @pytest.mark.parametrize("how", list(stops()))
-async def test_however_a_run_stops_it_ends_once_and_keeps_what_was_said(how: str) -> None:
+async def test_however_a_run_stops_it_ends_once_and_keeps_the_messages(how: str) -> None:
     make, status, reason = stops()[how]
     journal = MemoryJournal()
     async with Engine(journal) as engine:
@@ -103,7 +103,7 @@ async def test_every_log_has_one_ending_and_no_gap(random_program: RandomProgram
 
 
 @given(random_program=random_programs(), starts=st.lists(st.integers(0, 30), min_size=1, max_size=4))
-async def test_whoever_follows_a_living_run_sees_the_same_as_who_comes_later(
+async def test_followers_of_a_live_run_see_the_same_as_later_readers(
     random_program: RandomProgram, starts: list[int]
 ) -> None:
     journal = MemoryJournal()

@@ -182,7 +182,7 @@ PARALLEL = PeopleTeam(
 
 @given(people_team=people_teams(), lives=LIVES)
 @example(people_team=PARALLEL, lives=[Life(0.5, 1, 1), Life(None, 2, 2), Life(0.75, 0, 0, attended=True, patience=2)])
-async def test_however_a_run_is_cut_and_answered_it_comes_to_one_end(
+async def test_however_a_run_is_cut_and_answered_it_has_one_result(
     people_team: PeopleTeam, lives: list[Life]
 ) -> None:  # P-12, law 2
     expected, whole = await uninterrupted(people_team)
@@ -194,7 +194,7 @@ async def test_however_a_run_is_cut_and_answered_it_comes_to_one_end(
 
 @given(people_team=people_teams(), at=st.floats(0, 1, width=16), order=st.integers(0, 5), few=st.booleans())
 @example(people_team=PARALLEL, at=0.5, order=1, few=True)
-async def test_a_fork_at_any_point_comes_to_the_same_end(
+async def test_a_fork_at_any_point_has_the_same_result(
     people_team: PeopleTeam, at: float, order: int, few: bool
 ) -> None:  # P-09, P-12
     expected, whole = await uninterrupted(people_team)

@@ -43,7 +43,7 @@ async def test_a_recorded_history_replays_and_nobody_is_called(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", TEAMS)
-async def test_a_recorded_history_goes_on_from_every_point(name: str) -> None:
+async def test_a_recorded_history_continues_from_every_point(name: str) -> None:
     history = History.load(name)
     for number in range(1, len(history.events)):
         called: list[str] = []
@@ -93,7 +93,7 @@ def chain(strategy: Sequential) -> Team:
     return Team("chain", members=[member(name, speak) for name in "abc"], strategy=strategy)
 
 
-async def test_another_member_at_a_place_is_told_with_both_sides() -> None:
+async def test_another_member_at_a_place_is_reported_with_both_sides() -> None:
     async with Engine(History.load("sequential").journal(8)) as engine:
         with pytest.raises(NonDeterminism, match=r"the record says that 'a' was asked.* asks 'c' there") as told:
             await engine.resume(RUN_ID, team=changed([member(name, speak) for name in "abc"]))
@@ -103,7 +103,7 @@ async def test_another_member_at_a_place_is_told_with_both_sides() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "number"), [(OtherKeys(), 8), (StopsEarly(), 12)])
-async def test_other_keys_and_missing_asks_are_told_with_both_sides(strategy: Sequential, number: int) -> None:
+async def test_other_keys_and_missing_asks_are_reported_with_both_sides(strategy: Sequential, number: int) -> None:
     history = History.load("sequential")
     journal = history.journal(number)
     async with Engine(journal) as engine:
@@ -114,7 +114,7 @@ async def test_other_keys_and_missing_asks_are_told_with_both_sides(strategy: Se
         assert await journal.read(RUN_ID) == history.events[:number], "a refused replay must leave the record alone"
 
 
-async def test_a_turn_that_says_something_else_is_told() -> None:
+async def test_a_turn_that_says_something_else_is_reported() -> None:
     class OtherWords(Sequential):
         async def run(self, task: Task, members: Members, ctx: Context) -> Outcome:
             return await super().run(Task(task.text + "!", task.history, task.settings), members, ctx)
@@ -124,7 +124,7 @@ async def test_a_turn_that_says_something_else_is_told() -> None:
             await engine.resume(RUN_ID, team=chain(OtherWords()))
 
 
-async def test_another_version_of_a_strategy_is_refused_in_words() -> None:
+async def test_another_version_of_a_strategy_is_refused_with_a_clear_message() -> None:
     async with Engine(History.load("sequential").journal(8)) as engine:
         with pytest.raises(
             NotResumable, match=r"began with version 1 of the strategy 'sequential', and this is version 2"
@@ -132,7 +132,7 @@ async def test_another_version_of_a_strategy_is_refused_in_words() -> None:
             await engine.resume(RUN_ID, team=chain(Newer()))
 
 
-async def test_a_fork_goes_on_with_the_changed_strategy() -> None:
+async def test_a_fork_continues_with_the_changed_strategy() -> None:
     history = History.load("sequential")
     async with Engine(history.journal()) as engine:
         handle = await engine.start_fork(RUN_ID, team=changed([member(name, speak) for name in "abc"]), new_id="forked")

@@ -149,7 +149,7 @@ def test_wildcards_of_all_teams_together_are_bounded(tmp_path: Path) -> None:  #
     assert_linear_calls(lambda text: problems(tmp_path, text), prepare=lambda n: owning_teams(n, "*{}/**"), size=20)
 
 
-def test_a_team_that_owns_too_many_wildcards_is_told_once(tmp_path: Path) -> None:
+def test_a_team_that_owns_too_many_wildcards_is_reported_once(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, owning_teams(1, "*{}/**", steps=500))
     assert problem.message.startswith("team 't0': the steps own 500 keys with wildcards")
 

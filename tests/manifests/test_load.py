@@ -86,7 +86,7 @@ def test_the_good_manifest_is_good(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_arbitrary_bytes_load_or_are_told(tmp_path: Path, data: bytes) -> None:
+def test_arbitrary_bytes_load_or_are_reported(tmp_path: Path, data: bytes) -> None:
     outcome(tmp_path / "m.yaml", data)
 
 
@@ -94,7 +94,7 @@ def test_arbitrary_bytes_load_or_are_told(tmp_path: Path, data: bytes) -> None:
     st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.sampled_from(PIECES)), min_size=1, max_size=4)
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
-def test_a_manifest_with_changes_loads_or_is_told(tmp_path: Path, changes: list[tuple[int, int, str]]) -> None:
+def test_a_manifest_with_changes_loads_or_is_reported(tmp_path: Path, changes: list[tuple[int, int, str]]) -> None:
     text = GOOD
     for start, length, piece in changes:
         text = text[:start] + piece + text[start + length :]
@@ -130,7 +130,7 @@ FIELDS = [
     )
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
-def test_any_values_in_any_field_load_or_are_told(tmp_path: Path, data: dict[str, object]) -> None:
+def test_any_values_in_any_field_load_or_are_reported(tmp_path: Path, data: dict[str, object]) -> None:
     import yaml
 
     outcome(tmp_path / "m.yaml", yaml.safe_dump(data, allow_unicode=True).encode())
@@ -149,7 +149,7 @@ def test_a_folder_loads_together(tmp_path: Path) -> None:
     assert [file.name for file in found.files] == ["agents.yml", "replies.yaml", "team.yaml"]
 
 
-def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path) -> None:
+def test_a_name_in_two_files_is_reported_with_both_places(tmp_path: Path) -> None:
     for name in ("one.yaml", "two.yaml"):
         (tmp_path / name).write_text("agents: {a: {model: local}}")
     with pytest.raises(ManifestError) as caught:
@@ -168,12 +168,12 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     ("path", "told"),
     [("", "The folder has no YAML files"), ("none.yaml", "There is no such file"), ("a\0b", "can't be read")],
 )
-def test_what_is_not_there_is_told(tmp_path: Path, path: str, told: str) -> None:
+def test_what_is_not_there_is_reported(tmp_path: Path, path: str, told: str) -> None:
     with pytest.raises(ManifestError, match=told):
         load([tmp_path / path])
 
 
-def test_nothing_at_all_is_told(tmp_path: Path) -> None:
+def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="Nothing is declared here"):
         loaded(tmp_path, "agents: {}\n")
     with pytest.raises(ManifestError, match="Nothing is declared here"):

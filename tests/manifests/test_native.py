@@ -109,13 +109,13 @@ def test_anchors_may_live_in_extra_blocks(tmp_path: Path) -> None:
         ("models: {m: 5}", "model 'm': expected text or a mapping, found the number 5", 1, 13),
     ],
 )
-def test_a_mistake_is_told_at_its_place(tmp_path: Path, text: str, told: str, line: int, column: int) -> None:
+def test_a_mistake_is_reported_at_its_place(tmp_path: Path, text: str, told: str, line: int, column: int) -> None:
     problem = only_problem(tmp_path, text)
     assert told in str(problem)
     assert (problem.file, problem.line, problem.column) == (str(tmp_path / "team.yaml"), line, column)
 
 
-def test_every_mistake_is_told_at_once_in_order(tmp_path: Path) -> None:  # R-11
+def test_every_mistake_is_reported_at_once_in_order(tmp_path: Path) -> None:  # R-11
     found = problems(
         tmp_path,
         """

@@ -64,7 +64,7 @@ def test_approvals_are_declared_and_come_back(tmp_path: Path, monkeypatch: pytes
         ("{model: 'a:b', tools: [worksapce]}", "there is no tool 'worksapce' (did you mean 'workspace'?)"),
     ],
 )
-def test_a_mistake_about_approvals_is_told_at_its_place(agent: str, words: str, tmp_path: Path) -> None:
+def test_a_mistake_about_approvals_is_reported_at_its_place(agent: str, words: str, tmp_path: Path) -> None:
     found = only_problem(tmp_path, f"agents: {{a: {agent}}}\ntools: {{search: 'tools:search'}}")
     assert words in str(found)
     assert found.line == 1
@@ -79,7 +79,7 @@ def test_a_mistake_about_approvals_is_told_at_its_place(agent: str, words: str, 
         ("{members: [a], notify: {url: 'http://x'}}", "'url' is not a field here"),
     ],
 )
-def test_a_mistake_of_a_team_is_told_at_its_place(team: str, words: str, tmp_path: Path) -> None:
+def test_a_mistake_of_a_team_is_reported_at_its_place(team: str, words: str, tmp_path: Path) -> None:
     found = problems(tmp_path, f"agents: {{a: {{model: 'a:b'}}}}\nteams: {{t: {team}}}")
     assert any(words in str(one) and one.line == 2 for one in found)
 

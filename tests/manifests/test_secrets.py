@@ -31,7 +31,7 @@ def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.Monke
     assert resolved.agents["a"].instructions == "here"
 
 
-def test_every_missing_variable_is_told_with_its_place() -> None:
+def test_every_missing_variable_is_reported_with_its_place() -> None:
     manifest = Manifest(
         agents={"a": AgentSpec(instructions="${ONE}")}, models={"m": ServerModel(url="${TWO}", name="x")}
     )

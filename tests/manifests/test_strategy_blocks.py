@@ -72,7 +72,7 @@ def test_a_model_in_place_of_an_agent_becomes_a_helper(tmp_path: Path, model: st
         ("model: primary, agent: c", "team 't': 'relay-race' has 'agent' and 'model' (keep one: it says who answers)"),
     ],
 )
-def test_mistakes_with_such_a_model_are_told(tmp_path: Path, options: str, told: str) -> None:
+def test_mistakes_with_such_a_model_are_reported(tmp_path: Path, options: str, told: str) -> None:
     problem = only_problem(tmp_path, team(f"strategy: relay-race, relay-race: {{legs: [], {options}}}"))
     assert told in str(problem)
     assert problem.column > 70

@@ -41,7 +41,7 @@ def test_every_field_of_a_task_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_every_mistake_is_told_at_once_with_ids_and_lines(tmp_path: Path) -> None:  # Z-04
+def test_every_mistake_is_reported_at_once_with_ids_and_lines(tmp_path: Path) -> None:  # Z-04
     text = """\
 tasks:
   - id: a
@@ -87,7 +87,7 @@ task: 3
         ("tasks: [{id: a, ]\n", "This is not YAML"),
     ],
 )
-def test_what_is_no_file_of_tasks_is_told(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_value_that_is_no_file_of_tasks_is_reported(tmp_path: Path, text: str, expected: str) -> None:
     (problem,) = told(tmp_path, text)
     assert expected in problem
 
@@ -116,7 +116,7 @@ def test_one_file_may_hold_tasks_and_agents(tmp_path: Path) -> None:
     assert plan.steps[1].limits == Limits(tokens=500)
 
 
-def test_mistakes_in_tasks_are_told_at_their_place_when_they_are_to_run(tmp_path: Path) -> None:
+def test_mistakes_in_tasks_are_reported_at_their_place_when_they_are_to_run(tmp_path: Path) -> None:
     file = tmp_path / "work.yaml"
     file.write_text(
         AGENTS + "tasks:\n  - {id: ann, needs: [nobody]}\n  - {id: x, agent: carl}\n  - {id: bob, own: [x]}\n"

@@ -152,7 +152,7 @@ def test_no_profile_tells_a_librarys_words(tmp_path: Path, text: str) -> None:  
 
 
 @pytest.mark.parametrize("text", SLIPS)
-def test_no_slip_in_yaml_tells_the_parsers_words(tmp_path: Path, text: str) -> None:  # M-10
+def test_no_yaml_error_shows_the_text_of_the_parser(tmp_path: Path, text: str) -> None:  # M-10
     check("\n".join(map(str, problems(tmp_path, text))), text)
 
 
@@ -176,7 +176,7 @@ def test_no_slip_in_yaml_tells_the_parsers_words(tmp_path: Path, text: str) -> N
         "f(x)",
     ],
 )
-def test_no_slip_in_a_condition_tells_the_parsers_words(tmp_path: Path, when: str) -> None:  # M-10
+def test_no_error_in_a_condition_shows_the_text_of_the_parser(tmp_path: Path, when: str) -> None:  # M-10
     agents = {name: {"model": "local"} for name in "ab"}
     for field in ("when", "transform"):
         texts = [

@@ -68,13 +68,13 @@ def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_fault_is_told_with_its_place(steps: list[StepNode], text: str, place: tuple[int, int | None]) -> None:
+def test_each_fault_is_reported_with_its_place(steps: list[StepNode], text: str, place: tuple[int, int | None]) -> None:
     (fault,) = faults(steps)
     assert fault.text == text
     assert (fault.step, fault.need) == place
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     steps = [*nodes(a="b", b="a", c="c", d="e e", f="g", g="f"), StepNode("a")]
     told = " | ".join(fault.text for fault in faults(steps))
     for part in ("called 'a'", "'c' needs itself", "'d' needs 'e', which", "'a' needs 'b'", "'f' needs 'g'"):
@@ -89,7 +89,7 @@ def test_a_long_circle_is_cut_and_counted() -> None:
 
 
 @given(any_nodes())
-def test_what_is_told_as_a_circle_is_one(steps: list[StepNode]) -> None:
+def test_what_is_reported_as_a_circle_is_one(steps: list[StepNode]) -> None:
     graph = StepGraph.from_nodes(steps)
     found = list(cycles(graph))
     assert bool(found) == (len(graph.order) < len(graph.needs))

@@ -32,7 +32,7 @@ def test_claims_that_share_nothing_go_at_once_and_the_others_one_after_the_other
     assert b.state == "held"
 
 
-def test_the_highest_priority_goes_first_and_then_whoever_came_first() -> None:  # Z-05
+def test_the_highest_priority_goes_first_and_then_the_first_waiter() -> None:  # Z-05
     claims = LockTable()
     first = claims.add("first", "k")
     assert going(claims) == ["first"]
@@ -47,7 +47,7 @@ def test_the_highest_priority_goes_first_and_then_whoever_came_first() -> None: 
     assert order == ["high", "also", "low", "lower", ""]
 
 
-def test_who_waits_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> None:  # Z-05
+def test_a_waiter_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> None:  # Z-05
     """The later ones want a key that is free, and must wait all the same: it is promised."""
     claims = LockTable()
     busy = claims.add("busy", "a")
@@ -72,7 +72,7 @@ def test_who_no_longer_waits_holds_nobody_up() -> None:
     assert going(claims) == ["b"]
 
 
-def test_it_is_told_once_who_has_to_wait_for_what_and_for_whom() -> None:
+def test_each_wait_is_reported_once_with_key_and_owner() -> None:
     claims = LockTable()
     claims.add("a", ["src/**"])
     assert going(claims) == ["a"]

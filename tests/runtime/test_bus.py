@@ -14,7 +14,7 @@ def event(number: int) -> Event:
 DELTA = Delta(run_id="r", key="k", member="m", attempt=1, offset=0, text="x")
 
 
-def test_listeners_hear_events_and_deltas_in_order() -> None:
+def test_listeners_receive_events_and_deltas_in_order() -> None:
     bus, first, second = Bus(), list[object](), list[object]()
     with bus.listening(first.append), bus.listening(second.append):
         bus.publish([event(1), event(2)])
@@ -22,7 +22,7 @@ def test_listeners_hear_events_and_deltas_in_order() -> None:
     assert first == second == [event(1), event(2), DELTA]
 
 
-def test_whoever_has_left_hears_nothing_more() -> None:
+def test_a_removed_listener_receives_nothing_more() -> None:
     bus, heard = Bus(), list[object]()
     with bus.listening(heard.append):
         assert bus.watched

@@ -165,7 +165,7 @@ async def test_a_follow_up_sees_the_conversation_before_it() -> None:
     assert len(result.messages) == 1
 
 
-async def test_cancelling_a_live_run_keeps_what_was_said() -> None:
+async def test_cancelling_a_live_run_keeps_the_messages() -> None:
     reached = anyio.Event()
 
     async def hang(turn: Turn) -> str:

@@ -84,7 +84,7 @@ async def test_facts_of_one_go_of_the_loop_are_one_batch() -> None:
     assert [len(batch.events) for batch, _ in journal.batches] == [2, 1]
 
 
-async def test_whoever_waits_is_woken_by_the_batch_that_holds_its_fact() -> None:
+async def test_a_waiter_is_woken_by_the_batch_that_holds_its_fact() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
@@ -191,7 +191,7 @@ async def test_there_is_nothing_to_wait_for_where_all_is_durable() -> None:
     assert [event.number for event in desk.published] == [1]
 
 
-async def test_whoever_is_alone_has_its_facts_shipped_at_once() -> None:
+async def test_a_single_writer_has_its_facts_committed_at_once() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")

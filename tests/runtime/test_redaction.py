@@ -218,7 +218,7 @@ def test_other_environment_variables_are_not(monkeypatch: pytest.MonkeyPatch, tm
     assert str(tmp_path) not in environment_secrets()
 
 
-def test_half_a_character_is_mended_and_whole_ones_stay() -> None:
+def test_half_a_character_is_fixed_and_whole_ones_stay() -> None:
     assert whole_characters("a\ud800b") == "a\ufffdb"
     assert whole_characters("\ud83d\ude00") == "😀"
     assert whole_characters("größe 漢字 😀 \x00") == "größe 漢字 😀 \x00"

@@ -149,7 +149,7 @@ async def test_a_fork_of_a_waiting_run_waits_by_itself() -> None:
         assert (await engine.runs.result("r")).status == "paused"
 
 
-async def test_other_branches_go_on_while_a_person_is_asked() -> None:
+async def test_other_branches_continue_while_a_person_is_asked() -> None:
     async def both(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(2) as branches:
             branches.start("person", lambda inner: inner.ask_person(Question(text="?"), key="q"))
@@ -266,7 +266,7 @@ async def test_two_engines_share_one_file_and_a_run_has_one_driver(tmp_path: Pat
         assert len((await other.runs.result("mine")).messages) == 2
 
 
-async def test_one_engine_is_told_of_what_another_sends(tmp_path: Path) -> None:
+async def test_one_engine_receives_what_another_sends(tmp_path: Path) -> None:
     reached = anyio.Event()
 
     async def hang(turn: Turn) -> str:
@@ -304,7 +304,7 @@ async def test_a_huge_reply_is_kept_once(tmp_path: Path) -> None:
     )
 
 
-async def test_a_strategy_of_another_version_is_refused_in_words() -> None:
+async def test_a_strategy_of_another_version_is_refused_with_a_clear_message() -> None:
     journal = MemoryJournal()
     team = team_that(asks("one"))
     async with Engine(journal) as engine:
@@ -384,7 +384,7 @@ async def test_a_new_run_records_its_format_and_its_fork_keeps_that_of_the_run()
     assert copied.format == 1
 
 
-async def test_a_run_that_a_newer_version_began_is_refused_in_words() -> None:
+async def test_a_run_that_a_newer_version_began_is_refused_with_a_clear_message() -> None:
     team, journal = Team("t", members=[FakeMembers().member("a", "said")]), MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(team, "go", run_id="r")

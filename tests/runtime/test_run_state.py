@@ -61,7 +61,7 @@ async def test_a_disagreement_aborts_the_run_with_both_sides() -> None:
     assert isinstance(run.error, NonDeterminism)
 
 
-async def test_only_open_questions_with_nothing_else_going_on_wait_for_people() -> None:
+async def test_only_open_questions_with_nothing_else_continuing_wait_for_people() -> None:
     run = state()
     assert not run.waits_for_people
     question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

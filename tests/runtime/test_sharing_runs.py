@@ -32,7 +32,7 @@ class Gated:
         return Team("t", members=[FunctionAgent("a", answer)])
 
 
-async def test_whoever_starts_a_live_run_again_waits_for_its_end() -> None:
+async def test_starting_a_live_run_again_waits_for_its_end() -> None:
     gated = Gated()
     outputs: list[str | None] = []
 
@@ -50,7 +50,7 @@ async def test_whoever_starts_a_live_run_again_waits_for_its_end() -> None:
     assert (outputs, gated.calls) == (["done", "done"], 1)
 
 
-async def test_whoever_gives_up_waiting_for_anothers_run_does_not_stop_it() -> None:
+async def test_a_caller_that_stops_waiting_does_not_stop_the_run() -> None:
     gated = Gated()
     async with Engine("memory") as engine:
         first = await engine.start(gated.team(), "go", run_id="r")
@@ -77,7 +77,7 @@ async def test_two_engines_that_start_one_id_at_the_same_moment_share_its_run(tm
     assert (results, gated.calls) == (["done", "done"], 1)
 
 
-async def test_the_second_of_two_who_resume_a_run_is_told_before_anything_happens(tmp_path: Path) -> None:
+async def test_the_second_resume_of_a_run_is_refused_before_anything_happens(tmp_path: Path) -> None:
     gated = Gated()
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as two:
         handle = await one.start(gated.team(), "go", run_id="r")
@@ -99,7 +99,7 @@ async def test_a_resume_that_is_refused_leaves_the_run_to_others() -> None:
                 await engine.resume("r")
 
 
-async def test_a_run_that_nobody_drives_can_not_be_set_down() -> None:
+async def test_a_run_without_a_driver_cannot_be_paused() -> None:
     gated = Gated()
     async with Engine("memory") as engine:
         handle = await engine.start(gated.team(), "go", run_id="r")
@@ -164,7 +164,7 @@ async def test_a_driver_that_leaves_in_the_middle_of_a_replay_is_no_non_determin
     assert heard == ["interrupted"] * 12
 
 
-async def test_a_program_that_leaves_out_what_was_under_way_is_told() -> None:
+async def test_a_program_that_leaves_out_what_was_under_way_is_reported() -> None:
     gated, members = Gated(), FakeMembers()
     async with Engine("memory") as engine:
         last = gated.team().members[0]

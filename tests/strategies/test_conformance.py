@@ -504,7 +504,7 @@ class WithoutANumber(Plain):
         (WithoutANumber, r"declaration: `version` must be an int"),
     ],
 )
-def test_each_mistake_is_told_in_words(broken: Callable[[], Strategy], words: str) -> None:
+def test_each_mistake_is_reported_clearly(broken: Callable[[], Strategy], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_strategy(broken)
 

@@ -91,11 +91,11 @@ def test_a_misspelt_attribute_is_an_error_where_the_team_is_made(name: str, valu
         team(with_attributes(**{name: value}))
 
 
-def test_attributes_of_a_sane_class_are_nobodys_business() -> None:
+def test_other_attributes_of_a_class_are_accepted() -> None:
     team(with_attributes(option="fast", shared={}, peer="a", problem=lambda step: step, leads=["a"], versions=(1,)))
 
 
-def test_what_is_no_strategy_is_told_what_it_lacks() -> None:
+def test_a_value_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
     class Unversioned:
         name = "x"
 

@@ -81,14 +81,14 @@ def test_conditions_stand_on_the_arrows_of_a_graph() -> None:
     assert condition_label(None) == ""
 
 
-def test_whoever_chooses_stands_before_those_who_are_chosen() -> None:
+def test_the_selector_is_drawn_before_the_members() -> None:
     options: dict[str, JsonValue] = {"agent": "chair", "edges": [{"from": "a", "to": "b"}]}
     members, helpers = agents("a", "b"), agents("chair")
     team = Team("t", members=members, helpers=helpers, strategy="selector", max_turns=2, options=options)
     assert arrows(sketch(team)) == [("select", "a", "chooses"), ("select", "b", "chooses"), ("a", "b", "")]
 
 
-def test_chunks_go_through_the_workers_to_whoever_puts_them_together() -> None:
+def test_chunks_go_through_the_workers_to_the_aggregator() -> None:
     options: dict[str, JsonValue] = {"chunks": ["x", "y"], "aggregator": "sum", "limit": 3}
     team = Team("t", members=agents("a", "b"), helpers=agents("sum"), strategy="fan_out", options=options)
     found = sketch(team)
@@ -119,7 +119,7 @@ def test_specialists_answer_to_the_orchestrator() -> None:
     assert arrows(found) == [("decide", "a", "delegates to"), ("a", "decide", "")]
 
 
-def test_events_stand_between_those_who_cause_them_and_those_who_react() -> None:
+def test_events_are_drawn_between_their_emitters_and_subscribers() -> None:
     subscriptions: list[JsonValue] = [
         {"member": "a", "on": "workflow.started", "emits": [{"type": "found", "when": "data"}]},
         {"member": "b", "on": "found", "when": "depth < 3"},

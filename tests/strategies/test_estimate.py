@@ -43,7 +43,7 @@ TEAMS = {
 
 
 @pytest.mark.parametrize("made", TEAMS.values(), ids=TEAMS)
-async def test_every_ask_that_is_foretold_is_made(made: Team) -> None:  # Z-11
+async def test_every_ask_that_is_predicted_is_made(made: Team) -> None:  # Z-11
     foretold = outlook_of(made.strategy, made.settings, Members(made.members, made.helpers))
     async with Engine("memory") as engine:
         result = await engine.run(made, "Go.")
@@ -54,11 +54,11 @@ async def test_every_ask_that_is_foretold_is_made(made: Team) -> None:  # Z-11
         assert any(one == key or one.startswith(f"{key}/") for one in asked), (key, asked)
 
 
-def test_steps_are_foretold_with_what_they_are_expected_to_take() -> None:  # Z-11
+def test_steps_are_predicted_with_what_they_are_expected_to_take() -> None:  # Z-11
     made = TEAMS["star_team"]
     assert outlook_of(made.strategy, made.settings, Members(made.members)) == {"one": 25, "two": 0}
 
 
-def test_where_nobody_can_tell_nothing_is_foretold() -> None:
+def test_nothing_is_predicted_where_nothing_is_known() -> None:
     made = team("hierarchical", orchestrator="a")
     assert outlook_of(made.strategy, made.settings, Members(made.members)) == {}

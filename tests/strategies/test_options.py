@@ -20,18 +20,18 @@ def told(strategy: str, options: dict[str, JsonValue]) -> list[tuple[tuple[str |
     return [(flaw.at, flaw.text) for flaw in found]
 
 
-def test_wrong_forms_and_what_the_strategy_objects_to_are_told_at_once() -> None:
+def test_wrong_forms_and_what_the_strategy_objects_to_are_reported_at_once() -> None:
     places = [at for at, _ in told("selector", {"allow_repeat": "maybe", "prompt": "{{.Foo}}"})]
     assert places == [("allow_repeat",), (), (), ("prompt",)]
 
 
-def test_wrong_forms_and_wrong_names_are_told_at_once() -> None:
+def test_wrong_forms_and_wrong_names_are_reported_at_once() -> None:
     edges: list[JsonValue] = [{"from": "a", "to": "x"}, {"form": "a", "to": "b"}]
     found = told("graph", {"edges": edges})
     assert [at for at, _ in found] == [("edges", 1, "from"), ("edges", 1, "form"), ("edges", 0, "to")]
 
 
-def test_nothing_is_told_that_only_follows_from_something_else() -> None:
+def test_a_consequence_of_another_mistake_is_not_reported() -> None:
     [(at, _)] = told("graph", {"edges": "a to b"})
     assert at == ("edges",)
     [(at, text)] = told("reactive", {"subscriptions": [{"member": "a", "on": "ä"}]})
@@ -50,7 +50,7 @@ class Pairing(Single):
 @pytest.mark.parametrize(
     ("rows", "places"), [([], [("rows",)]), ([1], [("rows",)]), (["x"], [("rows", 0)]), ([1, "x"], [("rows", 1)])]
 )
-def test_a_list_that_is_too_short_is_told_unless_its_items_are_wrong(
+def test_a_list_that_is_too_short_is_reported_unless_its_items_are_wrong(
     rows: list[JsonValue], places: list[tuple[str | int, ...]]
 ) -> None:
     assert [flaw.at for flaw in option_flaws(Pairing(), {"rows": rows})] == places

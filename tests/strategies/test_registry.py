@@ -28,12 +28,12 @@ def test_a_name_may_be_spelt_with_either_dash(name: str) -> None:
     assert find_strategy(name).name == "round_robin"
 
 
-def test_an_unknown_name_is_told_with_the_nearest_ones() -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_ones() -> None:
     with pytest.raises(UnknownName, match=r"no strategy 'sequental'.*did you mean 'sequential'"):
         find_strategy("sequental")
 
 
-def test_ours_are_there() -> None:
+def test_built_in_strategies_are_listed() -> None:
     assert {"round_robin", "sequential"} <= set(strategy_names())
 
 
@@ -56,15 +56,15 @@ async def test_a_team_names_a_third_party_strategy_like_any_other() -> None:
 
 
 @pytest.mark.usefixtures("third_party_strategies")
-def test_one_that_cannot_be_loaded_is_told_with_its_place() -> None:
+def test_one_that_cannot_be_loaded_is_reported_with_its_place() -> None:
     with pytest.raises(UsageError, match=r"'broken' \(tests\.nowhere:Gone\) can't be loaded"):
         find_strategy("broken")
 
 
 @pytest.mark.usefixtures("third_party_strategies")
-def test_nobody_takes_the_name_of_ours() -> None:
+def test_a_third_party_cannot_take_a_built_in_name() -> None:
     assert not isinstance(find_strategy("sequential"), Debate)
 
 
-def test_each_call_makes_a_strategy_of_its_own() -> None:
+def test_each_call_makes_its_own_strategy() -> None:
     assert find_strategy("sequential") is not find_strategy("sequential")

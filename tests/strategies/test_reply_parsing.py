@@ -68,11 +68,11 @@ def test_two_answers_that_differ_are_none() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "ann", "The best is ann.", "{name: ann}", '{"name": ', "NaN", '{"name": NaN}'])
-def test_what_holds_no_json_is_told_so(text: str) -> None:
+def test_a_text_without_json_is_reported(text: str) -> None:
     assert problem(said(text)) == "it holds no JSON"
 
 
-def test_what_does_not_fit_is_told_with_its_places() -> None:
+def test_what_does_not_fit_is_reported_with_its_places() -> None:
     assert problem(said('{"score": "many"}')) == (
         "at 'name': Field required; at 'score': Input should be a valid integer, unable to parse string as an integer"
     )

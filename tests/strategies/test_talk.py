@@ -17,7 +17,7 @@ def talk(share: Share = "transcript") -> Talk:
     return Talk(Task("the task", HISTORY, Settings(share=share)))
 
 
-def test_with_the_transcript_everybody_is_told_everything_and_the_task_last() -> None:
+def test_with_the_transcript_all_members_receive_everything_and_the_task_last() -> None:
     conversation = talk()
     conversation.add(Reply.of("a", "one"))
     conversation.add(Reply(messages=(Message(name="b", content="two"), Message(name="b", content="three"))))
@@ -62,7 +62,7 @@ def test_the_last_reply_is_the_answer() -> None:
     assert talk().ended("done").messages == ()
 
 
-def test_a_failure_keeps_what_was_said() -> None:
+def test_a_failure_keeps_the_messages() -> None:
     conversation = talk()
     conversation.add(Reply.of("a", "one"))
     failure = Failure(member="b", error="timeout", message="slow")

@@ -61,7 +61,7 @@ def test_a_shape_that_is_asked_for_and_cannot_be_made_is_refused_with_those_that
         choose(LARGE, NAMES[:2], EvaluationSettings(topologies=("mesh_team",)))
 
 
-def test_whom_no_step_names_leads_and_what_the_caller_sets_stands() -> None:
+def test_the_unnamed_member_leads_and_settings_of_the_caller_hold() -> None:
     plan = Plan(steps=(Step(id="x", agent="lead"), Step(id="y", agent="a"), Step(id="z")))
     wanted = EvaluationSettings(topologies=("star_team",))
     assert choose(plan, NAMES, wanted).options["lead"] == "b"

@@ -111,13 +111,13 @@ def test_which_team_is_meant() -> None:
         Builder(two).team_name("tow")
 
 
-def test_an_unknown_member_is_told_with_the_nearest() -> None:
+def test_an_unknown_member_is_reported_with_the_nearest() -> None:
     declared = manifest(agents={"writer": {"function": FUNCTION}}, teams={"t": {"members": ["writr"]}})
     with pytest.raises(UnknownName, match="'writr'; did you mean 'writer'"):
         Builder(declared).team()
 
 
-def test_an_agent_that_was_made_in_python_is_told_as_such() -> None:
+def test_an_agent_that_was_made_in_python_is_reported_as_such() -> None:
     with pytest.raises(NotResumable, match="'a' was created in Python"):
         Builder(manifest(agents={"a": {}})).team("a")
 

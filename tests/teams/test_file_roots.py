@@ -136,7 +136,7 @@ def test_resume_and_fork_take_the_option(home: Path, capsys: pytest.CaptureFixtu
     assert "has ended" in capsys.readouterr().err
 
 
-def test_folders_that_can_not_be_read_are_told(tmp_path: Path) -> None:
+def test_folders_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     assert allowed_roots(tmp_path, [tmp_path / "a.yaml"], ["/x", tmp_path / "y"]) == ("/x",)
     with pytest.raises(UsageError, match="can't be used"):
         checked_root("a\0b", tmp_path, (), "a")

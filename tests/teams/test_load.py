@@ -83,7 +83,7 @@ def test_a_source_holds_no_secrets_and_the_team_knows_them(folder: Path, monkeyp
     assert "very-secret-value" not in team.source.model_dump_json()
 
 
-def test_a_secret_that_is_not_set_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_that_is_not_set_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_SERVICE", raising=False)
     with pytest.raises(ManifestError, match="MY_SERVICE"):
         load_team(folder / "team.yaml")

@@ -30,7 +30,7 @@ async def lacking(*members: Any) -> list[str]:
     return [one.message for one in raised.value.problems]
 
 
-async def test_everything_that_is_missing_is_told_at_once_with_the_agents() -> None:
+async def test_everything_that_is_missing_is_reported_at_once_with_the_agents() -> None:
     found = await lacking(
         ScriptedAgent("a", [Rule(reply="x")]),
         ModelAgent("b", model="openai:gpt-5"),
@@ -46,7 +46,7 @@ async def test_everything_that_is_missing_is_told_at_once_with_the_agents() -> N
     ]
 
 
-async def test_whoever_stands_in_for_an_agent_is_asked_too() -> None:
+async def test_a_fallback_is_checked_too() -> None:
     with ModelServer() as server:
         fine = ServerModel(url=server.url, name="tiny")
         for name in ("a", "other"):
@@ -55,7 +55,7 @@ async def test_whoever_stands_in_for_an_agent_is_asked_too() -> None:
         assert not server.requests
 
 
-async def test_a_missing_extra_is_told_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_extra_is_reported_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> None:
         return None
 

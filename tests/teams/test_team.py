@@ -42,14 +42,14 @@ def test_a_team_needs_members_a_name_and_a_strategy() -> None:
         Team("t", members=[FakeMembers().member("a")], strategy="sequental")
 
 
-def test_every_problem_of_a_team_is_told_at_once() -> None:
+def test_every_problem_of_a_team_is_reported_at_once() -> None:
     members = FakeMembers()
     with pytest.raises(ManifestError) as raised:
         Team("t", members=[members.member("a"), members.member("a")], strategy="round_robin")
     assert len(raised.value.problems) == 3
 
 
-def test_two_different_agents_can_not_share_a_name_but_one_may_appear_twice() -> None:
+def test_two_different_agents_cannot_share_a_name_but_one_may_appear_twice() -> None:
     members = FakeMembers()
     inner = Team("inner", members=[members.member("a")])
     with pytest.raises(ManifestError, match="two different agents are called 'a'"):
@@ -75,7 +75,7 @@ async def test_a_teams_start_and_end_are_recorded_in_its_scope() -> None:
     assert facts[-1] == TeamEnded(stop_reason="done", turns=2)
 
 
-async def test_a_failing_member_fails_the_team_by_name_and_what_was_said_is_kept() -> None:  # P-03, R-10
+async def test_a_failing_member_fails_the_team_by_name_and_its_messages_are_kept() -> None:  # P-03, R-10
     async def broken(turn: Turn) -> str:
         raise ValueError("no idea")
 
@@ -144,7 +144,7 @@ async def test_the_answer_of_a_team_must_fit_its_schema() -> None:
     assert "The answer of the team 't'" in result.failure.message
 
 
-async def test_a_teams_warnings_are_told_with_its_name() -> None:
+async def test_a_teams_warnings_are_reported_with_its_name() -> None:
     async def careful(task: Task, members: Members, ctx: Context) -> Outcome:
         return Outcome(messages=outcome("x").messages, warnings=("look twice",))
 
@@ -184,7 +184,7 @@ def test_a_lone_agent_runs_as_a_team_of_one() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, "team", 5, object])
-def test_what_is_no_agent_is_refused(thing: Any) -> None:
+def test_a_value_that_is_no_agent_is_refused(thing: Any) -> None:
     with pytest.raises(UsageError, match="neither a team nor an agent"):
         require_team(thing)
 
@@ -324,7 +324,7 @@ async def test_a_failure_names_who_failed_with_the_path() -> None:  # M-01
     ]  # fmt: skip
 
 
-async def test_a_strategy_hears_who_failed_inside_a_member_also_on_a_replay() -> None:  # M-01
+async def test_a_strategy_receives_who_failed_inside_a_member_also_on_a_replay() -> None:  # M-01
     seen: list[Failure] = []
 
     async def listen(task: Task, members: Members, ctx: Context) -> Outcome:

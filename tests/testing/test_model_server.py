@@ -47,7 +47,7 @@ def test_a_reply_carries_text_and_usage_of_four_characters_a_token() -> None:
 
 
 @pytest.mark.parametrize("cap", ["max_tokens", "max_completion_tokens"])
-def test_a_cap_cuts_the_reply_unless_the_server_is_told_to_ignore_it(cap: str) -> None:
+def test_a_cap_cuts_the_reply_unless_the_server_ignores_it(cap: str) -> None:
     with ModelServer(lambda request: Say(text="abcdefghijklmnop")) as server:
         answer = chat(server, "go", **{cap: 2})
     assert answer["choices"][0]["message"]["content"] == "abcdefgh"
@@ -118,7 +118,7 @@ def test_a_scripted_failure_has_its_status_retry_after_and_body(path: str) -> No
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b'{"messages": 3}', b'{"messages": [{}]}', b'{"messages": [1]}'])
-def test_a_request_of_a_wrong_shape_is_answered_in_words_and_not_counted(body: bytes) -> None:
+def test_a_request_of_a_wrong_shape_is_answered_with_a_clear_message_and_not_counted(body: bytes) -> None:
     with ModelServer() as server:
         for url in (f"{server.url}/chat/completions", server.call_url):
             with pytest.raises(urllib.error.HTTPError) as caught:
@@ -140,7 +140,7 @@ def test_other_paths_are_not_found_and_models_are_listed() -> None:
                 assert error.code == 404
 
 
-def test_a_dropped_connection_is_seen_by_the_caller_and_the_server_goes_on() -> None:
+def test_a_dropped_connection_is_seen_by_the_caller_and_the_server_continues() -> None:
     answers: list[ChatAnswer] = [Drop(), Say(text="here again")]
     with ModelServer(lambda request: answers.pop(0)) as server:
         with pytest.raises((urllib.error.URLError, ConnectionError)):
@@ -161,7 +161,7 @@ def test_a_stream_that_is_dropped_ends_early_after_its_text() -> None:
         assert b"[DONE]" not in caught.value.partial
 
 
-def test_requests_side_by_side_are_all_counted_and_answered_with_their_own_text() -> None:
+def test_concurrent_requests_are_all_counted_and_answered_with_their_own_text() -> None:
     barrier = threading.Barrier(16)
 
     def answer(request: ChatRequest) -> ChatAnswer:

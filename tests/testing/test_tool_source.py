@@ -263,7 +263,7 @@ class SwallowsCancellation(Dice):
         (SwallowsCancellation, r"cancellation: The tool 'roll' swallows cancellation"),
     ],
 )
-def test_each_mistake_is_told_in_words(broken: Callable[[], ToolSource], words: str) -> None:
+def test_each_mistake_is_reported_clearly(broken: Callable[[], ToolSource], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_tool_source(broken, [("roll", {"sides": 6})])
 

@@ -9,7 +9,7 @@ import pytest
 from teamwright.values.gc_pause import collection_paused
 
 
-def test_collection_goes_on_afterwards_even_after_an_error() -> None:
+def test_collection_continues_afterwards_even_after_an_error() -> None:
     with collection_paused():
         assert not gc.isenabled()
     assert gc.isenabled()

@@ -36,7 +36,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
         ("**", "anything/at/all", True),
     ],
 )
-def test_a_key_covers_a_path_and_what_lies_below_it(key: str, path: str, does: bool) -> None:  # Z-05
+def test_a_key_covers_a_path_and_everything_below_it(key: str, path: str, does: bool) -> None:  # Z-05
     assert covers(key, path) is does
 
 
@@ -68,7 +68,7 @@ def test_keys_that_cover_one_path_always_overlap(one: str, other: str, path: str
 
 
 @given(KEYS, KEYS, PATHS)
-def test_what_lies_within_a_key_is_covered_by_it(inner: str, outer: str, path: str) -> None:
+def test_what_is_within_a_key_is_covered_by_it(inner: str, outer: str, path: str) -> None:
     """But for what lies below a file that a pattern names outright, which both levels must allow anyway."""
     if within(inner, outer) and covers(inner, path) and len(path.split("/")) == len(inner.split("/")):
         assert covers(outer, path)
@@ -83,7 +83,7 @@ def test_the_index_finds_exactly_the_keys_that_overlap(keys: list[str]) -> None:
         assert sorted(seen.overlapping(key)) == sorted(other for other in keys if overlap(key, other))
 
 
-def test_a_step_may_write_what_all_around_it_own_and_everything_where_nobody_owns_anything() -> None:  # Z-05
+def test_a_step_may_write_what_its_scopes_own_and_everything_where_nothing_is_owned() -> None:  # Z-05
     free = Owned()
     assert free.may_write("anything")
     assert free.keys is None
@@ -95,7 +95,7 @@ def test_a_step_may_write_what_all_around_it_own_and_everything_where_nobody_own
     assert outer.find_unowned(["src/a.py", "docs/x", "tests"]) == ["tests"]
 
 
-def test_a_step_that_owns_nothing_writes_nothing_and_stands_in_nobodys_way() -> None:
+def test_a_step_that_owns_nothing_writes_nothing_and_blocks_no_other() -> None:
     nothing = Owned().narrowed(("src",)).narrowed(())
     assert not nothing.may_write("src/a.py")
     assert nothing.find_unowned(["src/a.py"]) == []
@@ -121,7 +121,7 @@ def test_the_index_of_what_is_owned_finds_what_comparing_with_each_key_finds(
 
 
 @pytest.mark.parametrize("form", ["src/m{}.py", "src/m{}/**", "./src//m{}/*.py"])
-def test_what_lies_within_many_keys_is_found_in_linear_time(form: str) -> None:  # S-01
+def test_what_is_within_many_keys_is_found_in_linear_time(form: str) -> None:  # S-01
     def narrow_each(keys: tuple[str, ...]) -> None:
         outer = Owned().narrowed(keys)
         for key in keys:

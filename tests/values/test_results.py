@@ -27,5 +27,5 @@ def test_every_status_has_an_exit_code() -> None:
     assert None not in codes.values()
 
 
-def test_what_is_final_can_not_be_resumed() -> None:
+def test_what_is_final_cannot_be_resumed() -> None:
     assert set(get_args(Status)) - FINAL == {"paused", "interrupted", "running"}

@@ -81,7 +81,7 @@ def test_data_is_read_as_json_so_that_a_strict_model_takes_what_json_can_say() -
         ("yes", "The data of the run 'r' does not fit 'Verdict': expects a mapping, found the text 'yes'."),
     ],
 )
-def test_data_that_does_not_fit_is_told_field_by_field(data: JsonValue, message: str) -> None:
+def test_data_that_does_not_fit_is_reported_field_by_field(data: JsonValue, message: str) -> None:
     with pytest.raises(InvalidOutput) as caught:
         RunResult(run_id="r", status="completed", data=data).data_as(Verdict)
     assert str(caught.value) == message
@@ -107,13 +107,13 @@ def test_data_that_does_not_fit_is_told_field_by_field(data: JsonValue, message:
         ),
     ],
 )
-def test_no_data_is_told_with_the_reason_and_the_next_step(made: Callable[[], object], message: str) -> None:
+def test_no_data_is_reported_with_the_reason_and_the_next_step(made: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidOutput) as caught:
         made()
     assert str(caught.value) == message
 
 
-def test_a_type_that_json_can_not_fill_is_an_error_of_the_caller() -> None:
+def test_a_type_that_json_cannot_fill_is_an_error_of_the_caller() -> None:
     class Opaque:
         pass
 

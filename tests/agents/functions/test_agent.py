@@ -63,7 +63,7 @@ def failure_of(result: RunResult) -> tuple[str, str]:
     return result.failure.error, result.failure.message
 
 
-async def test_a_function_is_told_the_text_or_the_turn() -> None:
+async def test_a_function_receives_the_text_or_the_turn() -> None:
     def longest(turn: Turn) -> str:
         return f"{turn.number}: {turn.task}"
 
@@ -117,7 +117,7 @@ async def test_a_function_that_takes_the_context_must_be_async() -> None:
         await answer(FunctionAgent("a", respond))
 
 
-def test_a_callable_without_a_signature_is_refused_in_words() -> None:
+def test_a_callable_without_a_signature_is_refused_with_a_clear_message() -> None:
     with pytest.raises(UsageError, match="wrap it in a function"):
         FunctionAgent("a", max)
 
@@ -160,7 +160,7 @@ def nested(depth: int) -> object:
         (Reply.of("a", "x", data=nested(250)), "recursion limit"),
     ],
 )  # fmt: skip
-async def test_what_is_no_json_or_can_not_be_read_back_is_refused(returned: object, why: str) -> None:
+async def test_a_value_that_is_no_json_or_cannot_be_read_back_is_refused(returned: object, why: str) -> None:
     async def alone(task: str) -> object:
         return returned
 
@@ -205,7 +205,7 @@ LATE = Failure(member="z", error="timeout", message="late")
 
 
 @pytest.mark.parametrize("returned", [LATE, [Reply.of("y", "fine"), LATE]])
-async def test_a_failure_that_a_function_returns_fails_its_turn_and_is_told_to_nobody(returned: object) -> None:
+async def test_a_failure_that_a_function_returns_fails_its_turn_and_is_sent_to_no_member(returned: object) -> None:
     async def with_context(turn: Turn, ctx: Context) -> object:
         return returned
 
@@ -219,7 +219,7 @@ async def test_a_failure_that_a_function_returns_fails_its_turn_and_is_told_to_n
         assert "'z' failed: late" in failure_of(result)[1]
 
 
-async def test_the_failure_of_a_helper_is_that_of_the_function_with_what_was_said_until_then() -> None:
+async def test_the_failure_of_a_helper_is_that_of_the_function_with_the_messages_until_then() -> None:
     async def broken(text: str) -> str:
         raise ServiceError("down")
 
@@ -465,7 +465,7 @@ async def test_context_variables_reach_the_thread() -> None:
     assert (await answer(FunctionAgent("a", look))).text == "set"
 
 
-async def test_a_synchronous_function_may_run_an_event_loop_of_its_own() -> None:
+async def test_a_synchronous_function_may_run_its_own_event_loop() -> None:
     async def inside() -> str:
         await anyio.lowlevel.checkpoint()
         return "inside"
@@ -480,7 +480,7 @@ async def test_a_synchronous_function_may_run_an_event_loop_of_its_own() -> None
 # Worker processes are kept for the next call as long as the event loop lives, so these tests have one of their own.
 
 
-def test_a_function_may_run_in_a_process_of_its_own() -> None:
+def test_a_function_may_run_in_its_own_process() -> None:
     reply = anyio.run(answer, FunctionAgent("a", process_id, isolate="process"))
     assert isinstance(reply.data, int)
     assert reply.data != os.getpid()

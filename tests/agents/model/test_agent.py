@@ -71,7 +71,7 @@ async def test_the_text_of_a_model_streams_and_becomes_the_reply() -> None:
     assert not reply.truncated
 
 
-async def test_a_replay_gives_the_same_reply_and_asks_nobody() -> None:
+async def test_a_replay_gives_the_same_reply_and_asks_no_member() -> None:
     record = Recording()
     with ModelServer(answers(calls(ToolCall(name="add", args={"a": 1, "b": 2})), Say(text="3"))) as server:
         agent = ModelAgent("adder", model=at(server), instructions="Add.", tools=[add])
@@ -95,7 +95,7 @@ async def test_a_different_turn_has_a_different_request_digest() -> None:
     assert first.effects["request-1"].request != second.effects["request-1"].request
 
 
-async def test_history_is_told_under_names_and_the_task_stands_last() -> None:
+async def test_history_has_names_and_the_task_comes_last() -> None:
     history = History.of(
         [
             Message(name="user", content="Hello.", role="user"),
@@ -189,7 +189,7 @@ async def test_a_tool_call_is_an_effect_with_an_idempotency_key() -> None:
     assert (reply.text, reply.usage.requests, reply.usage.tool_calls) == ("Done.", 2, 1)
 
 
-async def test_tool_calls_of_one_response_run_side_by_side() -> None:
+async def test_tool_calls_of_one_response_run_concurrently() -> None:
     met = threading.Barrier(2, timeout=20)
 
     def meet(who: str) -> str:
@@ -222,7 +222,7 @@ async def test_repeated_and_missing_tool_call_ids_get_keys_of_their_own() -> Non
     assert replay.made == []
 
 
-async def test_a_failing_tool_fails_its_effect_and_the_model_may_go_on() -> None:
+async def test_a_failing_tool_fails_its_effect_and_the_model_may_continue() -> None:
     def search(query: str) -> str:
         raise ConnectionError(f"no network for {query}")
 
@@ -238,7 +238,7 @@ async def test_a_failing_tool_fails_its_effect_and_the_model_may_go_on() -> None
     assert (await agent.respond(Turn("Search."), record.again().ctx)) == reply
 
 
-async def test_arguments_that_do_not_fit_are_told_back_and_cost_no_tool_call() -> None:
+async def test_arguments_that_do_not_fit_are_reported_to_the_model_and_cost_no_tool_call() -> None:
     script = answers(
         calls(ToolCall(name="add", args={"a": "many"}, id="c1")),
         calls(ToolCall(name="add", args={"a": 1}, id="c2")),
@@ -379,7 +379,7 @@ async def test_input_is_checked_before_anything_is_sent() -> None:  # P-01
         (Drop(text="Half an answ"), ServiceError),
     ],
 )  # fmt: skip
-async def test_failures_are_told_apart_by_type_and_never_retried_unseen(
+async def test_failures_are_distinguished_by_type_and_never_retried_unseen(
     answer: ChatAnswer, error: type[AgentError]
 ) -> None:
     record = Recording()
@@ -463,7 +463,7 @@ async def test_the_key_of_a_server_goes_out_and_no_other(monkeypatch: pytest.Mon
     assert "not-for-this-server" not in sent[1]
 
 
-async def test_a_missing_key_and_an_unknown_provider_are_told_in_words() -> None:
+async def test_a_missing_key_and_an_unknown_provider_are_reported_clearly() -> None:
     with pytest.raises(UsageError, match=r"'openai:gpt-5-mini' can't be used: set OPENAI_API_KEY in the environment$"):
         await ModelAgent("a", model="openai:gpt-5-mini").respond(Turn("Hi"), Recording().ctx)
     with pytest.raises(UsageError, match="'nobody:gpt' can't be used: the provider 'nobody' is not known"):

@@ -42,14 +42,14 @@ async def failure_of(agent: ModelAgent) -> str:
         ToolCall(name=""),
     ],
 )
-async def test_a_model_that_calls_tools_wrongly_again_and_again_is_told_of_in_our_words(call: ToolCall) -> None:  # M-10
+async def test_a_model_that_calls_tools_wrongly_again_and_again_is_reported_clearly(call: ToolCall) -> None:  # M-10
     with ModelServer(lambda _: CallTools(calls=(call,))) as server:
         model = ServerModel(url=server.url, name="tiny")
         text = await failure_of(ModelAgent("m", model=model, tools=[look_up]))
     assert "'tiny' gave no usable answer: it did not correct its mistake" in text
 
 
-async def test_a_model_whose_output_never_fits_is_told_of_in_our_words() -> None:  # M-10
+async def test_a_model_whose_output_never_fits_is_reported_clearly() -> None:  # M-10
     with ModelServer(lambda _: Say(text='{"n": "x"}')) as server:
         text = await failure_of(ModelAgent("m", model=ServerModel(url=server.url, name="tiny"), output_schema=NUMBER))
     assert "did not correct its mistake" in text

@@ -122,7 +122,7 @@ def test_the_end_of_a_stream_is_seen_wherever_it_is_split_and_never_in_a_text(  
         assert watch.complete is complete
 
 
-def test_a_dialect_without_an_end_of_its_own_may_just_end() -> None:
+def test_a_dialect_without_its_own_end_may_just_end() -> None:
     watch = EventWatch(ReadBounds(), ends=False)
     watch.feed(b"data: {}\n\n")
     assert watch.may_end

@@ -185,7 +185,7 @@ async def test_more_requests_than_slots_are_all_answered() -> None:
 
 
 @real
-async def test_a_prompt_that_is_too_long_is_refused_in_words() -> None:
+async def test_a_prompt_that_is_too_long_is_refused_with_a_clear_message() -> None:
     async with LocalModel(slots=1, context=2048) as model:
         status, content = await post(model, "word " * 3000)
     assert status == 400
@@ -193,7 +193,7 @@ async def test_a_prompt_that_is_too_long_is_refused_in_words() -> None:
 
 
 @real
-async def test_the_event_loop_goes_on_while_the_model_starts_once_for_all_who_wait(model: LocalModel) -> None:
+async def test_the_event_loop_continues_while_the_model_starts_once_for_all_who_wait(model: LocalModel) -> None:
     urls: list[str] = []
     ticks = 0
 

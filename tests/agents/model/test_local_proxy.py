@@ -88,7 +88,7 @@ def test_a_request_passes_with_the_key_and_the_address_alone(proxy: LocalProxy, 
     assert len(upstream.heads) == passed
 
 
-def test_when_the_asker_has_gone_the_answer_is_stopped(proxy: LocalProxy, upstream: Upstream) -> None:
+def test_an_answer_is_stopped_when_its_client_disconnects(proxy: LocalProxy, upstream: Upstream) -> None:
     upstream.answers = False
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
         head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{proxy.port}\r\nAuthorization: Bearer {KEY}\r\n\r\n"

@@ -34,7 +34,7 @@ IDS = st.one_of(
 
 
 @given(st.lists(st.lists(IDS, max_size=4), max_size=4))
-def test_every_tool_call_of_a_turn_has_a_key_of_its_own_that_holds_no_other(ids: list[list[str]]) -> None:  # S-03
+def test_every_tool_call_of_a_turn_has_its_own_key_that_holds_no_other(ids: list[list[str]]) -> None:  # S-03
     def played() -> tuple[dict[str, str], list[str]]:
         keys: dict[str, str] = {}
         found: list[str] = []

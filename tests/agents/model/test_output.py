@@ -51,14 +51,14 @@ async def profiled(server: ModelServer, profile: OpenAIModelProfile) -> AsyncGen
         yield models
 
 
-async def test_data_that_is_welcome_is_asked_for_and_given() -> None:
+async def test_preferred_data_is_requested_and_returned() -> None:
     with ModelServer(answers(SayJson(data={"n": 3}))) as server:
         reply = await counter(server).respond(COUNT, Recording().ctx)
         assert "response_format" in server.requests[0].body
     assert (reply.data, reply.text) == ({"n": 3}, '{"n": 3}')
 
 
-async def test_what_is_no_object_is_given_as_well() -> None:
+async def test_a_value_that_is_no_object_is_given_as_well() -> None:
     with ModelServer(answers(SayJson(data={"value": ["a"]}))) as server:
         reply = await counter(server).respond(Turn("List.", output_schema=LIST), Recording().ctx)
     assert reply.data == ["a"]
@@ -117,7 +117,7 @@ async def test_a_schema_that_is_a_class_gives_data_of_that_class_in_replies_and_
         assert reply.data_as(Count) == Count(4, "people")
 
 
-async def test_an_answer_that_breaks_the_rules_of_a_class_is_told_in_our_words() -> None:
+async def test_an_answer_that_breaks_the_rules_of_a_class_is_reported_clearly() -> None:
     class Even(BaseModel):
         n: int
 

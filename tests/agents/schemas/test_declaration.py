@@ -115,7 +115,7 @@ def test_references_that_multiply_are_refused() -> None:  # S-04, S-01
     assert f"more than {MOST_IN_PLACE} schemas to one value" in fault.text
 
 
-def test_a_missing_target_is_told() -> None:  # S-04
+def test_a_missing_target_is_reported() -> None:  # S-04
     fault = schema_fault({"$ref": "#/$defs/gone"})
     assert fault is not None
     assert fault.text == "$ref points to '#/$defs/gone', which is not there"
@@ -207,13 +207,13 @@ def test_loading_grows_with_the_agents_that_repeat_a_schema(tmp_path: Path) -> N
         ({"multipleOf": 0}, "it must be more than 0"),
     ],
 )
-def test_what_is_wrong_is_told_in_our_words(schema: dict[str, Any], told: str) -> None:  # M-10
+def test_what_is_wrong_is_reported_clearly(schema: dict[str, Any], told: str) -> None:  # M-10
     fault = schema_fault(schema)
     assert fault is not None
     assert told in fault.text
 
 
-def test_what_is_no_json_is_told() -> None:
+def test_a_value_that_is_no_json_is_reported() -> None:
     fault = schema_fault({"a": {1: 2, "b": 3}})
     assert fault is not None
     assert "not JSON" in fault.text

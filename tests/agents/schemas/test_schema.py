@@ -21,7 +21,7 @@ def test_a_value_that_fits_passes() -> None:  # P-01
     check(PERSON, {"age": 3}, "the answer")
 
 
-def test_a_value_that_does_not_fit_is_told_with_its_place() -> None:  # P-01
+def test_a_value_that_does_not_fit_is_reported_with_its_place() -> None:  # P-01
     with pytest.raises(InvalidOutput, match=r"the answer does not fit its schema: at 'age': 'x' is not of type 'integ"):
         check(PERSON, {"age": "x"}, "the answer")
 
@@ -57,7 +57,7 @@ NONE: JsonSchema = {"type": "objekt"}
     ],
     ids=["input", "output", "script", "team"],
 )
-def test_whoever_declares_no_schema_is_told_before_anybody_is_paid(declare: Callable[[], object]) -> None:
+def test_a_missing_schema_is_reported_before_any_call(declare: Callable[[], object]) -> None:
     with pytest.raises(UsageError, match="is not a valid JSON Schema"):
         declare()
 
@@ -97,7 +97,7 @@ def test_data_that_is_there_stays() -> None:
     assert with_preferred_data(unasked, None) is unasked
 
 
-def test_half_a_surrogate_pair_is_no_json_and_told_so() -> None:  # S-03
+def test_half_a_surrogate_pair_is_reported_as_no_json() -> None:  # S-03
     reply = Reply.of("a", '{"age": 3, "name": "\ud800"}')
     assert with_preferred_data(reply, PERSON) == reply
     with pytest.raises(InvalidOutput, match="half of a surrogate pair"):

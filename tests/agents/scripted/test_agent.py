@@ -73,7 +73,7 @@ async def test_each_agent_has_its_own_count() -> None:
     assert texts(await run(round_robin(script, "a", "b", rounds=2))) == ["first", "first", "second", "second"]
 
 
-async def test_a_rule_is_matched_against_all_that_the_agent_is_told() -> None:
+async def test_a_rule_is_matched_against_the_whole_prompt() -> None:
     script = rules({"agent": "b", "match": r"# a:\nhello", "reply": "heard it"}, {"agent": "a", "reply": "hello"})
     assert texts(await run(round_robin(script, "a", "b"))) == ["hello", "heard it"]
 
@@ -106,7 +106,7 @@ async def test_an_error_that_may_pass_is_tried_again_with_the_next_rule(kind: st
 
 
 @pytest.mark.parametrize("kind", ["context_length", "refused"])
-async def test_an_error_that_can_not_pass_fails_the_turn(kind: str) -> None:
+async def test_an_error_that_cannot_pass_fails_the_turn(kind: str) -> None:
     result = await run(round_robin(rules({"error": kind}), "a"))
     assert result.failure is not None
     assert result.failure.error == kind
@@ -140,7 +140,7 @@ def double(n: int) -> int:
     return 2 * n
 
 
-async def test_tools_are_really_called_and_their_result_is_told() -> None:
+async def test_tools_are_really_called_and_their_result_is_returned() -> None:
     script = rules(
         {"tool": {"name": "double", "args": {"n": 4}}, "times": 1},
         {"match": r"# tool double:\n8", "reply": "it is eight"},
@@ -148,7 +148,7 @@ async def test_tools_are_really_called_and_their_result_is_told() -> None:
     assert texts(await run(round_robin(script, "a", tools=[double]))) == ["it is eight"]
 
 
-async def test_a_tool_that_fails_is_told_and_the_script_goes_on() -> None:
+async def test_a_tool_that_fails_is_reported_and_the_script_continues() -> None:
     script = rules(
         {"tool": {"name": "dubble", "args": {}}, "times": 1}, {"match": "tool dubble failed", "reply": "no such tool"}
     )
@@ -319,7 +319,7 @@ def test_left_over_rules_are_counted_over_all_agents_of_a_script() -> None:
         ("[" * 500, "nested more than 50 levels deep"),
     ],
 )
-def test_a_mistake_in_a_script_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_a_mistake_in_a_script_is_reported_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "script.yaml"
     path.write_text(text)
     with pytest.raises(ManifestError) as raised:
@@ -329,7 +329,7 @@ def test_a_mistake_in_a_script_is_told_with_its_place(tmp_path: Path, text: str,
     assert told in str(raised.value)
 
 
-def test_every_mistake_of_a_script_is_told_at_once(tmp_path: Path) -> None:
+def test_every_mistake_of_a_script_is_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "script.yaml"
     path.write_text("strict: maybe\nrules:\n- {repl: a}\n- {}\n- {reply: x, delay: .inf}\n- {reply: x, match: '['}\n")
     with pytest.raises(ManifestError) as raised:
@@ -369,7 +369,7 @@ def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
         Script.load(tmp_path / "script.yaml")
 
 
-def test_a_file_that_is_missing_or_no_text_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_no_text_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="There is no such file"):
         Script.load(tmp_path / "none.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")

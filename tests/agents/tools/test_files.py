@@ -89,7 +89,7 @@ def test_a_file_of_one_endless_line_is_searched_and_read_in_parts(
         assert [hit["line"] for hit in found] == lines
 
 
-def test_what_is_no_text_further_on_is_not_found(tmp_path: Path) -> None:
+def test_a_value_that_is_no_text_further_on_is_not_found(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"needle\n" + b"x" * 100_000 + b"\xff")
     (tmp_path / "text").write_text("needle")
     assert files(tmp_path).search_files("needle") == [{"path": "text", "line": 1, "text": "needle"}]
@@ -138,7 +138,7 @@ def test_no_path_whatever_leads_out_of_the_folder(tmp_path_factory: pytest.TempP
     assert sorted(root.parent.iterdir()) == before
 
 
-def test_what_a_step_does_not_own_is_refused_in_words_that_help(tmp_path: Path) -> None:  # Z-05
+def test_what_a_step_does_not_own_is_refused_with_a_helpful_message(tmp_path: Path) -> None:  # Z-05
     made = files(tmp_path, owning("src/*.py", "docs"))
     made.write_file("src/a.py", "x")
     made.write_file("docs/deep/a.md", "x")
@@ -189,7 +189,7 @@ def test_a_write_is_whole_or_not_there_and_the_same_again_changes_nothing(
         (lambda made: made.search_files(""), "nothing to search for"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_words(tmp_path: Path, call: Any, words: str) -> None:
+def test_what_cannot_be_done_is_reported_clearly(tmp_path: Path, call: Any, words: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     with pytest.raises(ToolError, match=words):
@@ -239,7 +239,7 @@ def test_a_file_that_becomes_a_pipe_in_between_is_refused(tmp_path: Path, monkey
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
 @pytest.mark.parametrize("what", ["pipe", "link", "hard link"])
 @pytest.mark.timeout(10)
-def test_what_lies_in_wait_under_the_name_of_a_draft_is_not_written_to(tmp_path: Path, what: str) -> None:  # S-01
+def test_a_link_under_the_name_of_a_draft_is_not_written_to(tmp_path: Path, what: str) -> None:  # S-01
     root, other = tmp_path / "root", tmp_path / "other"
     root.mkdir()
     other.write_text("precious")
@@ -309,7 +309,7 @@ def test_two_sets_of_files_or_a_tool_of_the_same_name_are_refused() -> None:
     Toolbox(["files"], Approve(tools=("write_file",)), "a")
 
 
-async def test_a_tool_of_ones_own_may_ask_what_is_owned(tmp_path: Path) -> None:  # Z-05
+async def test_a_custom_tool_may_ask_what_is_owned(tmp_path: Path) -> None:  # Z-05
     def store(path: str, *, owned: Owned) -> str:
         """Store it."""
         return "stored" if owned.may_write(path) else owned.refusal(path)

@@ -109,12 +109,12 @@ async def test_the_idempotency_key_is_filled_in_and_hidden() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": 3}, {"query": "q", "limit": 0}, {"query": "q", "more": 1}])
-async def test_arguments_that_do_not_fit_are_told(arguments: dict[str, JsonValue]) -> None:
+async def test_arguments_that_do_not_fit_are_reported(arguments: dict[str, JsonValue]) -> None:
     with pytest.raises(ToolError, match="do not fit the tool 'search'"):
         await call([search], "search", arguments)
 
 
-async def test_an_unknown_tool_is_told_with_the_nearest_one() -> None:
+async def test_an_unknown_tool_is_reported_with_the_nearest_one() -> None:
     with pytest.raises(ToolError, match="There is no tool 'serch' here; did you mean 'search'"):
         await call([search], "serch", {})
 
@@ -170,7 +170,7 @@ async def test_only_allowed_tools_are_seen_and_used() -> None:
         assert not tools.may_terminate
 
 
-async def test_a_function_by_import_path_may_have_a_name_and_a_description_of_its_own() -> None:
+async def test_a_function_by_import_path_may_have_its_own_name_and_description() -> None:
     tool = ("total", FunctionTool(function="math:fsum", description="Sum up."))
     async with Toolbox([("upper", FunctionTool(function="string:capwords", description="Big."))]).open(
         Recording().ctx
@@ -190,7 +190,7 @@ async def test_a_function_by_import_path_may_have_a_name_and_a_description_of_it
         ("json:__name__", "is not a function"),
     ],
 )
-def test_a_wrong_import_path_is_told_in_words(path: str, message: str) -> None:
+def test_a_wrong_import_path_is_reported_clearly(path: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_function(path, "the tool")
 
@@ -295,7 +295,7 @@ async def test_an_mcp_server_that_dies_fails_the_call_and_nothing_else(notes: Pa
         assert await tools.call_recorded("search", {"query": "q"}, key="tool-3") == ["q"] * 3
 
 
-async def test_an_mcp_server_that_can_not_start_is_told_in_words(notes: Path) -> None:
+async def test_an_mcp_server_that_cannot_start_is_reported_clearly(notes: Path) -> None:
     with pytest.raises(Refused, match="'mcp-1' can't be started"):
         async with Toolbox([McpSpec(mcp=McpTool(command="no-such-program"))]).open(Recording().ctx):
             pass

@@ -71,7 +71,7 @@ async def test_what_one_member_writes_with_a_tool_the_next_one_reads() -> None: 
     assert result.usage.tool_calls == 4
 
 
-async def test_a_stale_write_is_told_with_what_stands_there() -> None:  # P-08
+async def test_a_stale_write_is_reported_with_the_current_value() -> None:  # P-08
     first = clerk("a", ("write_value", {"name": "n", "value": 1}), ("write_value", {"name": "n", "value": 2}))
     second = clerk(
         "b", ("write_value", {"name": "n", "value": 9, "version": 1}), ("write_value", {"name": "n", "value": 3})

@@ -86,13 +86,13 @@ def test_a_task_is_needed_only_where_a_step_has_none(call: Call, tmp_path: Path)
         (["--topology", "ring"], "'ring'"),
     ],
 )
-def test_what_cannot_be_meant_is_told(call: Call, arguments: list[str], told: str) -> None:
+def test_impossible_options_are_reported(call: Call, arguments: list[str], told: str) -> None:
     done = call("run", TOPOLOGIES, "Go.", *arguments)
     assert done.code == 2
     assert told in done.err
 
 
-def test_a_team_without_a_plan_is_told_what_would_do(call: Call) -> None:
+def test_a_team_without_a_plan_is_refused_with_what_would_do(call: Call) -> None:
     done = call("run", EXAMPLES / "sequential", "Go.", "--auto")
     assert done.code == 2
     assert "its steps are not known beforehand: give a file of tasks, or a team with `strategy: dag`" in done.err

@@ -91,7 +91,7 @@ def desk(typed: str | None) -> Generator[Desk]:
         (DRAFT, "\n", None),
     ],
 )
-async def test_what_is_typed_becomes_an_answer(
+async def test_typed_text_becomes_an_answer(
     question: Question, typed: str, answer: Answer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # P-12
     for name in ("VISUAL", "EDITOR"):
@@ -222,7 +222,7 @@ async def attended(
     return f"{result.status} {result.output}", view
 
 
-async def test_a_run_that_is_attended_is_never_set_down() -> None:
+async def test_a_run_that_is_attended_is_never_paused() -> None:
     with desk("well\nfine\n") as made:
         ended, view = await attended(made, Team("t", members=[counting("a"), counting("b")]))
     assert ended == "completed b is fine"
@@ -230,13 +230,13 @@ async def test_a_run_that_is_attended_is_never_set_down() -> None:
     assert view.closed == 2
 
 
-async def test_a_question_that_is_put_off_sets_the_run_down_when_nothing_else_is_left() -> None:
+async def test_a_question_that_is_put_off_pauses_the_run_when_nothing_else_is_left() -> None:
     with desk("\n") as made:
         ended, _ = await attended(made, Team("t", members=[counting("a")]))
     assert ended == "paused None"
 
 
-async def test_a_question_that_somebody_else_answers_is_taken_off_the_screen() -> None:
+async def test_a_question_answered_elsewhere_disappears_from_the_screen() -> None:
     async def elsewhere(engine: Engine) -> None:
         key = await wait_for_question(engine)
         await anyio.sleep(0.2)
@@ -306,7 +306,7 @@ def test_a_person_at_the_terminal_edits_and_approves_at_once(tmp_path: Path) -> 
     assert "run.paused" not in [entry["text"] for entry in result["story"]]
 
 
-def test_a_person_who_would_rather_answer_later_is_told_how(tmp_path: Path) -> None:  # P-12
+def test_a_person_who_answers_later_is_shown_how(tmp_path: Path) -> None:  # P-12
     team = write_team(tmp_path / "team", TEAM, REPLIES)
     terminal = Terminal("run", team, "Write", "--run-id", "one")
     terminal.until("later> ")

@@ -178,7 +178,7 @@ def test_a_strategy_of_another_package_is_not_loaded_either(
     assert isinstance(stand_in, UnloadedStrategy)
 
 
-async def test_what_was_not_loaded_can_not_be_used() -> None:  # S-04
+async def test_what_was_not_loaded_cannot_be_used() -> None:  # S-04
     with code_not_loaded():
         assert not loads_code()
         function = load_function("stranger:answer", "the agent")

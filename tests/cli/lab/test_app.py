@@ -137,7 +137,7 @@ def test_a_sweep_that_is_refused_as_json_is_not_computed(
     assert call("lab", "sweep", "--json", *arguments).code == 2
 
 
-def test_a_mistake_is_told_as_data_too(call: Call) -> None:
+def test_a_mistake_is_reported_as_data_too(call: Call) -> None:
     done = call("lab", "evaluate", "--tasks", 0, "--json")
     assert (done.code, done.json["error"]["kind"]) == (2, "UsageError")
 

@@ -72,7 +72,7 @@ def assert_in_words(done: Called, *arguments: object) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_number_is_taken_or_refused_in_words(call: Call, command: str) -> None:  # M-08
+def test_every_number_is_taken_or_refused_with_a_clear_message(call: Call, command: str) -> None:  # M-08
     for option in NUMBERS:
         for edge in EDGES:
             found = taken_or_refused(COMMANDS[command], option, edge)
@@ -86,7 +86,7 @@ def test_every_number_is_taken_or_refused_in_words(call: Call, command: str) -> 
 
 
 @pytest.mark.parametrize("edge", ["0:5", "5:1", "1:2:0", "8,,9", ",", ":", "1:99999999999", "-3:3", "all", "1:2:3:4"])
-def test_every_range_is_taken_or_refused_in_words(call: Call, edge: str) -> None:
+def test_every_range_is_taken_or_refused_with_a_clear_message(call: Call, edge: str) -> None:
     assert_in_words(call("lab", "sweep", "--tasks", edge, "--json"), edge)
 
 
@@ -136,7 +136,7 @@ def test_the_bounds_of_gates_are_exclusive(
     assert call("lab", "evaluate", option, refused[0]).code == 2
 
 
-def test_every_mistake_is_a_problem_of_its_own(call: Call) -> None:  # M-08
+def test_every_mistake_is_a_separate_problem(call: Call) -> None:  # M-08
     done = call("lab", "evaluate", "--tasks", 0, "--min-pass-rate", 2, "--json")
     assert [problem["message"].split(",")[0] for problem in done.json["error"]["problems"]] == [
         "tasks is '0'",

@@ -18,7 +18,7 @@ def manifest(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_simulation_tells_shapes_side_by_side(call: Call, manifest: Path) -> None:
+def test_a_simulation_shows_shapes_side_by_side(call: Call, manifest: Path) -> None:
     done = call("lab", "simulate", manifest, "build it", "--runs", 5, "--seed", 7, "--topologies", "single,star")
     assert done.code == 0
     for word in ("as declared", "single", "star_team", "tokens p50 / p90", "pass rate", "bottleneck", "critical path"):
@@ -95,14 +95,14 @@ def test_without_a_run_there_is_nothing_to_calibrate_with(call: Call) -> None:
     assert (done.code, "no run to calibrate with" in done.err) == (2, True)
 
 
-def test_runs_of_no_topology_are_told(call: Call, team: Path) -> None:
+def test_runs_of_no_topology_are_reported(call: Call, team: Path) -> None:
     call("run", team, "explain B-trees", "--run-id", "r0")
     done = call("lab", "calibrate", "r0")
     assert done.code == 0
     assert "r0 tells nothing of a topology: its strategy 'sequential' is no topology" in done.err
 
 
-def test_advice_is_told_with_its_reasons_and_as_data(call: Call, manifest: Path) -> None:
+def test_advice_is_reported_with_its_reasons_and_as_data(call: Call, manifest: Path) -> None:
     done = call("lab", "advise", manifest, "build it")
     assert done.code == 0
     assert done.out.startswith("Use ")

@@ -100,7 +100,7 @@ def test_answers_that_say_two_things_are_refused() -> None:
     assert Given().answer() is None
 
 
-def test_a_run_is_set_down_where_nobody_can_be_asked(call: Call, tmp_path: Path) -> None:
+def test_a_run_is_paused_where_no_person_can_be_asked(call: Call, tmp_path: Path) -> None:
     team = write_team(tmp_path / "letters", TEAM, REPLIES)
     done = call("run", team, "Write", "--run-id", "one", "--team", "writer", "--no-input")
     assert done.code == 7

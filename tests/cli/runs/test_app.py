@@ -75,7 +75,7 @@ def test_a_retry_is_suggested_only_where_it_is_possible(call: Call, tmp_path: Pa
     assert "look closer" not in shown
 
 
-def test_show_explains_a_run_to_somebody_who_was_not_there(call: Call, team: Path) -> None:
+def test_show_explains_a_run_to_a_reader_who_was_not_there(call: Call, team: Path) -> None:
     call("run", team, "Explain B-trees", "--run-id", "one")
     text = call("runs", "show", "one").out
     for words in (
@@ -90,7 +90,7 @@ def test_show_explains_a_run_to_somebody_who_was_not_there(call: Call, team: Pat
     assert told["next"]
 
 
-def test_a_run_with_choices_is_explained_to_somebody_who_was_not_there(call: Call) -> None:  # R-13
+def test_a_run_with_choices_is_explained_to_a_reader_who_was_not_there(call: Call) -> None:  # R-13
     examples = EXAMPLES
     for name in ("selector", "graph"):
         call("run", examples / name, "--file", examples / name / "task.txt", "--run-id", name)
@@ -108,7 +108,7 @@ def test_a_run_with_choices_is_explained_to_somebody_who_was_not_there(call: Cal
     assert "from editor on to writer, since data.marks < 8 and state.turns.writer < 3" in text
 
 
-def test_a_choice_that_was_not_understood_is_told_with_its_reason(call: Call, tmp_path: Path) -> None:  # R-05, R-13
+def test_a_choice_that_was_not_understood_is_reported_with_its_reason(call: Call, tmp_path: Path) -> None:  # R-05, R-13
     declared = """
 agents: {a: {}, b: {}, c: {}, chair: {}}
 models: {primary: "scripted:replies.yaml"}
@@ -121,7 +121,7 @@ teams: {t: {strategy: selector, max_turns: 1, members: [a, b, c], selector: {age
     assert reason in call("runs", "show", "one").out
 
 
-def test_show_tells_retries_and_failures_in_words(call: Call, tmp_path: Path) -> None:
+def test_show_reports_retries_and_failures(call: Call, tmp_path: Path) -> None:
     declared = TEAM.replace("Write.}", "Write., retry: {backoff: 0.01}}")
     replies = "rules: [{agent: writer, error: rate_limit, times: 2}, {agent: writer, reply: Yes.}]"
     team = write_team(tmp_path / "team", declared, replies)
@@ -147,7 +147,7 @@ def test_a_failure_is_retried_in_a_fork_without_asking_the_others_again(call: Ca
     assert call("runs", "fork", "one", "--at", 300).code == 2
 
 
-def test_a_fork_with_a_model_that_can_not_be_used_starts_nothing(
+def test_a_fork_with_a_model_that_cannot_be_used_starts_nothing(
     call: Call, team: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -157,7 +157,7 @@ def test_a_fork_with_a_model_that_can_not_be_used_starts_nothing(
     assert call("runs", "show", "two").code == 2
 
 
-def test_a_budget_stop_goes_on_in_a_fork_with_a_larger_budget(call: Call, tmp_path: Path, team: Path) -> None:
+def test_a_budget_stop_continues_in_a_fork_with_a_larger_budget(call: Call, tmp_path: Path, team: Path) -> None:
     small = (team / "team.yaml").read_text().replace("members", "limits: {calls: 1}, members")
     (team / "team.yaml").write_text(small)
     assert call("run", team, "Explain", "--run-id", "one").code == 4
@@ -166,7 +166,7 @@ def test_a_budget_stop_goes_on_in_a_fork_with_a_larger_budget(call: Call, tmp_pa
     assert done.json["usage"]["requests"] == 2
 
 
-def test_a_run_that_ran_out_of_time_goes_on_in_a_fork(call: Call, tmp_path: Path) -> None:
+def test_a_run_that_ran_out_of_time_continues_in_a_fork(call: Call, tmp_path: Path) -> None:
     declared = TEAM.replace("members", "limits: {seconds: 0.3}, members")
     slow = "rules: [{agent: writer, reply: Yes.}, {agent: critic, delay: 9, reply: Late.}]"
     team = write_team(tmp_path / "team", declared, slow)
@@ -182,7 +182,7 @@ def test_a_fork_can_ask_something_else(call: Call, team: Path) -> None:
     assert "Something else" in call("runs", "show", "two").out
 
 
-def test_tail_goes_on_from_any_event_number(call: Call, team: Path) -> None:
+def test_tail_continues_from_any_event_number(call: Call, team: Path) -> None:
     call("run", team, "Explain", "--run-id", "one")
     every = call("runs", "tail", "one", "--events").lines
     for after in range(len(every) + 1):

@@ -27,7 +27,7 @@ def desk(call: Call, tmp_path: Path) -> str:
     return "desk-1"
 
 
-def test_each_member_has_a_log_of_its_own(call: Call, desk: str) -> None:  # P-02, P-08
+def test_each_member_has_its_own_log(call: Call, desk: str) -> None:  # P-02, P-08
     every = call("runs", "logs", desk, "--json").json
     assert every[0].keys() == {"number", "at", "level", "member", "key", "text"}
     assert [line["number"] for line in every] == sorted(line["number"] for line in every)
@@ -43,7 +43,7 @@ def test_each_member_has_a_log_of_its_own(call: Call, desk: str) -> None:  # P-0
     assert {line["member"] for line in inside} == {"scales", "counter"}
 
 
-def test_a_log_can_be_narrowed_to_what_is_weighty(call: Call, desk: str) -> None:  # P-02
+def test_a_log_can_be_narrowed_to_important_lines(call: Call, desk: str) -> None:  # P-02
     lines = call("runs", "logs", desk, "--level", "warning").out.splitlines()
     assert len(lines) == 1
     assert lines[0].endswith("warning  counter       parcel 3 is wet")
@@ -54,7 +54,7 @@ def test_a_log_can_be_narrowed_to_what_is_weighty(call: Call, desk: str) -> None
     assert (wrong.code, wrong.json["error"]["kind"]) == (2, "UnknownName")
 
 
-def test_a_member_that_nobody_is_gets_the_nearest_names(call: Call, desk: str) -> None:
+def test_an_unknown_member_is_reported_with_the_nearest_names(call: Call, desk: str) -> None:
     wrong = call("runs", "logs", desk, "--member", "countre")
     assert wrong.code == 2
     assert "counter" in wrong.err
@@ -68,7 +68,7 @@ def test_a_log_can_be_followed_and_written_to_a_file(call: Call, desk: str, tmp_
     assert "is asked" in file.read_text()
 
 
-def test_show_tells_what_was_logged_shared_kept_and_measured(call: Call, desk: str) -> None:  # P-02, P-08
+def test_show_lists_what_was_logged_shared_kept_and_measured(call: Call, desk: str) -> None:  # P-02, P-08
     text = call("runs", "show", desk).out
     assert "counter logged · weighed parcel 5" in text
     assert "weighed parcel 6" not in text

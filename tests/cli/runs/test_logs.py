@@ -15,7 +15,7 @@ from teamwright.values.events.run import RunLogged, RunNotified
 from teamwright.values.limits.retry import RetryPolicy
 
 
-async def test_a_log_is_followed_while_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:  # P-02
+async def test_a_log_is_followed_while_the_run_continues(capsys: pytest.CaptureFixture[str]) -> None:  # P-02
     seen: list[str] = []
     gate = anyio.Event()
 

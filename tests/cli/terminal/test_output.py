@@ -47,7 +47,7 @@ def test_the_first_line_that_says_something_stands_for_the_rest() -> None:
     assert one_line(" \n") == ""
 
 
-def test_a_file_that_can_not_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
     check_out(None)
     check_out(tmp_path / "new.txt")
     for bad in (tmp_path, tmp_path / "missing" / "a.txt"):

@@ -23,7 +23,7 @@ def levels(*made: Level) -> BudgetLevels:
     return BudgetLevels(by_scope={level.scope: level for level in made})
 
 
-def test_every_level_tells_what_it_may_spend_has_spent_and_holds() -> None:  # Z-10
+def test_every_level_shows_what_it_may_spend_has_spent_and_holds() -> None:  # Z-10
     message = Amounts(tokens=900, usd=0.5, seconds=9.0)
     run = Level("", Bounds(tokens=20_000, usd=0.5, calls=9, seconds=60.0, message=message), 0.0)
     run.spent, run.held = [1200, 25 * 10**10, 3], [400, 10**10, 1]
@@ -48,7 +48,7 @@ def priced(tmp_path: Path) -> Path:
     return write_team(tmp_path / "report", TEAM, REPLIES)
 
 
-def test_show_tells_the_budget_of_every_level(call: Call, priced: Path) -> None:  # Z-10
+def test_show_lists_the_budget_of_every_level(call: Call, priced: Path) -> None:  # Z-10
     done = call("run", priced, "Go", "--run-id", "one", "--max-usd", "1", "--max-seconds", "60", "--json")
     assert (done.code, done.json["usage"]["usd"]) == (0, 0.001)
     text = call("runs", "show", "one").out

@@ -64,7 +64,7 @@ from teamwright.values.turns.turn import Failure
         ),
     ],
 )
-def test_a_fact_is_told_in_words(fact: Fact, words: str) -> None:  # P-05
+def test_a_fact_is_described_in_plain_words(fact: Fact, words: str) -> None:  # P-05
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
 
@@ -90,11 +90,13 @@ BEGUN = RunStarted(team="t", task="", manifest="", seed=1)
         ),
     ],
 )
-def test_points_lines_and_conflicts_are_told_in_words(fact: Fact, words: str | None) -> None:  # P-08, P-09
+def test_checkpoints_logs_and_conflicts_are_described_in_plain_words(
+    fact: Fact, words: str | None
+) -> None:  # P-08, P-09
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
 
-def test_what_is_stored_is_told_to_whoever_was_not_there() -> None:  # P-08
+def test_recorded_events_are_described_in_plain_words() -> None:  # P-08
     written = WorkspaceWritten(name="plan", revision=2, body="", by="a")
     kept = WorkspaceKept(artifact=Artifact(hash="", name="plan.md", size=1500), by="a")
     told = [way_text(Event("r", 1, 0.0, "team", "write-1", fact)) for fact in (written, kept)]
@@ -115,7 +117,7 @@ def test_what_is_stored_is_told_to_whoever_was_not_there() -> None:  # P-08
         (AgentCalled(effect="model", name="m", request="", waited=0.5), None),
     ],
 )
-def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | None) -> None:  # P-13
+def test_rate_limits_are_described_in_plain_words(fact: Fact, words: str | None) -> None:  # P-13
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
 
@@ -128,7 +130,9 @@ def test_how_fast_a_model_is_called_is_told_in_words(fact: Fact, words: str | No
         ("summaries", 1.0, 0.82, "the budget will not last: summaries keep to 82% of their length (why)"),
     ],
 )
-def test_a_rung_is_told_in_words(rung: str, before: float | None, after: float | None, words: str) -> None:  # Z-11
+def test_a_degradation_step_is_described_in_plain_words(
+    rung: str, before: float | None, after: float | None, words: str
+) -> None:  # Z-11
     fact = BudgetDegraded(rung=rung, before=before, after=after, reason="why", posture=NO_CUTBACK, undone=after is None)
     assert note_text(Event("r", 1, 0.0, "team", "event-2", fact)) == words
 
@@ -140,7 +144,7 @@ def test_nothing_is_said_twice_of_how_a_run_ended() -> None:
     assert failure_text(Failure("t", "cancelled", "Too slow.")) == "cancelled: Too slow."
 
 
-def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> None:  # Z-10
+def test_a_budget_stop_names_the_limits_that_a_fork_replaces() -> None:  # Z-10
     ended = RunResult(run_id="r", status="degraded", stop_reason="budget")
     (step,) = next_steps(ended, {})
     assert "whichever ran out; limits of members and steps stand" in step
@@ -158,7 +162,7 @@ def test_whoever_ran_out_of_budget_is_told_which_limits_a_fork_replaces() -> Non
         ),
     ],
 )
-def test_nobody_is_said_to_give_up_who_goes_on(place: str, retry_in: float | None, words: str) -> None:  # M-10
+def test_a_retry_is_not_described_as_giving_up(place: str, retry_in: float | None, words: str) -> None:  # M-10
     fact = AgentCallFailed(error="server", message="no", retry_in=retry_in)
     assert note_text(Event("r", 1, 0.0, "team/a", place, fact)) == words
 

@@ -7,7 +7,7 @@ from teamwright.cli.text.explain import account_of, explained
 from teamwright.values.events.run import RunLogged
 
 
-async def test_a_note_that_comes_again_is_told_once_and_anew_after_a_reply() -> None:
+async def test_a_repeated_note_is_shown_once_and_again_after_a_reply() -> None:
     async def noisy(turn: Turn, ctx: Context) -> str:
         for _ in range(3):
             await ctx.emit(RunLogged(text="still at it"))

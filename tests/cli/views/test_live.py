@@ -50,7 +50,7 @@ def test_all_members_are_shown_where_there_is_room() -> None:
     assert "inner  waiting" in lines[2]
 
 
-def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
+def test_budgets_are_under_the_title_while_the_run_is_live() -> None:  # Z-10
     story = busy()
     for number in range(5):
         bounds = Bounds(tokens=1000 * (number + 1))
@@ -68,7 +68,7 @@ def test_budgets_stand_under_the_title_while_the_run_goes_on() -> None:  # Z-10
     assert "t/step-1" not in "".join(drawn(story.board, 70, 24))
 
 
-def test_who_is_at_work_and_the_last_few_are_shown_when_there_is_no_room() -> None:
+def test_members_in_flight_and_the_last_few_are_shown_when_there_is_no_room() -> None:
     rows = [MemberRow(f"m{number}", 1, state="done", last_change=number + 1) for number in range(40)]
     rows += [MemberRow("busy", 1, state="streaming", last_change=99)]
     rows += [MemberRow(f"later{number}", 1) for number in range(20)]
@@ -93,14 +93,14 @@ class Gone(io.StringIO):
         raise OSError(5, "Input/output error")
 
 
-async def test_a_terminal_that_is_gone_stops_nothing() -> None:
+async def test_a_closed_terminal_stops_nothing() -> None:
     view = LiveView(MemoryJournal(), Console(file=Gone(), width=80, height=24, force_terminal=True))
     for event in noted().events:
         await view.take(event)
     view.close()
 
 
-async def test_a_note_that_comes_again_after_a_reply_is_told_again_in_its_place() -> None:
+async def test_a_note_repeated_after_a_reply_is_shown_again_in_its_place() -> None:
     console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system="standard")
     view = LiveView(MemoryJournal(), console)
     for event in noted().events:

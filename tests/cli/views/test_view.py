@@ -7,23 +7,23 @@ from teamwright.journal.memory import MemoryJournal
 from tests.history.test_board import noted
 
 
-def test_a_line_that_comes_again_and_again_is_told_once_with_how_often() -> None:
+def test_a_repeated_line_is_shown_once_with_a_count() -> None:
     repeats = Repeats()
     said = [line for text in ("a", "b", "b", "b", "a") for line in repeats.lines(text)]
     assert [*said, *repeats.rest()] == ["a", "b", "  … 2 more like this", "a"]
 
 
-def test_what_is_held_back_is_told_at_the_end_and_once() -> None:
+def test_held_lines_are_shown_once_at_the_end() -> None:
     repeats = Repeats()
     assert [*repeats.lines("a"), *repeats.lines("a"), *repeats.rest(), *repeats.rest()] == ["a", "  … 1 more like this"]
 
 
-def test_a_line_that_counts_each_time_is_always_told() -> None:
+def test_an_important_line_is_always_shown() -> None:
     repeats = Repeats()
     assert [line for _ in range(2) for line in repeats.lines("a", once=True)] == ["a", "a"]
 
 
-async def test_plain_lines_tell_a_note_anew_after_a_reply() -> None:
+async def test_plain_lines_show_a_note_again_after_a_reply() -> None:
     lines: list[str] = []
     view = PlainLines(MemoryJournal(), lines.append)
     for event in noted().events:

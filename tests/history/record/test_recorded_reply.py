@@ -32,7 +32,7 @@ def test_a_reply_is_rebuilt_from_its_bodies() -> None:
     assert [message.role for message in reply.messages] == ["assistant", "user"]
 
 
-def test_a_failure_is_rebuilt_with_what_was_said_before_it() -> None:
+def test_a_failure_is_rebuilt_with_the_messages_before_it() -> None:
     failed = AgentFailed(member="a", error="server", message="down", messages=(MessageRef(name="a", body="x"),))
     rebuilt = recorded_reply(ended(failed), BODIES, lambda text, body: None)
     assert isinstance(rebuilt, Failure)
@@ -70,6 +70,6 @@ def test_a_recorded_failure_is_raised_again(
         recorded_result(RecordedCall("r", outcome=outcome), RecordedBodies())
 
 
-def test_a_missing_body_is_told() -> None:
+def test_a_missing_body_is_reported() -> None:
     with pytest.raises(JournalCorrupt, match="'gone' is missing"):
         RecordedBodies().value("gone")

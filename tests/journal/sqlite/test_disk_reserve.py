@@ -91,7 +91,7 @@ async def _teamwright(home: Path, *arguments: str) -> "subprocess.CompletedProce
     return await anyio.to_thread.run_sync(call)
 
 
-async def test_runs_are_deleted_by_whoever_was_told_that_the_disk_is_full(small_disk: Path) -> None:  # D-06
+async def test_runs_can_be_deleted_when_the_disk_is_full(small_disk: Path) -> None:  # D-06
     async with opened(small_disk / "journal.db") as journal:
         for number in range(6):
             await commit(journal, started(f"run-{number}"))
@@ -122,7 +122,7 @@ async def test_what_is_done_on_a_full_disk_leaves_the_room_for_deleting(small_di
         fill(small_disk)
 
 
-async def test_a_journal_that_can_not_be_opened_on_a_full_disk_says_so(small_disk: Path) -> None:  # D-06
+async def test_a_journal_that_cannot_be_opened_on_a_full_disk_says_so(small_disk: Path) -> None:  # D-06
     async with opened(small_disk / "journal.db") as journal:
         await commit(journal, started("run"))
     (small_disk / "journal.db-reserve").unlink()
@@ -154,7 +154,7 @@ def test_no_room_is_held_where_there_is_little(tmp_path: Path, monkeypatch: pyte
     assert reserve.release()
 
 
-def test_a_reserve_that_can_not_be_made_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reserve_that_cannot_be_made_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
 

@@ -92,7 +92,7 @@ async def test_a_lost_database_is_told_at_the_next_commit_and_rescued(
 
 
 @pytest.mark.parametrize("length", [0, 100, 4096, 3 * 4096])
-async def test_a_database_that_is_cut_off_is_told(tmp_path: Path, length: int) -> None:  # D-03
+async def test_a_database_that_is_cut_off_is_reported(tmp_path: Path, length: int) -> None:  # D-03
     path = tmp_path / "journal.db"
     async with opened(path) as journal:
         for number in range(1, 400):
@@ -139,7 +139,7 @@ async def test_closing_a_lost_database_leaves_the_log_of_the_one_in_its_place(tm
 
 
 @pytest.mark.parametrize("lose", [delete, delete_all, replace])
-async def test_a_run_whose_journal_is_lost_fails_and_goes_on_from_the_rescued_one(
+async def test_a_run_whose_journal_is_lost_fails_and_continues_from_the_rescued_one(
     tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:  # D-03
     path = tmp_path / "home" / "journal.db"
@@ -201,7 +201,7 @@ def speak(task: str) -> str:
 """
 
 
-def test_a_command_whose_journal_is_lost_exits_with_1_and_says_where_to_go_on(tmp_path: Path) -> None:  # D-03
+def test_a_command_whose_journal_is_lost_exits_with_1_and_says_where_to_continue(tmp_path: Path) -> None:  # D-03
     (tmp_path / "team.yaml").write_text(MANIFEST)
     (tmp_path / "loss.py").write_text(PROGRAM)
 

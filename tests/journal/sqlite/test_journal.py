@@ -148,7 +148,7 @@ async def test_after_a_lost_batch_nothing_is_committed_in_place(tmp_path: Path) 
         assert len(await journal.read("run")) == 19
 
 
-async def test_the_loop_goes_on_while_the_database_is_busy(tmp_path: Path) -> None:
+async def test_the_loop_continues_while_the_database_is_busy(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -239,7 +239,7 @@ async def test_a_run_that_another_process_drove_in_between_is_summed_up_whole(tm
             assert run.total_tokens == 6
 
 
-async def test_a_run_that_another_process_deleted_begins_anew(tmp_path: Path) -> None:
+async def test_a_run_that_another_process_deleted_begins_again(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as ours, opened(path) as theirs:
         await commit(ours, Batch(events("other", [1]), {}))
@@ -252,14 +252,14 @@ async def test_a_run_that_another_process_deleted_begins_anew(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-async def test_a_journal_in_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_a_journal_in_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "journal.db", Path("/dev/full/journal.db"), Path("/proc/journal.db")):
         with pytest.raises(JournalUnavailable, match="TEAMWRIGHT_HOME"):
             await SqliteJournal(path).open()
 
 
-async def test_a_read_only_database_is_told(tmp_path: Path) -> None:
+async def test_a_read_only_database_is_reported(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         await commit(journal, Batch(events("run", [1]), {}))
         journal._database.writer.execute("PRAGMA query_only = ON")
@@ -269,7 +269,7 @@ async def test_a_read_only_database_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 300, b"SQLite format 3\x00" + b"\xff" * 5000])
-async def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_that_is_no_database_is_reported_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(content)
     with pytest.raises(JournalCorrupt, match="move the file away"):
@@ -288,7 +288,7 @@ async def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
-async def test_overwritten_pages_are_told_as_damage(tmp_path: Path) -> None:
+async def test_overwritten_pages_are_reported_as_damage(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as journal:
         await commit_all(journal, [Batch(events("run", [number]), {}) for number in range(1, 2001)])
@@ -380,7 +380,7 @@ async def test_the_log_of_a_run_is_long_enough_from_the_start(tmp_path: Path) ->
         assert len(await journal.read("run")) == 199
 
 
-async def test_a_log_that_can_not_be_made_longer_stays_as_it_is(tmp_path: Path) -> None:
+async def test_a_log_that_cannot_be_made_longer_stays_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     async with opened(path) as journal:
         other = sqlite3.connect(path, isolation_level=None)
@@ -409,7 +409,7 @@ async def test_size_grows_linearly_with_turns(tmp_path: Path) -> None:  # law 10
 
 
 @pytest.mark.parametrize("every", [1, 3, 50])
-async def test_bodies_are_found_whether_they_lie_side_by_side_or_far_apart(tmp_path: Path, every: int) -> None:
+async def test_bodies_are_found_whether_they_are_adjacent_or_far_apart(tmp_path: Path, every: int) -> None:
     texts = {one: text for number in range(3000) for one, text in body(f"text {number}").items()}
     async with opened(tmp_path / "journal.db") as journal:
         await commit(journal, Batch(events("run", [1]), texts))

@@ -17,7 +17,7 @@ def locks(tmp_path: Path) -> DriverLocks:
     return DriverLocks(tmp_path, "journal.db")
 
 
-def test_every_valid_name_has_a_lock_of_its_own(locks: DriverLocks) -> None:
+def test_every_valid_name_has_its_own_lock(locks: DriverLocks) -> None:
     for one in AWKWARD:
         with locks.hold(one):
             assert [other for other in AWKWARD if locks.is_held(other)] == [one]
@@ -114,7 +114,7 @@ def test_a_child_that_leaves_the_block_does_not_let_go_for_its_parent(locks: Dri
         os._exit(0)
 
 
-def test_a_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
     locks = DriverLocks(tmp_path / "missing", "journal.db")
     assert not locks.is_held("run")
     with pytest.raises(JournalUnavailable, match="TEAMWRIGHT_HOME"), locks.hold("run"):

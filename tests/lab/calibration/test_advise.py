@@ -129,7 +129,7 @@ def test_what_the_advice_rests_on_is_cited() -> None:
     ]  # fmt: skip
 
 
-def test_the_share_that_can_be_divided_is_taken_from_whoever_knows() -> None:
+def test_the_parallel_share_is_taken_from_the_plan_that_declares_it() -> None:
     selector = Team(
         "t", members=[ModelAgent(name, model="openai:x") for name in "ab"], helpers=[ModelAgent("c", model="openai:x")],
         strategy="selector", max_turns=4, options={"agent": "c"},

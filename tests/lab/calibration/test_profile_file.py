@@ -36,7 +36,7 @@ def test_without_a_profile_the_numbers_are_those_built_in() -> None:
     assert profiles_of("default")["star_team"].execution == 1.1
 
 
-def test_a_profile_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_profile_that_is_not_there_is_reported_with_those_that_are(tmp_path: Path) -> None:
     keep_profile(CALIBRATION, "mine")
     with pytest.raises(UnknownName, match=r"no profile 'mind'.*mine"):
         read_profile("mind")

@@ -35,7 +35,7 @@ def test_a_png_without_its_extra_is_refused_and_names_it(monkeypatch: pytest.Mon
     assert check_file("plot.svg") == Path("plot.svg")
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(UsageError, match="can't be written"):
         save("<svg/>", tmp_path / "folder.svg")

@@ -43,12 +43,12 @@ def test_a_transcript_never_costs_less_and_never_passes_more() -> None:
         assert row.figures["estimated_pass_rate"].difference < 0
 
 
-def test_a_protocol_of_ones_own_is_refused() -> None:
+def test_ones_own_protocol_is_refused() -> None:
     with pytest.raises(UsageError, match="a2a_lite and transcript are compared; leave it out"):
         compare(protocol="transcript")
 
 
-def test_a_comparison_tells_what_is_recommended_with_each() -> None:  # Z-15
+def test_a_comparison_shows_what_is_recommended_with_each() -> None:  # Z-15
     text = " ".join(str(compare(all_budgets=True)).split())
     assert "With a low budget star_team is recommended either way." in text
     assert "With a medium budget star_team is recommended with a2a_lite, and lead_subagent with transcript." in text

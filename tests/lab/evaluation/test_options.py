@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_what_was_expected(options: dict[str, 
     assert str(refused.value) == expected
 
 
-def test_every_mistake_is_told_once() -> None:
+def test_every_mistake_is_reported_once() -> None:
     with pytest.raises(UsageError) as refused:
         settings_from(cast("Options", {"tasks": 0, "topologies": ["ring", "star", "bus"], "min_pass_rate": 2}))
     assert [line.split(",")[0] for line in str(refused.value).splitlines()] == [

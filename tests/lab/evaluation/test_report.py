@@ -172,7 +172,7 @@ def test_a_gate_is_passed_at_its_bound(gate: str, at: float, beyond: float) -> N
     assert len(evaluate(topologies=["star"], **{gate: beyond}).breaches()) == 1  # pyright: ignore[reportArgumentType]
 
 
-def test_the_reason_for_a_recommendation_is_told() -> None:
+def test_the_reason_for_a_recommendation_is_reported() -> None:
     text = " ".join(str(evaluate()).split())
     assert "star_team is recommended: of the 2 that pass their gates it has the best balanced score, 0.54920." in text
     assert "Beside lead_subagent (0.40958) it takes 8.4 % more tokens and 74.3 % less time" in text

@@ -207,7 +207,7 @@ def test_rows_can_be_taken_in_pieces() -> None:
     assert list(found.rows(10, 13)) == list(islice(found.rows(), 10, 13))
 
 
-def test_a_sweep_tells_what_its_dimensions_do() -> None:
+def test_a_sweep_shows_what_its_dimensions_do() -> None:
     found = sweep(budgets="all", coordination_rounds="0:30")
     text = str(found)
     assert text.startswith("372 cells: 3 budget × 31 coordination_rounds × 4 topology (workload mixed")

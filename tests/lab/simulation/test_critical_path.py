@@ -53,7 +53,7 @@ def test_turns_of_a_path_never_overlap_and_end_with_the_last(times: list[tuple[f
         assert ends[before.step][1] <= ends[after.step][0] + 1e-6
 
 
-def test_a_place_is_told_without_the_team_attempts_and_escapes() -> None:
+def test_a_place_is_reported_without_the_team_attempts_and_escapes() -> None:
     assert place_of("team/a/work") == "a"
     assert place_of("team/a/step/work#2") == "a"
     assert place_of("team/round-1/writer") == "round-1/writer"

@@ -191,7 +191,7 @@ def test_topologies_stand_beside_the_team_or_it_is_said_why_not(tmp_path: Path) 
         assert report.missing[name] == f"there is no strategy {name!r}"
 
 
-def test_what_can_not_be_simulated_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
     team = team_of(tmp_path)
     with pytest.raises(UsageError, match="runs is 0, expected a whole number from 1"):
         simulate(team, "go", runs=0)
@@ -211,7 +211,7 @@ teams: {t: {members: [a]}}
     assert report.notes == ("approvals of a are taken as given at once",)
 
 
-def test_progress_is_told_to_the_end(tmp_path: Path) -> None:
+def test_progress_is_reported_until_the_end(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     simulate(team_of(tmp_path), "go", runs=12, progress=lambda done, total: told.append((done, total)))
     assert told == [(10, 12), (12, 12)]
@@ -251,7 +251,7 @@ print(simulate(load_team("plan.yaml"), runs=4{more}).runs)
 """
 
 
-def test_a_plain_script_stays_in_one_process_and_is_told_what_several_need(tmp_path: Path) -> None:
+def test_a_plain_script_stays_in_one_process_and_learns_what_several_need(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(PLAN, encoding="utf-8")
     plain, several = (ran(SCRIPT.format(more=more), tmp_path) for more in ("", ", jobs=2"))
     assert (plain.returncode, plain.stdout, plain.stderr) == (0, "4\n", "")

@@ -92,7 +92,7 @@ def test_a_clock_that_has_run_for_decades_still_rings() -> None:
     assert run_virtually(main) == 10_000 * DAY + 0.25
 
 
-def test_who_waits_for_what_never_comes_is_told_so() -> None:
+def test_a_wait_that_never_ends_is_reported() -> None:
     async def main() -> None:
         await anyio.Event().wait()
 
@@ -100,7 +100,7 @@ def test_who_waits_for_what_never_comes_is_told_so() -> None:
         run_virtually(main)
 
 
-def test_who_waits_for_a_thread_is_told_so_even_beside_timers() -> None:
+def test_a_wait_for_a_thread_is_reported_even_beside_timers() -> None:
     done = threading.Event()
 
     async def main() -> None:

@@ -138,7 +138,7 @@ async def test_a_run_survives_a_disk_that_takes_nothing_more(fork_server: ForkSe
     assert result.status == "completed"
 
 
-async def test_a_journal_that_is_no_database_is_refused_in_words_and_left_alone(tmp_path: Path) -> None:
+async def test_a_journal_that_is_no_database_is_refused_with_a_clear_message_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     path.write_bytes(b"not a database at all" * 1000)
     with pytest.raises(JournalCorrupt, match=r"restore a backup"):
@@ -147,7 +147,7 @@ async def test_a_journal_that_is_no_database_is_refused_in_words_and_left_alone(
     assert path.read_bytes() == b"not a database at all" * 1000
 
 
-async def test_a_damaged_page_is_told_and_a_backup_resumes(tmp_path: Path) -> None:
+async def test_a_damaged_page_is_reported_and_a_backup_resumes(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     crashing = Chain(lambda: 1 / 0)
     async with Engine(path) as engine:

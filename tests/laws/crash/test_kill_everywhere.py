@@ -33,7 +33,7 @@ def uninterrupted(made: ScenarioRuns) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("scenario", "when"), MOMENTS)
-def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
+def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_result(
     scenario: str, when: When, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     with open_scenario(scenario, fork_server, tmp_path) as made:
@@ -54,7 +54,7 @@ def test_a_run_that_is_killed_at_any_write_resumes_to_the_same_end(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("scenario", ["nested", *ORDERED])
-def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_end(
+def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_result(
     scenario: str, when: When, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     with open_scenario(scenario, fork_server, tmp_path) as made:
@@ -77,7 +77,7 @@ def test_a_run_that_is_killed_again_while_it_is_resumed_resumes_to_the_same_end(
 
 
 @pytest.mark.parametrize("scenario", ["sequential", "nested", *ORDERED])
-def test_a_run_whose_every_driver_is_killed_still_comes_to_the_same_end(
+def test_a_run_whose_every_driver_is_killed_still_has_the_same_result(
     scenario: str, fork_server: ForkServer, tmp_path: Path
 ) -> None:
     with open_scenario(scenario, fork_server, tmp_path) as made:

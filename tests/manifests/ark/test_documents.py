@@ -67,7 +67,7 @@ def test_missing_agents_may_come_from_another_file() -> None:  # R-12
     assert all("--with FILE" in one.suggestion for one in caught.value.problems)
 
 
-def test_strategies_that_do_not_exist_here_are_told(tmp_path: Path) -> None:
+def test_strategies_that_do_not_exist_here_are_reported(tmp_path: Path) -> None:
     spec = "{strategy: swarm, maxTurns: 5, members: [{name: a, type: agent}]}"
     problem = only_problem(tmp_path, f"{AGENT}---\n{team(spec)}")
     assert f"no strategy 'swarm'; known are {', '.join(strategy_names())}" in problem.message
@@ -155,7 +155,7 @@ def test_what_is_not_supported_is_a_warning_with_its_place(tmp_path: Path, docum
         ),
     ],
 )
-def test_mistakes_are_told_at_their_place(tmp_path: Path, document: str, told: str) -> None:
+def test_mistakes_are_reported_at_their_place(tmp_path: Path, document: str, told: str) -> None:
     problem = only_problem(tmp_path, f"{AGENT}---\n{document}")
     assert told in str(problem)
     assert problem.line > 5

@@ -63,7 +63,7 @@ def test_without_an_address_the_provider_is_named(
     assert all(words in told for words in warned)
 
 
-def test_what_is_kept_in_a_cluster_is_told(tmp_path: Path) -> None:
+def test_what_is_kept_in_a_cluster_is_reported(tmp_path: Path) -> None:
     spec = openai(f"baseUrl: {{value: 'http://x/v1'}}, {SECRET}")
     (warning,) = model(tmp_path, spec).warnings
     assert "'apiKey' of model 'm' is kept in a cluster" in warning.message

@@ -37,7 +37,7 @@ def test_a_team_keeps_its_name_and_an_agent_of_that_name_gets_another(tmp_path: 
     assert warning.message == "agent 'a' is called 'a-agent' here, since team 'a' has the name"
 
 
-def test_long_namespaces_that_begin_alike_are_told_apart(tmp_path: Path) -> None:  # R-12, S-01
+def test_long_namespaces_that_begin_alike_are_distinguished(tmp_path: Path) -> None:  # R-12, S-01
     found = ark(tmp_path, *(document("Agent", "a", "{prompt: x}", f"{'n' * 70}{number}") for number in range(12)))
     assert sorted(found.manifest.agents, key=len)[:2] == ["a", f"{'n' * 58}-2"]
     assert len(found.manifest.agents) == 12
@@ -65,7 +65,7 @@ def test_one_name_in_two_namespaces_is_two_agents(tmp_path: Path) -> None:  # R-
     ]
 
 
-def test_models_of_two_namespaces_are_told_apart(tmp_path: Path) -> None:  # R-12, M-05
+def test_models_of_two_namespaces_are_distinguished(tmp_path: Path) -> None:  # R-12, M-05
     spec = "{type: openai, model: {value: %s}}"
     text = "---\n".join(
         [

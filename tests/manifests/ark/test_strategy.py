@@ -166,7 +166,7 @@ def test_parts_for_another_strategy_are_a_warning(tmp_path: Path, strategy: str)
         ),
     ],
 )
-def test_mistakes_are_told_at_their_place(
+def test_mistakes_are_reported_at_their_place(
     tmp_path: Path, strategy: str, fields: list[str], told: str, there: str
 ) -> None:
     text = team(strategy, *fields)

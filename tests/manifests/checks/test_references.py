@@ -138,7 +138,9 @@ LONG = "teams: {t: {members: [a]}}\nagents: {a: {model: x}}\nmodels: {x: %s}"
         ("{url: 'http://localhost/v1', name: n, tokens_per_minute: many}", "model 'x': 'tokens_per_minute' expects"),
     ],
 )
-def test_a_mistake_in_how_fast_a_model_is_called_is_told(tmp_path: Path, written: str, message: str) -> None:  # P-13
+def test_a_mistake_in_how_fast_a_model_is_called_is_reported(
+    tmp_path: Path, written: str, message: str
+) -> None:  # P-13
     assert only_problem(tmp_path, LONG % written).message.startswith(message)
 
 

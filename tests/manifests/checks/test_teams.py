@@ -25,7 +25,7 @@ def test_an_unknown_strategy_lists_the_known_ones(tmp_path: Path) -> None:  # R-
 
 
 @pytest.mark.usefixtures("third_parties")
-def test_a_strategy_that_cannot_be_loaded_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_strategy_that_cannot_be_loaded_is_reported_with_its_place(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, AGENTS + "teams: {t: {strategy: broken, members: [a]}}")
     assert "'broken' (tests.nowhere:Gone) can't be loaded" in problem.message
     assert (problem.line, problem.column) == (2, 23)
@@ -54,7 +54,7 @@ def test_a_member_may_stand_twice_where_the_strategy_allows_it(tmp_path: Path) -
         ("{s: {members: [t]}, t: {members: [u]}, u: {members: [v]}, v: {members: [b, t]}}", "t → u → v → t"),
     ],
 )
-def test_a_cycle_of_teams_is_told_with_its_path(tmp_path: Path, teams: str, path: str) -> None:  # R-09
+def test_a_cycle_of_teams_is_reported_with_its_path(tmp_path: Path, teams: str, path: str) -> None:  # R-09
     assert only_problem(tmp_path, AGENTS + f"teams: {teams}").message.endswith(f": {path}")
 
 
@@ -116,7 +116,7 @@ def test_settings_without_effect_are_warned_about(tmp_path: Path, setting: str) 
         ("", "'relay_race' expects a mapping, found nothing", "}"),
     ],
 )
-def test_a_mistake_in_options_is_told_at_its_place(tmp_path: Path, options: str, told: str, there: str) -> None:
+def test_a_mistake_in_options_is_reported_at_its_place(tmp_path: Path, options: str, told: str, there: str) -> None:
     text = relay(options)  # R-11
     problem = only_problem(tmp_path, text)
     assert told in str(problem)
@@ -125,7 +125,7 @@ def test_a_mistake_in_options_is_told_at_its_place(tmp_path: Path, options: str,
 
 
 @pytest.mark.usefixtures("third_parties")
-def test_options_that_are_needed_and_missing_are_told_with_their_form(tmp_path: Path) -> None:
+def test_options_that_are_needed_and_missing_are_reported_with_their_form(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, AGENTS + "teams: {t: {strategy: relay-race, members: [a]}}")
     assert problem.message == "team 't': relay_race needs options, under 'relay_race'"
     assert problem.suggestion == "write  relay_race: {legs: …}"
@@ -141,7 +141,7 @@ def test_a_strategy_without_options_takes_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("third_parties")
-def test_every_mistake_of_a_team_is_told_at_once(tmp_path: Path) -> None:  # R-11
+def test_every_mistake_of_a_team_is_reported_at_once(tmp_path: Path) -> None:  # R-11
     text = f"""{AGENTS}teams:
   t:
     strategy: relay-race
@@ -162,7 +162,7 @@ def test_every_mistake_of_a_team_is_told_at_once(tmp_path: Path) -> None:  # R-1
     ]
 
 
-def test_mistakes_in_form_names_and_meaning_are_told_at_once(tmp_path: Path) -> None:  # R-11
+def test_mistakes_in_form_names_and_meaning_are_reported_at_once(tmp_path: Path) -> None:  # R-11
     text = f"""{AGENTS}teams:
   t:
     strategy: selector
@@ -216,14 +216,14 @@ teams:
         ("f: {model: 'scripted:r.yaml', description: Fast}", "scripted"),
     ],
 )
-def test_a_strategy_is_told_what_is_known_of_helpers(tmp_path: Path, starter: str, kind: str) -> None:
+def test_a_strategy_receives_what_is_known_of_helpers(tmp_path: Path, starter: str, kind: str) -> None:
     (tmp_path / "r.yaml").write_text("rules: []")
     text = relay("{legs: [], agent: f}").replace("agents: {", f"agents: {{{starter}, ")
     assert f"'f' is of the kind {kind!r} and described as 'Fast'" in only_problem(tmp_path, text).message
 
 
 @pytest.mark.usefixtures("third_parties")
-def test_a_setting_that_is_unreadable_is_told_once(tmp_path: Path) -> None:
+def test_a_setting_that_is_unreadable_is_reported_once(tmp_path: Path) -> None:
     for setting in ("max_turns: many", "max_turns: 0", "share: all", "on_max_turns: cry"):
         text = AGENTS + f"teams: {{t: {{strategy: round-robin, members: [a, c], {setting}}}}}"
         assert only_problem(tmp_path, text).column > 50
@@ -259,7 +259,7 @@ def test_a_manifest_says_how_members_hand_over(tmp_path: Path) -> None:  # Z-03
     assert "max_summary_chars (8) is below min_summary_chars (16)" in problem.message
 
 
-def test_a_handoff_that_changes_nothing_is_told(tmp_path: Path) -> None:
+def test_a_handoff_that_changes_nothing_is_reported(tmp_path: Path) -> None:
     (warning,) = loaded(tmp_path, AGENTS + "teams: {t: {members: [a], handoff: {budget: low}}}").warnings
     assert warning.message == "team 't': 'handoff' changes nothing without  share: a2a_lite"
 
@@ -349,7 +349,7 @@ def test_it_holds_for_every_strategy_with_steps(tmp_path: Path, strategy: str) -
     assert any("asks about 'a'" in one.message for one in problems(tmp_path, text))
 
 
-def test_a_member_without_a_step_is_told(tmp_path: Path) -> None:  # M-09
+def test_a_member_without_a_step_is_reported(tmp_path: Path) -> None:  # M-09
     text = DAG.replace("- {id: c, needs: [b], FIELD}", "- {id: d, agent: a, needs: [b]}")
     (warning,) = loaded(tmp_path, text).warnings
     assert warning.message.startswith("team 't': no step is assigned to the member 'c'")

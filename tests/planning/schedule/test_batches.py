@@ -40,7 +40,7 @@ def looked_through(plan: Plan, width: int) -> list[list[str]]:
     return made
 
 
-def test_ready_steps_go_side_by_side_up_to_the_width() -> None:  # Z-05
+def test_ready_steps_run_concurrently_up_to_the_width() -> None:  # Z-05
     assert batched(plan(a="", b="", c="", d="a"), 2) == [["a", "b"], ["c", "d"]]
     assert batched(plan(a="", b="", c="", d="a"), 9) == [["a", "b", "c"], ["d"]]
     assert batched(plan(a="", b="", c="", d="a"), 1) == [["a"], ["b"], ["c"], ["d"]]

@@ -56,7 +56,7 @@ def test_a_schedule_has_order_batches_locks_and_tokens() -> None:  # Z-05
     assert schedule.total_tokens == 346
 
 
-def test_every_reason_is_told_at_once_by_name() -> None:  # Z-04
+def test_every_reason_is_reported_at_once_by_name() -> None:  # Z-04
     steps = [
         Step(id="a", needs=("b",)),
         Step(id="b", needs=("a", "nowhere")),

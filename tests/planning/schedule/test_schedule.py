@@ -61,7 +61,7 @@ def too_early() -> Schedule:
         (with_budget(coordination=-1), "'a' is allotted -1 tokens for coordination"),
     ],
 )
-def test_each_fault_of_a_schedule_is_told(schedule: Schedule, expected: str) -> None:  # Z-07
+def test_each_fault_of_a_schedule_is_reported(schedule: Schedule, expected: str) -> None:  # Z-07
     assert validate_schedule(SCHEDULE, PLAN) == []
     assert any(expected in problem for problem in validate_schedule(schedule, PLAN))
 
@@ -82,7 +82,7 @@ def test_no_change_of_a_schedule_goes_unseen(change: int, plan: Plan) -> None:  
     assert validate_schedule(CHANGES[change](make_schedule(plan)), plan)
 
 
-def test_a_schedule_of_another_plan_is_told_with_every_step() -> None:
+def test_a_schedule_of_another_plan_is_reported_with_every_step() -> None:
     other = Plan(steps=(Step(id="x"), Step(id="y")))
     told = validate_schedule(SCHEDULE, other)
     assert sum("which is no step of the plan" in one for one in told) == 9

@@ -128,7 +128,7 @@ def test_the_figures_of_a_degraded_mesh() -> None:  # Z-14
     assert (one.coordination_ratio, one.pass_rate, one.p95_latency_s) == (0.1206, 0.82, 51.92)
 
 
-def test_a_degraded_topology_that_still_fails_is_told_as_it_is() -> None:
+def test_a_degraded_topology_that_still_fails_is_reported_as_it_is() -> None:
     one = evaluate_topology("star_team", EvaluationSettings(protocol="transcript", degradation="auto"))
     assert one.actions
     assert not one.passed

@@ -30,7 +30,7 @@ def bounded(team: Team, tokens: int) -> Team:
     return team
 
 
-def test_who_waits_for_a_model_keeps_no_budget_from_others() -> None:
+def test_a_waiter_for_a_model_keeps_no_budget_from_others() -> None:
     """Model a rests for a minute. The one reservation that fits goes to b meanwhile, again and again."""
 
     async def main() -> None:
@@ -50,7 +50,7 @@ def test_who_waits_for_a_model_keeps_no_budget_from_others() -> None:
     in_virtual_time(main)
 
 
-def test_who_waits_for_its_budget_keeps_no_slot_from_other_runs() -> None:
+def test_a_waiter_for_its_budget_keeps_no_slot_from_other_runs() -> None:
     """The first run's budget takes one call at a time, and one is out at a slow model; the quick one is free."""
 
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_a_budget_that_is_used_up_while_a_call_waits_for_its_model_refuses_it_th
     in_virtual_time(main)
 
 
-def test_those_who_wait_for_a_model_count_when_what_is_left_is_shared() -> None:
+def test_waiters_for_a_model_count_when_the_remaining_budget_is_shared() -> None:
     async def main() -> None:
         provider = Provider()
         members = [Caller(f"c{number}", provider, Pace(concurrency=2), cap=None) for number in range(10)]

@@ -256,7 +256,7 @@ def dear_at_first(request: ChatRequest) -> ChatAnswer:
     return Say(text="long words " * (60 if "summary:" in told(request) else 1_000))
 
 
-async def test_tighter_summaries_make_what_is_told_on_shorter() -> None:  # Z-11
+async def test_tighter_summaries_make_forwarded_notes_shorter() -> None:  # Z-11
     served = Served(dear_at_first)
     at_ease, less, taken = await both(served, first_is_dear(served), share=1.2)
     assert (taken[0].rung, taken[0].before, taken[0].after) == ("summaries", 1.0, 0.82)
@@ -312,7 +312,7 @@ async def test_members_of_lower_priority_answer_with_the_economy_model(served: S
     assert {request.model for request in less[8:18:2]} == {"economy"}
 
 
-def test_a_short_history_is_told_as_it_is() -> None:
+def test_a_short_history_is_passed_unchanged() -> None:
     turn = Turn("go", History.of([Message(name="a", content="x" * 200)]))
     assert compacted(turn, 1) is turn
 

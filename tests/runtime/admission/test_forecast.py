@@ -54,7 +54,7 @@ def test_the_level_that_is_closest_to_its_limit_counts_in_tokens_or_money() -> N
     assert pressure.share == pytest.approx(1.2)
 
 
-def test_an_ask_counts_once_and_one_that_was_not_foretold_never() -> None:
+def test_an_ask_counts_once_and_one_that_was_not_predicted_never() -> None:
     forecast = Forecast({"a": 10})
     for key in ("a/work", "a/work", "z"):
         forecast.heard(key)

@@ -11,7 +11,7 @@ BUSY = TeamTraits("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
 PLAIN = TeamTraits("output", peers=False, thrifty=frozenset(), busiest=1)
 
 
-def test_the_rungs_stand_in_the_order_that_was_promised() -> None:  # Z-11
+def test_the_rungs_are_in_the_order_that_was_promised() -> None:  # Z-11
     assert [rung.name for rung in LADDER] == ["peer_talk", "summaries", "workers", "economy", "compaction"]
 
 

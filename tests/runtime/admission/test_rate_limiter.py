@@ -53,7 +53,7 @@ def test_thirty_two_may_be_out_where_nothing_is_declared() -> None:
     in_virtual_time(main)
 
 
-def test_who_waits_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
+def test_a_waiter_for_the_minute_to_pass_is_woken_by_the_clock() -> None:
     async def main() -> None:
         made = limiter(requests_per_minute=3)
         for _ in range(3):

@@ -91,7 +91,7 @@ async def test_money_is_held_at_the_worst_case_and_settled_by_use(usd: float, an
     assert [(one.what, one.needed, one.limit) for one in refused] == ([("usd", 0.02, usd)] if answered < 5 else [])
 
 
-async def test_a_price_that_nobody_knows_is_told_once_and_tokens_still_hold() -> None:  # Z-10
+async def test_a_price_that_nobody_knows_is_reported_once_and_tokens_still_hold() -> None:  # Z-10
     result, events, journal = await run(team(), Limits(usd=0.01, tokens=10_000))
     assert (result.status, result.stop_reason) == ("degraded", "done")
     (warning,) = result.warnings
@@ -110,7 +110,7 @@ async def test_a_price_that_nobody_knows_matters_only_where_money_is_bounded() -
     assert not [event for event in events if isinstance(event.fact, BudgetUnpriced | BudgetExceeded)]
 
 
-async def test_money_beyond_the_reservation_is_told_and_blocks_the_next() -> None:
+async def test_money_beyond_the_reservation_is_reported_and_blocks_the_next() -> None:
     greedy = Usage(requests=1, input_tokens=50, output_tokens=50, usd=0.05)
     made = Team("t", members=[Spender("a", CENT, usage=greedy), Spender("b", CENT)])
     result, events, _ = await run(made, Limits(usd=0.06))

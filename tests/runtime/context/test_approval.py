@@ -66,7 +66,7 @@ def asked(events: list[Event]) -> list[str]:
     return [event.key for event in events if isinstance(event.fact, PersonAsked)]
 
 
-async def test_nobody_is_called_before_a_person_agrees() -> None:  # P-12
+async def test_no_member_is_called_before_approval() -> None:  # P-12
     heard, journal = Heard(), MemoryJournal()
     team = Team("t", members=[heard.member("a"), heard.member("b", BEFORE)])
     async with Engine(journal) as engine:
@@ -84,7 +84,7 @@ async def test_nobody_is_called_before_a_person_agrees() -> None:  # P-12
     assert [message.content for message in result.messages] == ["a: go", "b: go"]
 
 
-async def test_an_edited_task_takes_the_place_of_what_the_member_is_told() -> None:  # P-12
+async def test_an_edited_task_replaces_the_task_of_the_member() -> None:  # P-12
     heard = Heard()
     team = Team("t", members=[heard.member("a", BEFORE), heard.member("b")])
     result, events = await through(team, {"approve-before": Answer.edit("go slowly")})
@@ -92,7 +92,7 @@ async def test_an_edited_task_takes_the_place_of_what_the_member_is_told() -> No
     assert asked(events) == ["t/step-1/approve-before"]
 
 
-async def test_an_edited_reply_is_the_only_one_that_anybody_sees() -> None:  # P-12
+async def test_an_edited_reply_is_the_only_one_that_members_see() -> None:  # P-12
     heard = Heard()
     team = Team("t", members=[heard.member("a", AFTER), heard.member("b")], share="output")
     result, events = await through(team, {"approve-after": Answer.edit("the better text")})
@@ -103,7 +103,7 @@ async def test_an_edited_reply_is_the_only_one_that_anybody_sees() -> None:  # P
 
 
 @pytest.mark.parametrize(("points", "ending"), [(BEFORE, "approve-before"), (AFTER, "approve-after")])
-async def test_a_rejection_is_a_failure_whose_reason_reaches_nobody(points: Approve, ending: str) -> None:  # P-12
+async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: Approve, ending: str) -> None:  # P-12
     heard = Heard()
 
     async def ask_all(task: Task, members: Members, ctx: Context) -> Outcome:
@@ -147,7 +147,7 @@ def failing(name: str, **more: object) -> FunctionAgent:
     return FunctionAgent(name, respond, **more)  # pyright: ignore[reportArgumentType]
 
 
-async def test_whoever_stands_in_for_a_member_is_approved_as_it_would_have_been() -> None:
+async def test_a_fallback_is_approved_like_the_member_it_replaces() -> None:
     heard = Heard()
     member = failing("a", approve=Approve(before=True, after=True), fallback=heard.member("b"))
     answers = {"approve-before": Answer.edit("gently"), "approve-after": Answer.edit("edited")}
@@ -157,7 +157,7 @@ async def test_whoever_stands_in_for_a_member_is_approved_as_it_would_have_been(
     assert asked(events) == ["t/step-1/approve-before", "t/step-1#2/approve-after"]
 
 
-async def test_a_fallback_that_needs_approval_of_its_own_gets_it() -> None:
+async def test_a_fallback_that_needs_its_own_approval_gets_it() -> None:
     heard = Heard()
     member = failing("a", fallback=heard.member("b", BEFORE))
     result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("not that one")})
@@ -205,7 +205,7 @@ async def test_what_was_said_on_the_way_to_a_rejected_answer_is_kept() -> None:
     assert (result.status, [message.name for message in result.messages]) == ("failed", ["a"])
 
 
-async def test_an_edit_that_does_not_fit_the_schema_is_told_and_asked_again() -> None:
+async def test_an_edit_that_does_not_fit_the_schema_is_reported_and_asked_again() -> None:
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     agent = ScriptedAgent("a", [Rule.model_validate({"json": {"n": 1}})], output_schema=schema, approve=AFTER)
     answers = {"approve-after": Answer.edit('{"n": "two"}'), "approve-after-2": Answer.edit('{"n": 2}')}
@@ -217,7 +217,7 @@ async def test_an_edit_that_does_not_fit_the_schema_is_told_and_asked_again() ->
 
 
 @pytest.mark.parametrize("points", [BEFORE, AFTER, Approve(before=True, after=True)])
-async def test_approvals_resume_to_the_same_end_from_every_point(points: Approve) -> None:  # law 2
+async def test_approvals_resume_to_the_same_result_from_every_point(points: Approve) -> None:  # law 2
     def team(heard: Heard) -> Team:
         inner = Team("inner", members=[heard.member("b", points)], approve=points)
         return Team("t", members=[heard.member("a", points), inner, heard.member("c")], approve=points)
@@ -255,7 +255,7 @@ async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() ->
         assert same.output == "b: go"
 
 
-async def test_on_a_fork_a_question_about_something_else_is_asked_anew() -> None:
+async def test_on_a_fork_a_question_about_another_draft_is_asked_again() -> None:
     words, journal = ["one", "two"], MemoryJournal()
 
     async def fickle(turn: Turn, ctx: Context) -> str:

@@ -116,7 +116,7 @@ async def test_a_key_is_taken_however_it_is_written() -> None:
         (Custom(domain="d", name="n", data={"a": object()}), "must be JSON"),  # pyright: ignore[reportArgumentType]
     ],
 )
-async def test_what_can_not_be_emitted_fails_the_turn(fact: RunEnded | Custom, words: str) -> None:  # law 6
+async def test_what_cannot_be_emitted_fails_the_turn(fact: RunEnded | Custom, words: str) -> None:  # law 6
     async def emits(turn: Turn, ctx: Context) -> str:
         await ctx.emit(fact)
         return "never"

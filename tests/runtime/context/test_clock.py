@@ -51,7 +51,7 @@ async def test_sleeps_are_named_by_their_count() -> None:
     assert names == [("sleep-1", 1), ("sleep-2", 2)]
 
 
-async def test_a_resumed_run_draws_and_tells_the_time_as_before() -> None:
+async def test_a_resumed_run_draws_and_reads_the_clock_as_before() -> None:
     seen: list[tuple[float, float, str]] = []
 
     async def draw(task: Task, members: Members, ctx: Context) -> Outcome:

@@ -37,7 +37,7 @@ async def test_a_member_that_uses_up_its_time_fails() -> None:
     assert [message.name for message in result.messages] == ["a"]
 
 
-async def test_a_nested_team_that_uses_up_its_time_keeps_what_was_said() -> None:
+async def test_a_nested_team_that_uses_up_its_time_keeps_the_messages() -> None:
     inner = Team("inner", members=[FakeMembers().member("a"), hanging("b")], limits=Limits(seconds=0.05))
     async with Engine("memory") as engine:
         result = await engine.run(Team("outer", members=[inner, FakeMembers().member("c")]), "go")

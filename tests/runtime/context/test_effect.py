@@ -72,7 +72,7 @@ async def test_a_reservation_is_recorded_with_the_call() -> None:
     assert result.usage == USAGE
 
 
-async def test_the_cap_is_told_to_the_call() -> None:
+async def test_the_call_receives_the_cap() -> None:
     caps: list[int | None] = []
 
     async def look(attempt: Attempt) -> Returned:
@@ -83,7 +83,7 @@ async def test_the_cap_is_told_to_the_call() -> None:
     assert caps == [4096, 7]
 
 
-async def test_what_does_not_fit_is_refused_in_words_and_ends_the_run_with_what_there_is() -> None:
+async def test_what_does_not_fit_is_refused_with_a_clear_message_and_ends_the_run_with_what_there_is() -> None:
     members = [Model(name, fine) for name in "abc"]
     result, events, journal = await run(team_of(*members, tokens=215))
     assert (result.status, result.stop_reason) == ("degraded", "budget")

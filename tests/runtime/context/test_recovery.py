@@ -62,7 +62,7 @@ def tried(events: list[Event]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("error", [RateLimited("slow down"), ServiceError("500"), ContextTooLong("too long")])
-async def test_a_fallback_is_asked_when_a_member_can_not_answer(error: AgentError) -> None:  # P-10
+async def test_a_fallback_is_asked_when_a_member_cannot_answer(error: AgentError) -> None:  # P-10
     stage = Stage()
     team = Team("t", members=[stage.fails("a", error, fallback=stage.says("b")), stage.says("c")])
     result, events, _ = await run(team)
@@ -135,7 +135,7 @@ async def test_an_optional_member_is_skipped_with_a_warning() -> None:  # P-10
     ("answer", "status", "speakers"),
     [("retry", "completed", ["a", "b"]), ("skip", "degraded", ["b"]), ("abort", "failed", [])],
 )
-async def test_a_critical_member_sets_the_run_down_until_somebody_decides(
+async def test_a_critical_member_pauses_the_run_until_a_person_decides(
     answer: str, status: str, speakers: list[str], tmp_path: Path
 ) -> None:  # P-10, P-11
     stage = Stage()
@@ -181,7 +181,7 @@ def team_in_trouble() -> Team:
     )
 
 
-async def test_recovery_resumes_to_the_same_end_from_every_point() -> None:  # law 2
+async def test_recovery_resumes_to_the_same_result_from_every_point() -> None:  # law 2
     result, events, journal = await run(team_in_trouble())
     for at in range(1, len(events)):
         again, _ = await cut_and_resume(team_in_trouble(), at, journal)
@@ -248,7 +248,7 @@ DECIDED = next(event.number for event in STANDING_IN.events if isinstance(event.
 
 
 @pytest.mark.parametrize("number", range(DECIDED, len(STANDING_IN.events)))
-async def test_a_run_in_which_a_team_stood_in_for_its_own_member_goes_on_as_it_is_recorded(number: int) -> None:
+async def test_a_run_in_which_a_team_stood_in_for_its_own_member_continues_as_it_is_recorded(number: int) -> None:
     called: list[str] = []
     recorded = [event.fact for event in STANDING_IN.events[:number]]
     async with Engine(STANDING_IN.journal(number)) as engine:

@@ -118,7 +118,7 @@ async def test_the_text_of_a_tool_is_cut_with_a_warning_also_after_a_crash() -> 
 
 
 @pytest.mark.parametrize("result", [{"text": "x" * CAP}, ["word"] * 3000, b"x" * (CAP + 1)])
-async def test_json_and_bytes_of_a_tool_are_refused_and_the_member_goes_on(result: object) -> None:  # S-01
+async def test_json_and_bytes_of_a_tool_are_refused_and_the_member_continues(result: object) -> None:  # S-01
     rules = (Rule(match="too large", reply="Too much."), Rule(tool=ToolRule(name="look"), times=1))
     member = ScriptedAgent("s", rules, tools=[("look", lambda: result)], max_bytes=CAP)
     assert (await run(member)).output == "Too much."

@@ -90,7 +90,7 @@ async def test_new_things_are_delivered_in_the_order_in_which_they_are_announced
     assert order == ["b", "a"]
 
 
-async def test_all_waiting_but_not_for_what_is_next_is_told_with_both_sides() -> None:
+async def test_all_waiting_but_not_for_what_is_next_is_reported_with_both_sides() -> None:
     watching = Watching("a")
     lane = watching.delivery.open_lane()
     with pytest.raises(LookupError, match="a"):
@@ -139,7 +139,7 @@ async def test_who_is_caught_up_waits_for_the_last_recorded_thing() -> None:
     await delivery.caught_up(other, "agent")
 
 
-async def test_something_withdrawn_is_dropped_and_the_rest_goes_on() -> None:
+async def test_something_withdrawn_is_dropped_and_the_rest_continues() -> None:
     watching, order = Watching("a", "b"), list[str]()
     delivery = watching.delivery
     lane = delivery.open_lane()
@@ -159,7 +159,7 @@ async def test_an_action_is_done_when_its_turn_comes() -> None:
     assert order == ["a", "act"]
 
 
-async def test_nothing_goes_on_while_something_is_being_stopped() -> None:
+async def test_nothing_continues_while_something_is_being_stopped() -> None:
     delivery, order = Watching("a").delivery, list[str]()
     stopped, waiting = delivery.open_lane(), delivery.open_lane()
     delivery.park(stopped)
@@ -173,7 +173,7 @@ async def test_nothing_goes_on_while_something_is_being_stopped() -> None:
     assert order == ["a"]
 
 
-async def test_being_idle_is_told_when_a_person_is_asked_and_every_branch_waits() -> None:
+async def test_the_run_is_idle_when_a_person_is_asked_and_every_branch_waits() -> None:
     delivery = Watching().delivery
     told: list[bool] = []
     delivery.when_idle = lambda: told.append(True)

@@ -96,7 +96,7 @@ def agent(name: str, limits: Limits | None = SHORT) -> FunctionAgent:
     return FunctionAgent(name, asking, limits=limits)
 
 
-async def test_the_time_of_one_who_waits_stands_still_while_another_works() -> None:
+async def test_the_time_of_a_member_that_waits_stands_still_while_another_works() -> None:
     team = Team("t", members=[agent("a"), FunctionAgent("b", slow)], strategy=FunctionStrategy(all_at_once))
     result = await answered(team, ["t/a/k/q"])
     assert result.output == "yes slow"
@@ -111,7 +111,7 @@ async def test_the_time_of_a_team_stands_still_when_all_its_branches_wait() -> N
     assert result.output == "yes yes slow"
 
 
-async def test_the_time_of_a_team_goes_on_while_one_of_its_branches_works() -> None:
+async def test_the_time_of_a_team_continues_while_one_of_its_branches_works() -> None:
     inner = Team(
         "inner",
         members=[agent("a", None), FunctionAgent("c", slow)],

@@ -91,7 +91,7 @@ async def test_two_scopes_that_own_one_key_never_overlap_and_others_do() -> None
     assert held_up(events) == [("t/b1/own", ("y",), ("t/b0/own",))]
 
 
-async def test_nobody_who_need_not_wait_is_told_to_have_waited() -> None:
+async def test_no_wait_is_recorded_for_a_scope_that_need_not_wait() -> None:
     yard = Yard()
     members = [yard.member(name) for name in "ab"]
     _, events = await run(Team("t", members=members, strategy=side_by_side(*(owner(one, one.name) for one in members))))
@@ -246,7 +246,7 @@ async def asks(turn: Turn, ctx: Context) -> str:
     return (await ctx.ask_person(Question(text="?"), key="q")).text
 
 
-async def test_a_run_is_set_down_when_those_who_wait_for_keys_wait_behind_a_person() -> None:  # Z-05
+async def test_a_run_is_paused_when_waiters_for_keys_wait_behind_a_person() -> None:  # Z-05
     yard, journal = Yard(), MemoryJournal()
     asker, b = FunctionAgent("asker", asks), yard.member("b")
     team = Team("t", members=[asker, b], strategy=side_by_side(owner(asker, "x"), owner(b, "x")))
@@ -285,7 +285,7 @@ async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> 
     assert "b" in yard.log
 
 
-async def test_who_goes_on_after_others_were_stopped_does_not_depend_on_how_long_that_took() -> None:
+async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() -> None:
     """The first two are stopped; the second ends at once and the first takes its time. Whoever waits for the first's
     key goes first all the same, as it will on replay, where stopping takes no time at all."""
     order: list[str] = []
@@ -384,7 +384,7 @@ async def test_wildcards_of_all_teams_of_a_run_are_bounded() -> None:  # S-01
     assert result.status == "completed"
 
 
-async def test_a_run_that_began_before_the_bound_goes_on() -> None:
+async def test_a_run_that_began_before_the_bound_continues() -> None:
     """A bound that a run was begun without must not stop it: only what begins is held to it."""
     journal = MemoryJournal()
     async with Engine(journal) as engine:

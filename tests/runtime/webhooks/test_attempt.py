@@ -209,11 +209,11 @@ def test_only_plain_http_addresses_are_taken(url: str) -> None:  # S-07
 
 
 @pytest.mark.parametrize("url", ["http://a..b/", "http://.../", f"http://{'a' * 70}.example/"])
-def test_a_host_that_is_none_is_told(url: str) -> None:
+def test_an_invalid_host_is_reported(url: str) -> None:
     assert post(Webhook(url), "msg_1", 1, b"{}").error is not None
 
 
-def test_a_bad_secret_of_the_environment_is_told_and_nothing_is_sent() -> None:
+def test_a_bad_secret_of_the_environment_is_reported_and_nothing_is_sent() -> None:
     with Server().open() as server:
         response = sent(server, "guess me")
         assert server.requests == []

@@ -156,7 +156,7 @@ async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_a_run_that_does_not_wait_any_more_is_told_of_no_further() -> None:
+async def test_a_run_that_no_longer_waits_gets_no_further_delivery() -> None:
     with Receiver(*[500] * 10).open() as receiver:
         async with Engine("memory") as engine:
             engine._deliveries.backoff = (0.3, 0.3, 0.3)
@@ -187,7 +187,7 @@ async def test_leaving_the_engine_ends_deliveries_in_bounded_time_and_says_so(tm
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_leaving_the_engine_at_once_still_tells_the_webhook(tmp_path: Path) -> None:
+async def test_closing_the_engine_at_once_still_calls_the_webhook(tmp_path: Path) -> None:
     with Receiver().open() as receiver:
         async with Engine(tmp_path / "j.db") as engine:
             await engine.run(painter(receiver.url), "go", run_id="r")
@@ -218,7 +218,7 @@ async def test_a_secret_of_a_manifest_signs_and_is_in_no_record(
     assert base64.b64decode(SECRET[6:]) not in written
 
 
-async def test_a_secret_that_is_none_is_told_when_the_team_is_made() -> None:
+async def test_an_invalid_secret_is_refused_when_the_team_is_made() -> None:
     with pytest.raises(UsageError, match="whsec_"):
         painter("https://hooks.example/", "guess me")
 

@@ -72,7 +72,7 @@ def painter(webhook: str | None, name: str = "painter") -> Team:
     return Team("paint", members=[FunctionAgent(name, ask)], notify=notify)
 
 
-async def test_a_webhook_is_told_what_is_asked_and_how_to_go_on(tmp_path: Path) -> None:  # P-11
+async def test_a_webhook_receives_what_is_asked_and_how_to_continue(tmp_path: Path) -> None:  # P-11
     def paused_on_disk() -> object:
         with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
             return connection.execute("SELECT count(*) FROM events WHERE kind = 'run.paused'").fetchone()
@@ -124,7 +124,7 @@ async def test_the_environment_names_a_webhook_for_teams_that_name_none(
     assert (len(general.told), len(own.told)) == (1, 1)
 
 
-async def test_approvals_and_critical_failures_are_told_with_their_drafts() -> None:  # P-10, P-11, P-12
+async def test_approvals_and_critical_failures_are_reported_with_their_drafts() -> None:  # P-10, P-11, P-12
     async def fail(turn: Turn) -> str:
         raise Refused("no")
 
@@ -141,7 +141,7 @@ async def test_approvals_and_critical_failures_are_told_with_their_drafts() -> N
 
 
 @pytest.mark.parametrize("webhook", ["http://127.0.0.1:9/nobody", "file:///etc/passwd", "http://["])
-async def test_a_webhook_that_fails_harms_nobody(webhook: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_webhook_that_fails_has_no_effect_on_the_run(webhook: str, caplog: pytest.LogCaptureFixture) -> None:
     async with Engine("memory") as engine:
         with caplog.at_level(logging.WARNING, "teamwright"):
             engine._deliveries.backoff = ()
@@ -167,7 +167,7 @@ async def test_a_webhook_that_answers_with_an_error_is_a_failed_notice() -> None
     assert "500" in notified.error
 
 
-async def test_nobody_is_told_of_a_run_that_is_attended_or_set_down_by_hand() -> None:
+async def test_no_webhook_is_called_for_a_run_that_is_attended_or_paused_by_hand() -> None:
     with Hook().open() as hook:
         async with Engine("memory") as engine:
             handle = await engine.start(painter(hook.url), "go", run_id="r")

@@ -46,7 +46,7 @@ async def test_it_begins_with_the_first_member_and_follows_the_edges() -> None: 
     assert [event.place for event in events if event.kind == "agent.asked"][1:] == ["turn-1/a", "turn-2/b", "turn-3/c"]
 
 
-async def test_everybody_is_told_all_that_was_said_and_the_task_last() -> None:
+async def test_all_members_receive_the_conversation_and_the_task_last() -> None:
     fakes = FakeMembers()
     await run(
         team(fakes.members("a b c"), edge("a>b"), edge("b>c")), [Message(name="user", content="before", role="user")]
@@ -168,7 +168,7 @@ async def test_what_cannot_be_worked_out_fails_the_team_and_names_the_edge(
     assert words in result.failure.message
 
 
-async def test_a_failing_member_fails_the_run_by_name_and_keeps_what_was_said() -> None:
+async def test_a_failing_member_fails_the_run_by_name_and_keeps_the_messages() -> None:
     fakes = FakeMembers()
     result, _ = await run(team([fakes.member("a"), fakes.member("b", Refused("no ink"))], edge("a>b")))
     assert (result.status, result.stop_reason, speakers(result)) == ("failed", "error", ["a"])
@@ -200,7 +200,7 @@ async def test_a_failure_that_no_edge_handles_is_a_failure() -> None:  # P-02
     assert (result.status, fakes.calls) == ("failed", ["a"])
 
 
-async def test_after_an_optional_member_it_goes_on_without_it() -> None:
+async def test_after_an_optional_member_it_continues_without_it() -> None:
     fakes = FakeMembers()
     members = [fakes.member("a", Refused("no ink"), optional=True), *fakes.members("b c")]
     result, _ = await run(team(members, edge("a>b", "'x' in text"), edge("a>c")))
@@ -249,7 +249,7 @@ async def test_a_nested_team_stands_in_it_like_any_member() -> None:  # R-09
         ),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_runs(edges: list[Any], words: str) -> None:
+def test_what_is_wrong_is_reported_before_anything_runs(edges: list[Any], words: str) -> None:
     with pytest.raises(ManifestError) as raised:
         Team("t", members=FakeMembers().members("a b c"), strategy="graph", options={"edges": edges})
     assert words in str(raised.value)

@@ -63,7 +63,7 @@ async def test_a_member_that_terminates_ends_the_rounds_in_the_middle() -> None:
     assert (result.status, result.stop_reason, result.output) == ("completed", "terminated", "enough")
 
 
-async def test_everybody_is_told_all_that_was_said_and_the_task_last() -> None:
+async def test_all_members_receive_the_conversation_and_the_task_last() -> None:
     fakes = FakeMembers(numbered)
     await run(Team("t", members=[fakes.member("a"), fakes.member("b")], strategy="round_robin", max_turns=2))
     assert [len(turn.history) for _, turn in fakes.received] == [0, 1, 2, 3]
@@ -90,7 +90,7 @@ async def test_a_nested_team_takes_its_turn_in_each_round() -> None:  # R-09
 
 
 @pytest.mark.parametrize(("turns", "rounds", "spoken", "named"), [(3, None, 3, "turns: 3"), (3, 1, 2, "max_turns: 1")])
-async def test_single_turns_are_a_bound_of_their_own(
+async def test_single_turns_have_their_own_limit(
     turns: int, rounds: int | None, spoken: int, named: str
 ) -> None:  # M-05
     fakes = FakeMembers(numbered)

@@ -56,7 +56,7 @@ def questions(fakes: FakeMembers) -> list[Turn]:
     return [turn for name, turn in fakes.received if name == "chair"]
 
 
-async def test_the_one_who_is_chosen_speaks() -> None:
+async def test_the_chosen_member_speaks() -> None:
     fakes = FakeMembers()
     result, events = await run(team(fakes, "b", "c", "a", max_turns=3))
     assert speakers(result) == ["b", "c", "a"]
@@ -81,7 +81,7 @@ async def test_max_turns_counts_turns_and_keeps_everything() -> None:  # R-04, R
     assert (result.status, result.stop_reason, len(result.messages)) == ("failed", "max_turns", 2)
 
 
-async def test_what_the_one_who_chooses_says_is_no_part_of_the_conversation() -> None:
+async def test_the_reply_of_the_selector_is_no_part_of_the_conversation() -> None:
     fakes = FakeMembers()
     await run(team(fakes, "I think that b is best", "c", max_turns=2))
     assert contents(fakes.last_turn("c").history) == ["b is done"]
@@ -126,7 +126,7 @@ async def test_a_long_conversation_is_cut_at_its_beginning() -> None:
     assert len(told) < 200_000
 
 
-async def test_with_the_output_alone_everybody_hears_only_the_one_before() -> None:  # P-03
+async def test_with_share_output_a_member_receives_only_the_previous_reply() -> None:  # P-03
     fakes = FakeMembers()
     members = [
         fakes.member(
@@ -144,7 +144,7 @@ async def test_with_the_output_alone_everybody_hears_only_the_one_before() -> No
     assert [turn.task for turn in questions(fakes)] == ["", "# b:\nb is done"]
 
 
-async def test_the_form_of_the_answer_lists_those_who_may_speak() -> None:
+async def test_the_schema_of_the_answer_lists_the_candidates() -> None:
     fakes = FakeMembers()
     rules = [Rule.model_validate({"json": {"member": "b"}, "times": 1}), Rule(reply="C, I think")]
     chair = ScriptedAgent("chair", rules)
@@ -255,7 +255,7 @@ async def test_edges_narrow_the_choice() -> None:  # R-06
     assert (result.status, result.stop_reason) == ("completed", "done"), "no edge leads on from d"
 
 
-async def test_an_edge_may_make_the_task_of_the_one_who_is_chosen() -> None:
+async def test_an_edge_may_transform_the_task_of_the_chosen_member() -> None:
     fakes = FakeMembers()
     edges = [
         {"from": "a", "to": "b", "transform": "Check: {{ text }}"},
@@ -330,7 +330,7 @@ async def test_the_selector_may_end_it() -> None:  # R-08
     assert (result.stop_reason, result.output) == ("terminated", "b is done")
 
 
-async def test_a_member_may_end_it_and_may_be_the_one_who_chooses() -> None:
+async def test_a_member_may_terminate_and_may_be_the_selector() -> None:
     fakes = FakeMembers()
     members = [
         fakes.member("a", chosen_by("b", "thank you")),
@@ -370,7 +370,7 @@ async def test_a_nested_team_speaks_under_its_own_name_and_may_choose() -> None:
         ({"options": {"agent": "chair", "model": "m"}}, "model: "),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_runs(changes: dict[str, Any], words: str) -> None:
+def test_what_is_wrong_is_reported_before_anything_runs(changes: dict[str, Any], words: str) -> None:
     fakes = FakeMembers()
     arguments: dict[str, Any] = {"max_turns": 3, "options": {"agent": "chair"}} | changes
     with pytest.raises(ManifestError) as raised:
@@ -409,7 +409,7 @@ async def test_nobody_need_choose_where_there_is_never_a_choice() -> None:  # R-
     repeat=st.booleans(),
     ways=st.none() | st.sets(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1),
 )
-async def test_whatever_is_answered_only_those_who_may_speak_do_and_it_ends(
+async def test_whatever_the_selector_answers_only_candidates_speak_and_the_run_ends(
     answers: list[str], count: int, turns: int, repeat: bool, ways: set[tuple[str, str]] | None
 ) -> None:
     names = "abcd"[:count]

@@ -93,7 +93,7 @@ def test_anything_else_is_unclear_and_says_why(text: str, words: str) -> None:  
     assert len(found.reason) < 200
 
 
-def test_only_those_who_may_speak_can_be_meant() -> None:
+def test_only_candidates_can_be_chosen() -> None:
     candidates = ["Editor", "agent.2"]
     assert read("writer", candidates=candidates) == UnclearChoice(
         "the answer 'writer' names 'writer', who may not speak now"
@@ -102,14 +102,14 @@ def test_only_those_who_may_speak_can_be_meant() -> None:  # R-05
     assert isinstance(read("", {"member": "writer"}, candidates), UnclearChoice)
 
 
-def test_members_that_differ_in_letters_alone_are_told_apart() -> None:
+def test_members_that_differ_in_letters_alone_are_distinguished() -> None:
     twins = ["anna", "Anna"]
     assert read_selection(Reply.of("c", "Anna"), twins, twins) == SelectorChoice("Anna", "exact")
     assert isinstance(read_selection(Reply.of("c", "ANNA"), twins, twins), UnclearChoice)
     assert read_selection(Reply.of("c", "let anna speak"), twins, twins) == SelectorChoice("anna", "mention")
 
 
-def test_the_form_that_is_asked_for_lists_those_who_may_speak() -> None:
+def test_the_requested_schema_lists_the_candidates() -> None:
     schema = selection_schema(["a", "b"])
     assert schema["properties"] == {"member": {"type": "string", "enum": ["a", "b"], "description": "who speaks next"}}
 

@@ -42,7 +42,7 @@ async def test_the_same_member_may_be_listed_several_times() -> None:  # R-02
     assert [message.content for message in result.messages] == ["writer 1", "critic 2", "writer 3"]
 
 
-async def test_a_member_is_told_the_replies_before_it_and_then_the_task() -> None:
+async def test_a_member_receives_the_replies_before_it_and_then_the_task() -> None:
     fakes = FakeMembers(numbered)
     await run(Team("t", members=[fakes.member("a", "one", "two"), fakes.member("b"), fakes.member("c")]))
     for _, turn in fakes.received:
@@ -70,7 +70,7 @@ async def test_in_a_pipeline_the_output_of_one_is_the_input_of_the_next() -> Non
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_a_failing_member_fails_the_run_by_name_and_keeps_what_was_said(share: str) -> None:  # P-03, R-10
+async def test_a_failing_member_fails_the_run_by_name_and_keeps_the_messages(share: str) -> None:  # P-03, R-10
     fakes = FakeMembers(numbered)
     members = [fakes.member("a"), fakes.member("b", Refused("no ink")), fakes.member("c")]
     result = await run(Team("t", members=members, share=share))  # pyright: ignore[reportArgumentType]
@@ -122,7 +122,7 @@ async def test_a_nested_team_speaks_under_its_own_name_and_its_usage_rolls_up() 
     assert result.usage.total_tokens == 9
 
 
-async def test_the_failure_of_a_nested_team_names_the_member_and_keeps_what_was_said() -> None:
+async def test_the_failure_of_a_nested_team_names_the_member_and_keeps_the_messages() -> None:
     fakes = FakeMembers(numbered)
     inner = Team("inner", members=[fakes.member("a"), fakes.member("b", Refused("no ink"))])
     result = await run(Team("outer", members=[fakes.member("first"), inner, fakes.member("c")]))

@@ -28,12 +28,12 @@ def test_a_limit_ends_the_team_well_with_a_warning_that_names_it() -> None:
     assert outcome.warnings == ("stopped at its limit of 2 rounds (max_turns: 2)",)
 
 
-def test_a_limit_of_its_own_is_named_by_its_own_option() -> None:
+def test_a_limit_is_named_by_its_option() -> None:
     outcome = stop_at_limit(talk(), Settings(), "3 decisions", "max_iterations: 3")
     assert outcome.warnings == ("stopped at its limit of 3 decisions (max_iterations: 3)",)
 
 
-def test_a_limit_may_be_a_failure_and_what_was_said_is_kept() -> None:
+def test_a_limit_may_be_a_failure_and_its_messages_are_kept() -> None:
     outcome = stop_at_limit(talk(), Settings(max_turns=2, on_max_turns="fail"), "2 rounds")
     assert outcome.stop_reason == "max_turns"
     assert outcome.failure is not None

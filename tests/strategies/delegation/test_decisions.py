@@ -51,7 +51,7 @@ def test_several_may_be_asked_at_once_and_one_twice() -> None:  # P-06
     assert read({"action": "delegate", "delegations": asked}) == work(*pairs)
 
 
-def test_a_task_may_be_an_object_for_those_who_take_one() -> None:
+def test_a_task_may_be_an_object_for_specialists_that_accept_one() -> None:
     decision = read({"action": "delegate", "specialist": "style", "task": {"file": "a.py"}})
     assert decision == work(("style", '{"file":"a.py"}'))
 

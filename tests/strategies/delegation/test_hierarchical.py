@@ -81,7 +81,7 @@ async def test_specialists_work_and_the_orchestrator_answers() -> None:  # P-06
     assert [turn.purpose for _, turn in fakes.received] == ["work", "work"]
 
 
-async def test_several_work_at_once_and_their_results_stand_in_the_order_of_delegation() -> None:  # P-06
+async def test_several_work_at_once_and_their_results_are_in_the_order_of_delegation() -> None:  # P-06
     arrived: list[str] = []
     everybody = anyio.Event()
 
@@ -130,7 +130,7 @@ async def test_the_answer_may_be_data() -> None:
     assert (result.data, result.output) == ({"approved": True}, '{"approved":true}')
 
 
-async def test_a_clarification_waits_for_a_person_across_processes_and_is_told_to_all() -> None:  # P-06 P-12
+async def test_a_clarification_waits_for_a_person_across_processes_and_is_sent_to_all() -> None:  # P-06 P-12
     journal, fakes = MemoryJournal(), FakeMembers(numbered)
     lead = Lead(clarify("Which release?"), delegate("a"), synthesize())
     team = lead.team(fakes.member("a"))
@@ -148,7 +148,7 @@ async def test_a_clarification_waits_for_a_person_across_processes_and_is_told_t
     assert names(result) == ["a", "lead"]
 
 
-async def test_an_unknown_specialist_is_told_back_once() -> None:  # P-06
+async def test_an_unknown_specialist_is_reported_back_once() -> None:  # P-06
     fakes, lead = FakeMembers(numbered), Lead(delegate("zoe"), delegate("a"), synthesize())
     result = await run(lead.team(fakes.member("a"), options={"max_iterations": 2}))
     assert (result.status, result.output) == ("completed", "all in all")
@@ -214,7 +214,9 @@ async def test_a_failed_specialist_fails_the_team_when_the_others_are_done() -> 
 
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
-async def test_a_failure_may_be_left_to_the_orchestrator_which_hears_no_word_of_it(policy: str) -> None:  # P-06 law 5
+async def test_a_failure_may_be_left_to_the_orchestrator_which_receives_no_text_of_it(
+    policy: str,
+) -> None:  # P-06 law 5
     fakes, lead = FakeMembers(numbered), Lead(delegate("b"), delegate("a", "b"), synthesize())
     team = lead.team(fakes.member("a", "fine"), fakes.member("b", Refused(WORDS)), options={"on_failure": policy})
     result = await run(team)
@@ -236,7 +238,7 @@ async def test_an_optional_specialist_may_fail() -> None:
     assert WORDS not in lead.told[1].prompt
 
 
-async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_what_was_said() -> None:
+async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_the_messages() -> None:
     fakes = FakeMembers(numbered)
     decisions = iter([json.dumps(delegate("a"))])
 

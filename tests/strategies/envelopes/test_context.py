@@ -48,7 +48,7 @@ def lite(fakes: FakeMembers, names: str, answer: object = BY_AUTHOR, **more: obj
     return Team("t", members=members, share="a2a_lite", **more)  # pyright: ignore[reportArgumentType]
 
 
-async def test_the_next_member_is_told_what_the_author_handed_over() -> None:  # Z-03
+async def test_the_next_member_receives_what_the_author_handed_over() -> None:  # Z-03
     fakes = FakeMembers()
     result, events = await run(lite(fakes, "a b"))
     pointer = next(event.fact.artifact.pointer for event in events if isinstance(event.fact, WorkspaceKept))
@@ -136,7 +136,7 @@ async def test_the_record_holds_what_was_handed_over_beside_the_whole_reply() ->
     assert contents(history.record.bodies.messages(replied.messages)) == [LONG]
 
 
-async def test_conditions_see_all_of_a_reply_and_templates_what_may_be_told() -> None:  # Z-03
+async def test_conditions_see_the_whole_reply_and_templates_only_its_envelope() -> None:  # Z-03
     fakes = FakeMembers()
     edges: list[JsonValue] = [
         {"from": "a", "to": "b", "when": f"'{MARK}' in text", "transform": "On: {{ text }}"},
@@ -185,7 +185,7 @@ async def test_results_and_data_stay_whole() -> None:  # Z-03
     assert result.data == [data]
 
 
-async def test_events_and_state_are_told_in_short_and_kept_whole() -> None:  # Z-03
+async def test_events_and_state_are_shortened_in_turns_and_kept_whole() -> None:  # Z-03
     fakes = FakeMembers()
     reaction = {"events": [{"type": "found", "data": {"what": LONG}}], "state": {"log": LONG, "n": 1}}
     subscriptions: list[JsonValue] = [
@@ -218,7 +218,7 @@ async def test_events_are_told_in_fewer_words_where_summaries_are_cut_back() -> 
         assert len(json.JSONDecoder().raw_decode(task, task.index("{"))[0]["data"]) == most
 
 
-async def test_whoever_chooses_and_whoever_leads_reads_envelopes_too() -> None:  # Z-03
+async def test_a_selector_and_an_orchestrator_receive_envelopes_too() -> None:  # Z-03
     fakes = FakeMembers()
     chair = fakes.member("chair", lambda turn: turn.task.split(", ")[-1])
     options: dict[str, JsonValue] = {"agent": "chair", "prompt": "{{ history }} {{ participants }}"}
@@ -244,7 +244,7 @@ async def test_whoever_chooses_and_whoever_leads_reads_envelopes_too() -> None: 
     assert contents(result.messages)[:2] == [LONG, LONG]
 
 
-async def test_nested_teams_hand_over_one_envelope_and_pass_on_what_they_were_told() -> None:  # Z-03
+async def test_nested_teams_hand_over_one_envelope_and_pass_on_what_they_received() -> None:  # Z-03
     fakes = FakeMembers()
     inner = Team("inner", members=[fakes.member("b"), fakes.member("c", BY_AUTHOR)], share="a2a_lite")
     talkers = Team("talkers", members=[fakes.member("d", LONG), fakes.member("e")])
@@ -272,7 +272,7 @@ async def test_what_others_said_before_comes_as_envelopes_and_what_people_said_a
     assert MARK not in fakes.last_turn("a").prompt
 
 
-async def test_what_was_said_before_a_failure_is_kept_whole() -> None:
+async def test_messages_before_a_failure_are_kept_whole() -> None:
     fakes = FakeMembers()
     team = Team("t", members=[fakes.member("a", BY_AUTHOR), fakes.member("b", Refused("no"))], share="a2a_lite")
     result, _ = await run(team)
@@ -364,7 +364,7 @@ async def test_a_model_is_asked_for_a_handoff_and_opens_what_others_said() -> No
     assert tokens[1] > tokens[0] / 2
 
 
-async def test_a_model_with_a_form_of_its_own_is_asked_for_nothing_else() -> None:
+async def test_a_model_with_its_own_form_is_asked_for_nothing_else() -> None:
     form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     with ModelServer(lambda _: Say(text='{"n": 3}')) as server:
         fakes = FakeMembers()

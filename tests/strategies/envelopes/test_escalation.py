@@ -106,7 +106,7 @@ async def test_what_the_lead_rejects_without_a_note_says_who_said_no() -> None: 
     assert [warning for warning in result.warnings if "too risky to go on with: lead said no" in warning]
 
 
-async def test_what_the_lead_rejects_reaches_nobody() -> None:  # Z-03, law 5
+async def test_what_the_lead_rejects_reaches_no_member() -> None:  # Z-03, law 5
     fakes = FakeMembers()
     result, _ = await run(office(fakes, {"decision": "reject", "note": "too dangerous"}))
     told = fakes.last_turn("lead")
@@ -117,7 +117,7 @@ async def test_what_the_lead_rejects_reaches_nobody() -> None:  # Z-03, law 5
 
 
 @pytest.mark.parametrize("level", ["low", "medium"])
-async def test_what_is_not_risky_asks_nobody(level: RiskLevel) -> None:
+async def test_a_reply_without_risk_is_not_escalated(level: RiskLevel) -> None:
     fakes = FakeMembers()
     result, events = await run(line(fakes, answer=risky(level)))
     assert (result.status, escalations(events)) == ("completed", [])
@@ -195,7 +195,7 @@ async def test_a_lead_that_does_not_rule_leaves_it_to_a_person(ruling: object, w
     assert why in second.reason
 
 
-async def test_a_policy_chooses_a_person_or_nobody() -> None:  # Z-03
+async def test_a_policy_escalates_to_a_person_or_not_at_all() -> None:  # Z-03
     fakes = FakeMembers()
     result, events = await through(
         office(fakes, {"decision": "approve"}, handoff=EnvelopeSettings(escalate="person")),
@@ -266,7 +266,7 @@ async def test_what_was_ruled_on_within_a_team_is_not_ruled_on_again() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lead", "person"])
-async def test_escalations_side_by_side_resume_to_the_same_end_from_every_point(kind: Escalate) -> None:  # law 2
+async def test_concurrent_escalations_resume_to_the_same_result_from_every_point(kind: Escalate) -> None:  # law 2
     def team(fakes: FakeMembers) -> Team:
         members = [fakes.member(name, risky()) for name in ("a", "b")]
         lead = fakes.member("lead", leading({"decision": "approve", "note": "mind the wall"}))

@@ -91,7 +91,7 @@ def test_a_value_that_does_not_fit_is_never_taken_for_another(
         ("string", "", None),
     ],
 )
-def test_a_test_tells_kinds_apart(name: str, yes: JsonValue, no: JsonValue) -> None:
+def test_a_test_distinguishes_kinds(name: str, yes: JsonValue, no: JsonValue) -> None:
     assert TESTS[name].function(yes, []) is True
     assert TESTS[name].function(no, []) is False
 

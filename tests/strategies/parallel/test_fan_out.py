@@ -50,7 +50,7 @@ def failing_at(*chunks: str) -> Callable[[Turn], object]:
     return lambda turn: Refused(TROUBLE) if chunk_of(turn) in chunks else f"{chunk_of(turn)} is painted"
 
 
-async def test_each_chunk_is_worked_on_and_the_results_stand_in_their_order() -> None:  # P-04
+async def test_each_chunk_is_worked_on_and_the_results_are_in_their_order() -> None:  # P-04
     """Each waits for the one after it, so they finish backwards."""
     fakes, chunks = FakeMembers(), ["bow", "deck", "mast", "stern"]
     done = {chunk: asyncio.Event() for chunk in chunks}
@@ -81,7 +81,7 @@ async def test_no_more_than_the_limit_are_worked_on_at_once(options: dict[str, i
     assert fakes.most_in_flight == most
 
 
-async def test_a_worker_is_told_its_chunk_and_then_the_task() -> None:  # P-04, R-01
+async def test_a_worker_receives_its_chunk_and_then_the_task() -> None:  # P-04, R-01
     fakes = FakeMembers()
     team = fan(fakes, chunks=["bow", {"part": "deck", "metres": 12}])
     history = [Message(name="user", content="before", role="user")]
@@ -105,7 +105,7 @@ async def test_in_a_pipeline_the_chunk_is_the_task() -> None:  # P-04, P-03
     ]
 
 
-async def test_a_worker_may_have_a_task_of_its_own() -> None:
+async def test_a_worker_may_have_its_own_task() -> None:
     fakes = FakeMembers()
     task = "Paint the {{ chunk.part }}, {{ number }} of {{ count }}."
     await run(fan(fakes, chunks=[{"part": "bow"}, {"part": "deck"}], task=task))
@@ -176,7 +176,7 @@ async def test_a_splitter_is_asked_for_its_form_and_does_not_speak_in_the_team()
     "answer",
     ["", "I would start with the bow.", "{}", '{"parts": ["bow"]}', {"chunks": "bow"}, 7, None, "[1, 2", {"chunks": 1}],
 )
-async def test_a_splitter_that_answers_nonsense_fails_the_team_in_words(answer: object) -> None:
+async def test_a_splitter_that_answers_nonsense_fails_the_team_with_a_clear_message(answer: object) -> None:
     fakes = FakeMembers()
     splitter = fakes.member("splitter", lambda _: Reply.of("splitter", "") if answer == "" else answer)
     result = await outcome(fan(fakes, helpers=[splitter], splitter="splitter"))
@@ -196,7 +196,7 @@ async def test_a_splitter_that_fails_fails_the_team() -> None:
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_without_chunks_nobody_works_and_the_aggregator_is_told_so(share: str) -> None:
+async def test_without_chunks_no_worker_is_asked_and_the_aggregator_learns_it(share: str) -> None:
     fakes = FakeMembers()
     helpers = [fakes.member("splitter", []), fakes.member("foreman", "Nothing to do.")]
     result = await outcome(fan(fakes, helpers=helpers, splitter="splitter", aggregator="foreman", share=share))
@@ -221,7 +221,7 @@ async def test_one_chunk_equal_ones_and_any_json_are_chunks(chunks: list[Any]) -
     assert contents(result.messages) == told
 
 
-async def test_a_splitter_that_makes_too_many_chunks_fails_the_team_before_anybody_works() -> None:
+async def test_a_splitter_that_makes_too_many_chunks_fails_the_team_before_any_work() -> None:
     fakes = FakeMembers()
     splitter = fakes.member("splitter", [str(number) for number in range(6)])
     result = await outcome(fan(fakes, helpers=[splitter], splitter="splitter", max_chunks=5))
@@ -285,7 +285,7 @@ async def test_a_failed_chunk_may_be_skipped() -> None:  # P-04
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_the_aggregator_may_be_told_that_a_chunk_failed_and_never_why(share: str) -> None:  # P-04, law 5
+async def test_the_aggregator_may_learn_that_a_chunk_failed_and_never_why(share: str) -> None:  # P-04, law 5
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     options: dict[str, Any] = {"chunks": ["bow", "deck"], "on_failure": "collect"}
@@ -377,7 +377,7 @@ async def test_a_team_may_work_on_the_chunks_and_teams_may_split_them() -> None:
     assert sorted(fakes.calls) == ["clerk", "painter", "painter", "scraper", "scraper", "surveyor"]
 
 
-async def test_what_the_budget_does_not_pay_for_is_told_and_the_rest_is_kept() -> None:
+async def test_what_the_budget_does_not_pay_for_is_reported_and_the_rest_is_kept() -> None:
     team = fan(FakeMembers(), chunks=[str(number) for number in range(6)], limits=Limits(calls=4), limit=6)
     result = await outcome(team)
     assert (result.status, result.stop_reason) == ("degraded", "budget")
@@ -412,7 +412,7 @@ async def test_a_scripted_splitter_and_worker_run_offline() -> None:
         ({"chunk": ["a"]}, "chunk: "),
     ],
 )
-def test_each_mistake_is_told_before_anything_runs(options: dict[str, Any], words: str) -> None:  # R-11
+def test_each_mistake_is_reported_before_anything_runs(options: dict[str, Any], words: str) -> None:  # R-11
     with pytest.raises(ManifestError, match=words):
         fan(FakeMembers(), **options)
 
@@ -445,7 +445,7 @@ teams:
     policy=st.sampled_from(["fail", "skip", "collect"]),
     backwards=st.booleans(),
 )
-async def test_whoever_fails_every_chunk_is_accounted_for(
+async def test_every_chunk_is_accounted_for_whichever_fail(
     fails: list[bool], limit: int, policy: str, backwards: bool
 ) -> None:
     fakes = FakeMembers()

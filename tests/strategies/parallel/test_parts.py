@@ -33,7 +33,7 @@ def parts(policy: FailurePolicy, *failed: str, optional: bool = False) -> PartRe
     return made
 
 
-def test_what_was_said_stands_in_the_order_asked_for() -> None:
+def test_messages_are_in_the_requested_order() -> None:
     talk = Talk(Task("go"))
     assert parts(FailurePolicy()).finish(talk, ORDER) is None
     assert [message.name for message in talk.messages] == ORDER
@@ -61,7 +61,7 @@ def test_of_many_failures_only_some_are_named() -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
-def test_other_policies_go_on_with_a_warning_for_each(policy: str) -> None:
+def test_other_policies_continue_with_a_warning_for_each(policy: str) -> None:
     talk = Talk(Task("go"))
     made = parts(FailurePolicy(on_failure=policy), "c", "b")  # pyright: ignore[reportArgumentType]
     assert made.finish(talk, ORDER) is None
@@ -101,7 +101,7 @@ def test_the_first_failure_may_end_it_for_all() -> None:
     assert not parts(FailurePolicy(), "b").is_over
 
 
-def test_without_a_single_reply_there_is_nothing_to_go_on_with() -> None:
+def test_without_a_single_reply_there_is_nothing_to_continue_with() -> None:
     policy = FailurePolicy(on_failure="skip")
     ended = parts(policy, *ORDER).finish(Talk(Task("go")), ORDER)
     assert ended is not None
@@ -114,7 +114,7 @@ def test_stopping_the_others_goes_with_failing_only() -> None:
         FailurePolicy(on_failure="skip", cancel_others=True)
 
 
-def test_what_a_part_came_to_is_its_data_or_else_its_text() -> None:
+def test_the_result_of_a_part_is_its_data_or_else_its_text() -> None:
     assert result_of(Reply.of("a", "text")) == "text"
     assert result_of(Reply.of("a", "text", data={"x": 1})) == {"x": 1}
     assert result_of(Reply()) == ""
@@ -134,9 +134,7 @@ HISTORY = History.of([Message(name="user", content="earlier", role="user")])
         ("output", None, False, ["earlier", "a says"], "go"),
     ],
 )
-def test_what_is_told_to_whoever_works_on_a_part(
-    share: str, own: str | None, output: bool, history: list[str], task: str
-) -> None:
+def test_the_turn_of_a_part(share: str, own: str | None, output: bool, history: list[str], task: str) -> None:
     settings = Settings(share=share)  # pyright: ignore[reportArgumentType]
     turn = part_turn(Task("go", HISTORY, settings), 3, BEFORE, (lambda: "all of it") if output else None, own_task=own)
     assert [message.content for message in turn.history] == history
@@ -169,7 +167,7 @@ def test_a_real_failure_comes_before_what_was_not_afforded() -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", "collect"])
-def test_who_goes_on_without_them_has_still_been_stopped_by_the_budget(policy: str) -> None:  # Z-10
+def test_continuing_without_unpaid_parts_still_counts_as_a_budget_stop(policy: str) -> None:  # Z-10
     talk = Talk(Task("go"))
     assert unpaid(FailurePolicy.model_validate({"on_failure": policy}), "b", "d").finish(talk, ORDER) is None
     assert talk.warnings == ["2 of 4 parts were not afforded (b, d): t has 0 of 9 calls left"]

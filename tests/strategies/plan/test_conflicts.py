@@ -65,7 +65,7 @@ async def test_a_blocked_result_opens_a_channel_for_a_bounded_time_and_then_the_
     assert contents(result.messages)[:3] == ["a is done", "the wall leans", "b is done"]
 
 
-async def test_without_a_conflict_nobody_talks_with_a_peer() -> None:  # Z-13
+async def test_without_a_conflict_there_is_no_peer_round() -> None:  # Z-13
     for blocked in (
         "b is done",
         handing("b is done", "done", "a"),
@@ -92,7 +92,7 @@ async def test_a_channel_closes_as_soon_as_one_says_that_it_is_settled() -> None
     assert channels(events)[-1] == TeamChannelClosed(step="b", between=("y", "x"), messages=1, settled=True)
 
 
-async def test_a_result_that_stands_goes_on_with_what_was_said_about_it() -> None:
+async def test_a_result_that_stands_continues_with_what_was_said_about_it() -> None:
     fakes = FakeMembers()
     result, _ = await run(team(fakes, ruled=ruling("stands"), peer="it always did"))
     assert fakes.calls.count("y") == 2
@@ -108,7 +108,7 @@ async def test_without_peer_talk_the_lead_rules_at_once() -> None:
     assert fakes.calls == ["lead", "x", "lead", "y", "lead", "y", "lead", "z", "lead"]
 
 
-async def test_a_ruling_that_cannot_be_read_lets_the_result_stand_and_is_told_in_short() -> None:
+async def test_a_ruling_that_cannot_be_read_lets_the_result_stand_and_is_reported_in_short() -> None:
     fakes = FakeMembers()
     result, _ = await run(team(fakes, ruled=f"hm {'and so on ' * 60} at last", peer="it always did"))
     assert (result.status, fakes.calls.count("y")) == ("completed", 2)

@@ -84,7 +84,7 @@ async def test_one_member_may_work_on_several_steps_and_ids_need_not_be_members(
     assert fakes.received[1][1].history[0].name == "draft"
 
 
-async def test_in_a_pipeline_a_step_is_told_only_what_it_needs_came_to() -> None:  # P-05, P-03
+async def test_in_a_pipeline_a_step_receives_only_the_results_that_it_needs() -> None:  # P-05, P-03
     fakes = FakeMembers()
     await run(dag(fakes, DIAMOND, {"draw": {"sheets": 2}}, share="output"))
     assert fakes.last_turn("survey").task == TASK
@@ -94,7 +94,7 @@ async def test_in_a_pipeline_a_step_is_told_only_what_it_needs_came_to() -> None
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_a_step_may_have_a_task_of_its_own(share: str) -> None:  # P-02
+async def test_a_step_may_have_its_own_task(share: str) -> None:  # P-02
     fakes = FakeMembers()
     made = steps(survey="", draw="survey")
     made[0]["task"] = "Measure the quay."
@@ -116,7 +116,7 @@ BRANCHING = [
 ]
 
 
-async def test_a_condition_skips_a_step_visibly_and_what_stands_on_it_alone() -> None:  # P-05, P-02
+async def test_a_condition_skips_a_step_visibly_and_its_dependents_alone() -> None:  # P-05, P-02
     fakes = FakeMembers()
     result, events = await run(dag(fakes, BRANCHING, {"survey": {"cracks": 3}}))
     assert fakes.calls == ["survey", "mend", "report"]
@@ -174,7 +174,7 @@ async def test_a_template_that_cannot_be_filled_in_fails_its_step() -> None:
 FAILING = steps(draw="", buy="", build="draw", paint="build buy", count="buy")
 
 
-async def test_by_default_a_failed_step_fails_the_team_when_what_does_not_stand_on_it_is_done() -> None:
+async def test_by_default_a_failed_step_fails_the_team_when_independent_steps_are_done() -> None:
     fakes = FakeMembers()
     result, events = await run(dag(fakes, FAILING, {"draw": Refused(TROUBLE)}))
     assert sorted(fakes.calls) == ["buy", "count", "draw"]
@@ -202,7 +202,7 @@ async def test_a_failed_step_may_be_taken_as_a_skipped_one() -> None:
 
 
 @pytest.mark.parametrize("share", ["transcript", "output"])
-async def test_a_step_may_be_told_that_what_it_needs_failed_and_never_why(share: str) -> None:  # law 5
+async def test_a_step_may_learn_that_what_it_needs_failed_and_never_why(share: str) -> None:  # law 5
     fakes = FakeMembers()
     result, events = await run(dag(fakes, FAILING, {"draw": Refused(TROUBLE)}, on_failure="collect", share=share))
     assert not skips(events)
@@ -316,13 +316,15 @@ async def test_a_team_may_work_on_a_step() -> None:  # R-09
         (steps(a=""), {"max_parallel": 0}, "max_parallel: "),
     ],
 )
-def test_each_mistake_is_told_before_anything_runs(made: list[Any], more: dict[str, Any], words: str) -> None:  # R-11
+def test_each_mistake_is_reported_before_anything_runs(
+    made: list[Any], more: dict[str, Any], words: str
+) -> None:  # R-11
     fakes = FakeMembers()
     with pytest.raises(ManifestError, match=words):
         Team("harbour", members=fakes.members("a b c survey draw"), strategy="dag", options={"steps": made, **more})
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines(tmp_path: Path) -> None:  # P-05, R-11
+def test_all_mistakes_are_reported_at_once_with_their_lines(tmp_path: Path) -> None:  # P-05, R-11
     (tmp_path / "replies.yaml").write_text("- {reply: done}\n")
     (tmp_path / "team.yaml").write_text(
         """
@@ -376,7 +378,7 @@ def flows(draw: st.DrawFn) -> tuple[list[dict[str, Any]], set[str]]:
 
 
 @given(made=flows(), policy=st.sampled_from(["fail", "skip", "collect"]), limit=st.integers(1, 4))
-async def test_every_step_is_worked_on_after_what_it_needs_or_told_as_skipped(
+async def test_every_step_runs_after_its_needs_or_is_reported_as_skipped(
     made: tuple[list[dict[str, Any]], set[str]], policy: str, limit: int
 ) -> None:
     flow, failing = made
@@ -426,7 +428,7 @@ async def test_a_dag_resumes_and_forks_without_asking_again(tmp_path: Path) -> N
     assert fakes.calls == ["survey", "mend", "report"]
 
 
-def test_what_is_told_of_steps_that_are_not_needed_grows_with_the_plan() -> None:  # S-01
+def test_the_report_of_unneeded_steps_grows_linearly_with_the_plan() -> None:  # S-01
     def told(size: int) -> int:
         asked = "".join(f"{{{{ outputs.a{number} }}}}" for number in range(size))
         needs = tuple(f"b{number}" for number in range(size))

@@ -47,7 +47,7 @@ async def test_they_share_envelopes_unless_the_team_says_otherwise() -> None:  #
         assert any(whole) == expected
 
 
-async def test_the_worker_is_told_the_leads_word_and_what_its_step_needs_and_no_more() -> None:
+async def test_the_worker_receives_the_leads_instructions_and_what_its_step_needs_and_no_more() -> None:
     fakes = FakeMembers()
     await run(team(fakes, lambda turn: f"word {turn.number}", "what came of it", share="transcript"))
     assert contents(fakes.last_turn("worker").history) == [TASK, "word 2", "what came of it"]
@@ -75,7 +75,7 @@ async def test_a_step_that_is_skipped_is_not_handed_over() -> None:
     assert (result.status, fakes.calls) == ("failed", ["lead", "worker"])
 
 
-def test_somebody_else_than_the_lead_must_be_there_to_work() -> None:
+def test_a_member_besides_the_lead_is_required() -> None:
     fakes = FakeMembers()
     with pytest.raises(ManifestError, match="needs a member besides 'one', who leads"):
         Team("t", members=[fakes.member("one")], strategy="lead_subagent", options={"steps": STEPS})

@@ -34,7 +34,7 @@ async def test_each_worker_has_two_messages_with_its_lead_and_one_with_every_oth
     assert Counter(fakes.calls) == {"lead": 1, **dict.fromkeys(names[1:], 2 * rounds)}
 
 
-async def test_everybody_hears_everybody_before_the_next_round_begins() -> None:  # Z-13
+async def test_all_members_receive_all_results_before_the_next_round_begins() -> None:  # Z-13
     fakes = FakeMembers()
     members = [
         fakes.member("lead"),
@@ -52,7 +52,7 @@ async def test_everybody_hears_everybody_before_the_next_round_begins() -> None:
     ]  # fmt: skip
 
 
-async def test_they_may_hear_each_other_more_than_once_or_never() -> None:
+async def test_peer_rounds_may_be_several_or_none() -> None:
     for peer_rounds, asks in ((0, 0), (2, 4)):
         fakes = FakeMembers()
         _, events = await run(team(fakes, steps("a", "b"), options={"peer_rounds": peer_rounds}))
@@ -60,7 +60,7 @@ async def test_they_may_hear_each_other_more_than_once_or_never() -> None:
         assert messages(events) == 4 + peer_rounds * 2
 
 
-async def test_talk_that_fails_is_a_warning_and_the_work_goes_on() -> None:
+async def test_talk_that_fails_is_a_warning_and_the_work_continues() -> None:
     fakes = FakeMembers()
 
     def x(turn: Turn) -> object:

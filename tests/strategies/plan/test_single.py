@@ -25,7 +25,7 @@ def team(fakes: FakeMembers, answer: object = None, steps: list[Any] = STEPS, **
     return Team("t", members=members, strategy="single", options={"steps": steps, **options})
 
 
-async def test_all_steps_are_the_work_of_one_in_topological_order_and_nobody_coordinates() -> None:  # Z-13
+async def test_one_member_works_on_all_steps_in_topological_order_without_coordination() -> None:  # Z-13
     fakes = FakeMembers()
     result, events = await run(team(fakes))
     assert result.status == "completed"
@@ -57,7 +57,7 @@ async def test_another_member_may_be_the_one() -> None:
     assert set(speakers(result)) == {"other"}
 
 
-async def test_what_failed_was_never_said_and_what_stands_on_it_is_skipped() -> None:
+async def test_a_failed_step_leaves_no_message_and_its_dependents_are_skipped() -> None:
     fakes = FakeMembers()
 
     def answer(turn: Turn) -> object:

@@ -47,7 +47,7 @@ async def test_each_worker_has_three_messages_with_its_lead_in_a_round(workers: 
     assert (planned.rounds, planned.width, planned.lead) == (rounds, workers, "lead")
 
 
-async def test_a_worker_is_told_the_batch_the_leads_word_and_what_its_step_needs() -> None:  # Z-08, Z-13
+async def test_a_worker_receives_the_batch_the_leads_instructions_and_what_its_step_needs() -> None:  # Z-08, Z-13
     fakes = FakeMembers()
     await run(team(fakes, steps("a", "b", "c a")))
     _, last = next((name, turn) for name, turn in reversed(fakes.received) if turn.purpose == "work")
@@ -59,7 +59,7 @@ async def test_a_worker_is_told_the_batch_the_leads_word_and_what_its_step_needs
     assert "# b:" not in last.prompt
 
 
-async def test_the_lead_hears_every_result_once_and_puts_the_answer_together() -> None:
+async def test_the_lead_receives_every_result_once_and_writes_the_answer() -> None:
     fakes = FakeMembers()
     result, _ = await run(team(fakes, steps("a", "b", "c a b"), share="transcript"))
     assert [message.name for message in fakes.last_turn("lead").history] == ["lead", "a", "b", "lead", "c"]
@@ -89,7 +89,7 @@ async def test_a_round_waits_for_no_other_round() -> None:  # Z-13
     assert result.status == "completed"
 
 
-async def test_a_step_goes_to_whom_it_names_or_to_who_has_least_to_do() -> None:  # Z-13
+async def test_a_step_goes_to_its_member_or_to_the_least_loaded_one() -> None:  # Z-13
     fakes = FakeMembers()
     rows: list[Any] = [{"id": "a", "agent": "y"}, {"id": "b", "agent": "y"}, *steps("c", "d", "x")]
     await run(team(fakes, rows, "lead x y z", options={"max_parallel": 5}))
@@ -105,7 +105,7 @@ async def test_a_lead_works_on_steps_that_name_it_without_telling_itself() -> No
     assert messages(events) == 3
 
 
-async def test_a_failed_step_is_told_the_lead_only_where_failures_are_collected() -> None:
+async def test_a_failed_step_is_reported_to_the_lead_only_where_failures_are_collected() -> None:
     for policy, told in (("collect", True), ("skip", False)):
         fakes = FakeMembers()
         members = [fakes.member("lead"), fakes.member("x", Refused("trouble")), fakes.member("y")]
@@ -130,7 +130,7 @@ async def test_a_lead_that_fails_begins_nothing_more_and_loses_nothing() -> None
     assert Counter(fakes.calls) == {"lead": 2, "x": 1, "y": 1}
 
 
-def test_star_needs_somebody_besides_the_lead_and_each_once() -> None:
+def test_a_star_needs_a_member_besides_the_lead_and_each_once() -> None:
     fakes = FakeMembers()
     with pytest.raises(ManifestError, match="'star_team' needs a member besides 'lead', who leads"):
         team(fakes, steps("a"), "lead")

@@ -97,7 +97,7 @@ async def test_no_graph_takes_longer_than_its_critical_path(plan: Plan) -> None:
 
 
 @given(plans(), st.integers(1, 3))
-async def test_no_more_than_the_limit_are_at_work_and_nobody_idles_who_could_work(plan: Plan, limit: int) -> None:
+async def test_no_more_steps_than_the_limit_run_and_no_ready_step_waits_below_it(plan: Plan, limit: int) -> None:
     """Starting whatever is ready is at most so much worse than the best possible: Graham's bound."""
     taken, fakes = await makespan(plan, limit)
     work = sum(duration for duration, _ in plan.values())

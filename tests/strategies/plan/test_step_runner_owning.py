@@ -103,7 +103,7 @@ def _clash(one: Step, other: Step) -> bool:
 
 
 @given(works(), st.integers(1, 4))
-async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_good_time(work: Work, limit: int) -> None:
+async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_time(work: Work, limit: int) -> None:
     watched = Watched(work)
     with watched.time.running():
         result, _ = await run(watched.team(limit))
@@ -127,7 +127,7 @@ def begun(events: Sequence[Event]) -> list[str]:
 
 @settings(max_examples=40)
 @given(works(), st.integers(1, 3), st.lists(st.integers(0, 20), min_size=1, max_size=6), st.floats(0, 1, width=16))
-async def test_after_a_crash_anywhere_steps_go_on_in_the_same_order(
+async def test_after_a_crash_anywhere_steps_continue_in_the_same_order(
     work: Work, limit: int, delays: list[int], at: float
 ) -> None:  # Z-05
     whole = MemoryJournal()
@@ -162,7 +162,7 @@ async def order_of(steps: list[dict[str, Any]], **options: Any) -> tuple[list[st
     return fakes.calls, events
 
 
-async def test_the_step_with_the_longest_way_behind_it_goes_first_when_there_is_no_room_for_all() -> None:  # Z-05
+async def test_the_step_with_the_longest_critical_path_goes_first_when_there_is_no_room_for_all() -> None:  # Z-05
     steps = [
         {"id": "a"}, {"id": "b", "execution_tokens": 5}, {"id": "c"}, {"id": "d", "needs": ["c"]},
         {"id": "e", "needs": ["d"], "execution_tokens": 9},
@@ -170,7 +170,7 @@ async def test_the_step_with_the_longest_way_behind_it_goes_first_when_there_is_
     assert (await order_of(steps, max_parallel=1))[0] == ["c", "d", "e", "b", "a"]
 
 
-async def test_the_step_with_the_longest_way_behind_it_gets_a_key_first() -> None:  # Z-05
+async def test_the_step_with_the_longest_critical_path_gets_a_key_first() -> None:  # Z-05
     steps = [
         {"id": "a", "owns": ["x"]}, {"id": "b", "owns": ["x"], "execution_tokens": 3},
         {"id": "c", "owns": ["x"]}, {"id": "z", "needs": ["c"], "execution_tokens": 9},
@@ -205,7 +205,7 @@ async def test_a_plan_in_python_is_what_a_dag_works_through() -> None:  # Z-05
     assert fakes.calls == ["survey", "draw"]
 
 
-async def test_a_step_has_limits_of_its_own_and_one_that_is_late_fails_alone() -> None:
+async def test_a_step_has_its_own_limits_and_one_that_is_late_fails_alone() -> None:
     fakes = FakeMembers()
 
     async def slow(_: Turn) -> None:

@@ -47,7 +47,7 @@ def test_fields_beside_the_type_are_the_data() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "All is well.", "[1, 2]", '{"passed": true}', '{"event": {"type": "x"}}'])
-def test_words_and_data_of_its_own_say_nothing_of_what_follows(said: str) -> None:
+def test_plain_text_and_other_data_emit_no_events(said: str) -> None:
     assert read(said) == Reaction()
 
 
@@ -92,7 +92,7 @@ def test_an_event_knows_what_it_follows_from() -> None:
     )
 
 
-def test_of_a_long_chain_the_nearest_links_are_told_and_of_a_loop_one_turn() -> None:
+def test_of_a_long_chain_the_nearest_links_are_reported_and_of_a_loop_one_turn() -> None:
     event = START
     for number in range(30):
         event = event.caused_event("1-1", f"e{number}", "a", None)
@@ -102,7 +102,7 @@ def test_of_a_long_chain_the_nearest_links_are_told_and_of_a_loop_one_turn() -> 
     assert event.chain() == ("ping", "pong", "ping")
 
 
-def test_with_the_task_it_stands_last_and_the_form_is_told_only_to_those_who_need_it() -> None:
+def test_the_task_comes_last_and_only_members_that_need_the_schema_receive_it() -> None:
     event = START.caused_event("1-1", "found", "a", {"n": 1})
     told = ReactionInput(event, {"open": True}, EMPTY, "the task")
     assert told.task().startswith('An event has come: {"type":"found","by":"a","data":{"n":1}}')

@@ -26,7 +26,7 @@ teams:
 """
 
 
-def test_every_condition_that_cannot_be_read_is_told_with_its_place() -> None:  # R-11
+def test_every_condition_that_cannot_be_read_is_reported_with_its_place() -> None:  # R-11
     options = ReactiveOptions.model_validate(
         {
             "subscriptions": [
@@ -57,7 +57,7 @@ def test_every_condition_that_cannot_be_read_is_told_with_its_place() -> None:  
         ({"agent.error": "mended", "member: b": "member: a"}, [8, 10]),
     ],
 )
-def test_a_manifest_tells_mistakes_with_their_lines(
+def test_a_manifest_shows_mistakes_with_their_lines(
     tmp_path: Path, mended: dict[str, str], lines: list[int]
 ) -> None:  # R-11
     text = MANIFEST

@@ -62,7 +62,7 @@ def event_in(turn: Turn) -> Any:
     return json.loads(turn.task)["event"]
 
 
-async def test_one_thing_leads_to_another_until_all_is_quiet() -> None:  # P-07
+async def test_events_trigger_members_until_none_is_left() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [
         emitting(fakes, "a", {"type": "found", "data": {"issues": 2}}, state={"seen": True}),
@@ -75,7 +75,7 @@ async def test_one_thing_leads_to_another_until_all_is_quiet() -> None:  # P-07
     assert emitted(facts) == [(START, "", 0), ("found", "a", 1)]
 
 
-async def test_a_member_is_told_the_event_the_state_and_the_task_last() -> None:  # P-07 R-01
+async def test_a_member_receives_the_event_the_state_and_the_task_last() -> None:  # P-07 R-01
     fakes = FakeMembers(numbered)
     members: list[Agent] = [emitting(fakes, "a", {"type": "found", "data": [7]}, state={"n": 1}), fakes.member("b")]
     await run(network(members, on("a", START), on("b", "found"), options={"state": {"m": 0}}))
@@ -88,7 +88,7 @@ async def test_a_member_is_told_the_event_the_state_and_the_task_last() -> None:
     assert second.task.endswith(TASK)
 
 
-async def test_with_the_output_a_member_is_told_the_event_alone() -> None:  # P-03
+async def test_with_the_output_a_member_receives_the_event_alone() -> None:  # P-03
     fakes = FakeMembers(numbered)
     members: list[Agent] = [emitting(fakes, "a", {"type": "found", "data": [7]}, state={"n": 1}), fakes.member("b")]
     await run(network(members, on("a", START), on("b", "found"), share="output"))
@@ -121,7 +121,7 @@ async def test_a_member_reacts_to_an_event_once_by_the_first_subscription_that_f
     assert emitted(facts)[1:] == [("y", "a", 1)]
 
 
-async def test_those_who_react_to_one_event_work_side_by_side() -> None:  # P-07
+async def test_members_that_react_to_one_event_work_concurrently() -> None:  # P-07
     arrived: list[str] = []
     everybody = anyio.Event()
 
@@ -139,7 +139,7 @@ async def test_those_who_react_to_one_event_work_side_by_side() -> None:  # P-07
     assert sorted(names(result)) == ["a", "b", "c"]
 
 
-async def test_what_waits_is_handled_first_come_first_served() -> None:  # P-07
+async def test_events_are_handled_first_come_first_served() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [
         emitting(fakes, "a", {"type": "x", "data": 1}, {"type": "y"}, {"type": "x", "data": 2}),
@@ -152,7 +152,7 @@ async def test_what_waits_is_handled_first_come_first_served() -> None:  # P-07
     assert fakes.calls == ["a", "c", "b", "d", "c", "b", "d", "d"]
 
 
-async def test_state_is_merged_reply_by_reply_and_shown_as_it_stands() -> None:  # P-07
+async def test_state_is_merged_reply_by_reply_and_shown_as_it_is() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [
         emitting(fakes, "a", {"type": "x"}, state={"n": 1, "by": "a"}),
@@ -200,7 +200,7 @@ async def test_a_reply_in_words_may_hold_what_follows() -> None:
     "reaction",
     [{"events": "found"}, {"events": [{"data": 1}]}, {"state": [1]}, {"events": [{"type": "no good name"}]}],
 )
-async def test_a_reply_that_cannot_be_read_is_told_back_once_and_is_then_an_error(reaction: object) -> None:
+async def test_an_unreadable_reply_is_reported_back_once_and_is_then_an_error(reaction: object) -> None:
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a", json.dumps(reaction)), fakes.member("b")]
     result, facts = await recorded(network(members, on("a", START), on("b", "agent.error")))
@@ -240,7 +240,7 @@ async def test_a_failure_is_an_event_that_others_may_handle_without_its_words() 
     assert not any(WORDS in turn.prompt for _, turn in fakes.received)
 
 
-async def test_a_failure_that_nobody_handles_fails_the_team_and_keeps_what_was_said() -> None:  # P-07
+async def test_a_failure_that_no_member_handles_fails_the_team_and_keeps_the_messages() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a"), fakes.member("b", Refused(WORDS)), fakes.member("c")]
     rows = (on("a", START, "x"), on("b", "x"), on("c", "agent.error", when="data.error == 'timeout'"))
@@ -251,7 +251,7 @@ async def test_a_failure_that_nobody_handles_fails_the_team_and_keeps_what_was_s
     assert "'b' failed" in result.failure.message
 
 
-async def test_a_failure_that_nobody_handles_may_be_collected() -> None:
+async def test_a_failure_that_no_member_handles_may_be_collected() -> None:
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a", Refused(WORDS)), fakes.member("b")]
     result = await run(network(members, on("a", START), on("b", START), options={"on_failure": "collect"}))
@@ -268,7 +268,7 @@ async def test_an_optional_member_may_fail() -> None:
     assert (result.status, names(result)) == ("degraded", ["b"])
 
 
-async def test_nobody_handles_a_failure_of_its_own() -> None:
+async def test_no_member_handles_its_own_failure() -> None:
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a", Refused(WORDS)), fakes.member("b", Refused(WORDS))]
     result = await run(network(members, on("a", START), on("a", "agent.error"), on("b", "agent.error")))
@@ -277,7 +277,7 @@ async def test_nobody_handles_a_failure_of_its_own() -> None:
     assert len(fakes.calls) <= 21
 
 
-async def test_a_goal_ends_it_and_stops_who_is_at_work() -> None:  # P-07
+async def test_a_goal_ends_the_run_and_cancels_members_in_flight() -> None:  # P-07
     fakes = FakeMembers(numbered)
 
     async def for_ever(turn: Turn) -> str:
@@ -333,7 +333,7 @@ async def test_a_storm_that_feeds_itself_ends() -> None:  # P-07
     assert (result.stop_reason, len(fakes.calls)) == ("max_turns", 50)
 
 
-async def test_a_loop_ends_and_is_told_as_one() -> None:  # P-07
+async def test_a_loop_ends_and_is_reported_as_one() -> None:  # P-07
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a"), fakes.member("b")]
     rows = (on("a", START, "ping"), on("b", "ping", "pong"), on("a", "pong", "ping"))
@@ -348,7 +348,7 @@ async def test_a_loop_ends_and_is_told_as_one() -> None:  # P-07
     assert sum(isinstance(fact, TeamBounded) for fact in facts) == 1
 
 
-async def test_a_chain_that_is_too_deep_ends_and_the_rest_goes_on() -> None:  # P-07
+async def test_a_chain_that_is_too_deep_ends_and_the_rest_continues() -> None:  # P-07
     fakes = FakeMembers(numbered)
     chain = [on("a", START, "e1", "other"), *(on("a", f"e{n}", f"e{n + 1}") for n in range(1, 9))]
     members: list[Agent] = [fakes.member("a"), fakes.member("b"), fakes.member("c")]
@@ -369,7 +369,7 @@ async def test_a_goal_that_is_reached_beside_a_limit_is_an_end_with_a_warning() 
     assert "max_events: 3" in result.warnings[0]
 
 
-async def test_a_limit_may_be_a_failure_that_keeps_what_was_said() -> None:
+async def test_a_limit_may_be_a_failure_that_keeps_the_messages() -> None:
     fakes = FakeMembers(numbered)
     team = network([fakes.member("a")], on("a", START, "x"), on("a", "x", "x"), on_max_turns="fail")
     result = await run(team)
@@ -377,7 +377,7 @@ async def test_a_limit_may_be_a_failure_that_keeps_what_was_said() -> None:  # R
     assert len(result.messages) == 21
 
 
-async def test_time_ends_what_no_other_limit_does() -> None:  # P-07
+async def test_a_deadline_ends_what_no_other_limit_ends() -> None:  # P-07
     async def slowly(turn: Turn) -> str:
         await anyio.sleep(0.001)
         return "tick"
@@ -389,7 +389,7 @@ async def test_time_ends_what_no_other_limit_does() -> None:  # P-07
     assert result.messages
 
 
-async def test_a_condition_that_cannot_be_answered_fails_the_team_in_words() -> None:
+async def test_a_condition_that_cannot_be_answered_fails_the_team_with_a_clear_message() -> None:
     fakes = FakeMembers(numbered)
     members: list[Agent] = [fakes.member("a", "kept"), fakes.member("b")]
     result = await run(network(members, on("a", START, "x"), on("b", "x", when="data.score > 3")))
@@ -454,7 +454,7 @@ ROWS = st.builds(
     cut=st.floats(0, 1),
 )
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_network_ends_within_its_limits_and_a_resumed_one_comes_to_the_same_end(
+def test_any_network_ends_within_its_limits_and_a_resumed_one_has_the_same_result(
     rows: list[dict[str, Any]], limit: int, fails_at: int, policy: str, cut: float
 ) -> None:  # P-07
     starts = [on(f"member-{number}", START, "k1") for number in (1, 2, 3)]

@@ -16,7 +16,7 @@ from teamwright.values.limits.usage import Usage
 KINDS = get_args(Fact)
 
 
-def test_every_kind_lies_in_a_known_domain() -> None:
+def test_every_kind_is_in_a_known_domain() -> None:
     for kind in KINDS:
         assert kind.kind.partition(".")[0] in get_args(Domain)
 

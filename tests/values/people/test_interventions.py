@@ -12,7 +12,7 @@ from teamwright.values.people.questions import Answer
 @pytest.mark.parametrize(
     "sent", [Answered(key="t/q", answer=Answer(text="yes", data={"n": 1}, by="me")), Cancel(reason="late"), Pause()]
 )
-def test_an_intervention_is_told_by_its_kind(sent: Intervention) -> None:
+def test_an_intervention_is_identified_by_its_kind(sent: Intervention) -> None:
     assert json.decode(json.encode(sent), type=Intervention) == sent
     assert sent.to_json()["kind"] == sent.kind
 

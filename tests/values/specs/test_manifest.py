@@ -55,7 +55,7 @@ def test_a_source_is_the_same_after_a_round_trip() -> None:
     assert Source.model_validate(source.model_dump(mode="json", exclude_unset=True)) == source
 
 
-def test_a_source_says_what_was_set_and_names_those_who_say_nothing_in_their_place() -> None:
+def test_a_source_says_what_was_set_and_names_members_that_say_nothing_in_their_place() -> None:
     agents = {"a": AgentSpec(), "b": AgentSpec(description="writes"), "c": AgentSpec()}
     for given in (agents, {"b": agents["b"]}, {"a": agents["a"]}):
         source = Source(manifest=Manifest(agents=given, teams={"t": TeamSpec(members=tuple(given))}), team="t")

@@ -63,7 +63,7 @@ def test_a_distribution_is_read_as_it_is_written(written: object, median: float,
 @pytest.mark.parametrize(
     "written", [-1, {"uniform": [6, 2]}, {"normal": [1]}, {"p50": 9, "p90": 3}, {"data": []}, {"gamma": [1, 2]}, "fast"]
 )
-def test_what_is_no_distribution_is_refused(written: object) -> None:
+def test_a_value_that_is_no_distribution_is_refused(written: object) -> None:
     with pytest.raises(ValidationError):
         READ.validate_python(written)
 

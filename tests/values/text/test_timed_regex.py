@@ -43,13 +43,13 @@ def test_an_ordinary_expression_means_what_it_means_elsewhere(pattern: str, text
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "x" * (MOST_CHARACTERS + 1), "(" * 5_000 + ")" * 5_000, "[z-a]"])
-def test_what_is_no_expression_is_told_before_anything_is_searched(pattern: str) -> None:
+def test_a_value_that_is_no_expression_is_reported_before_anything_is_searched(pattern: str) -> None:
     assert pattern_problem(pattern)
     with pytest.raises(ValueError, match="not a regular expression"):
         Rule(match=pattern, reply="x")
 
 
-async def test_a_script_whose_expression_takes_too_long_fails_the_turn_in_words() -> None:  # S-01
+async def test_a_script_whose_expression_takes_too_long_fails_the_turn_with_a_clear_message() -> None:  # S-01
     team = Team("t", members=[ScriptedAgent("a", [Rule(match=SLOW, reply="x")])])
     async with Engine("memory") as engine:
         result = await engine.run(team, LONG)

@@ -81,18 +81,18 @@ def wrong(data: dict[str, Any]) -> list[str]:
         ({"what": 1}, ["what: is not a field here"]),
     ],
 )  # fmt: skip
-def test_each_mistake_is_told_once_at_its_place(data: dict[str, Any], expected: list[str]) -> None:  # M-10
+def test_each_mistake_is_reported_once_at_its_place(data: dict[str, Any], expected: list[str]) -> None:  # M-10
     assert wrong(data) == expected
 
 
-def test_values_are_told_in_words() -> None:  # M-10
+def test_values_are_described_in_plain_words() -> None:  # M-10
     said = [found_text(one) for one in (None, True, "x" * 100, 10**80, [1], {"a": 1}, object())]
     assert said[:2] == ["nothing", "true"]
     assert len(said[2]) < 80
     assert said[3:] == ["a number of more than 50 digits", "a list", "a mapping", "a value of type 'object'"]
 
 
-def test_a_few_are_told_and_the_rest_is_counted() -> None:  # M-10
+def test_a_few_are_reported_and_the_rest_is_counted() -> None:  # M-10
     assert misfits_text([Misfit("is missing", ("a", 1)), Misfit("no")]) == "a.1: is missing; no"
     assert misfits_text([Misfit("no")] * 5) == "no; no; no; and 2 more"
 

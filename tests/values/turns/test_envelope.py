@@ -84,7 +84,7 @@ def test_the_example_is_an_envelope_within_the_policy() -> None:  # Z-01
     assert Envelope.model_validate_json(read.model_dump_json()) == read
 
 
-def test_every_breach_is_told_in_words() -> None:  # Z-02
+def test_every_breach_is_reported_clearly() -> None:  # Z-02
     long = envelope(summary="x" * 321, artifacts=["a"] * 9, needs=["n"] * 7)
     assert EnvelopeLimits().check(long) == [
         "the summary has 321 characters, more than 320: say less",

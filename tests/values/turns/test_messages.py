@@ -67,7 +67,7 @@ def test_who_speaks_and_in_which_role_are_part_of_the_digest() -> None:
     assert len({History.of([message]).digest for message in (asked, answered, other)}) == 3
 
 
-def test_what_is_new_can_be_told_from_what_was_there() -> None:
+def test_new_messages_are_distinguished_from_earlier_ones() -> None:
     conversation = Conversation()
     conversation.extend(said("old"))
     start = len(conversation)

@@ -11,12 +11,12 @@ from teamwright.values.turns.turn import Failure, Reply, Turn
 HISTORY = History.of([Message(name="a", content="first"), Message(name="b", content="second")])
 
 
-def test_the_task_stands_last_in_what_a_member_is_told() -> None:
+def test_the_task_comes_last_in_a_prompt() -> None:
     assert Turn("do it").prompt == "do it"
     assert Turn("do it", HISTORY).prompt == "# a:\nfirst\n\n# b:\nsecond\n\ndo it"
 
 
-def test_a_turn_is_recognised_by_all_that_the_member_is_told() -> None:
+def test_the_digest_of_a_turn_covers_the_whole_prompt() -> None:
     turn = Turn("do it", HISTORY)
     others = [
         replace(turn, task="do that"),
