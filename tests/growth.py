@@ -30,13 +30,13 @@ import pytest
 Input = TypeVar("Input")
 
 MOST = 2.5
-"""How much more work twice the input may cost."""
+"""The permitted ratio of work for twice the input."""
 BEYOND_DOUBT = 3.4
 """A ratio that no noise explains: quadratic work has 4."""
 ENOUGH_SECONDS = 0.01
 """A measurement below this is noise: the input grows, or the work is repeated, until it takes as long."""
 LARGEST = 1 << 22
-"""Inputs grow up to here while a size is being looked for."""
+"""The largest input while searching for a size."""
 REPEATS = 5
 ATTEMPTS = 4
 
@@ -67,11 +67,11 @@ def assert_linear(
     once = twice = 0.0
     for attempt in range(ATTEMPTS):
         if attempt == ATTEMPTS // 2 and 4 * size <= LARGEST:
-            size *= 2  # a longer run is less at the mercy of others on the machine
+            size *= 2  # a longer run is less affected by other processes
         gc.collect()
         pairs = [[_seconds(work, prepare, each, loops, limit) for each in (size, 2 * size)] for _ in range(REPEATS)]
         once, twice = min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
-        # Whoever shares the core slows some runs down, which distorts these two in different ways.
+        # Other processes on the core slow some runs down, which distorts these two in different ways.
         ratio = min(twice / once, median(pair[1] / pair[0] for pair in pairs))
         if ratio <= most:
             return
@@ -149,7 +149,7 @@ def _measurable(
 def _seconds(
     work: Callable[[Input], object], prepare: Callable[[int], Input], size: int, loops: int, limit: float
 ) -> float:
-    """CPU time of the whole process, threads included, for so many runs."""
+    """The CPU time of the whole process, threads included, for this many runs."""
     inputs = [prepare(size) for _ in range(loops)]
     collecting = gc.isenabled()
     gc.disable()
@@ -168,7 +168,7 @@ def _seconds(
 
 @contextmanager
 def _cut_off(seconds: float) -> Generator[None, None, None]:
-    """Raise in the block once the process has used so much CPU time. Regular expressions are interrupted as well.
+    """Raise in the block once the process has used this much CPU time. Regular expressions are interrupted as well.
 
     SIGPROF leaves SIGALRM to the timeout of the tests. Outside of the main thread there is no limit.
     """
@@ -180,7 +180,7 @@ def _cut_off(seconds: float) -> Generator[None, None, None]:
         raise TooMuchWork
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds, 0.05)  # again and again, should a broad `except` swallow it
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.05)  # repeatedly, in case a broad `except` swallows it
     try:
         yield
     finally:

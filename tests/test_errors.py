@@ -1,4 +1,4 @@
-"""The exception tree: drawn as it is, and in words that help."""
+"""The exception tree: drawn as it is, with helpful messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example runs offline as it stands, and ends as its story says."""
+"""Every example runs offline unchanged, and ends as its page says."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_an_example_prints_what_it_promises(
 async def test_a_plan_is_worked_through_and_its_steps_write_only_what_they_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # Z-05, Z-09
-    """Two steps share one file, and the second finds in it what the first left; one that goes astray is told so."""
+    """Two steps share one file, and the second reads what the first wrote; a write outside its paths is refused."""
     monkeypatch.chdir(tmp_path)
     folder = EXAMPLES / "plan"
     async with Engine("memory") as engine:

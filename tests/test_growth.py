@@ -1,4 +1,4 @@
-"""The growth assertions themselves: what is linear passes, what is not fails soon, whatever it does."""
+"""The growth assertions themselves: linear work passes, other work fails soon, whatever it does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree keeps to the house rules, and the checks that say so find what they look for."""
+"""The tree follows the house rules, and the checks find violations."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Archaic words become fewer and never more, and the check finds them where people read."""
+"""The count of archaic words only falls, and the check finds them in prose."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_a_call_that_a_fork_makes_again_takes_the_place_of_the_one_it_took_over(
 
 def spender(name: str, tokens: int = 10, *texts: str, error: AgentError | None = None) -> FunctionAgent:
     """A member that pays for each answer, of which the last is given again and again."""
-    said = list(texts) or [f"{name} outcome so"]
+    said = list(texts) or [f"{name} says so"]
 
     async def respond(turn: Turn) -> Reply:
         if error is not None:

@@ -1,4 +1,4 @@
-"""The bus: everyone who listens hears every event, in order, for as long as they listen."""
+"""The bus: every listener receives every event, in order, for as long as it listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member holds of a run is free once the member is abandoned, and nothing that it still does reaches the run."""
+"""What a member holds is released once the member is abandoned, and nothing that it still does reaches the run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def run_to_its_end(team: Team, hanging: Hanging) -> tuple[RunResult, list[
 
 
 def check_silence(log: list[Event], scope: str) -> None:
-    """Nothing inside an abandoned scope is recorded after the event that says so, but how it ended."""
+    """Check that after an abandonment only endings are recorded inside the scope."""
     kinds = [event.kind for event in log if event.scope.startswith(scope)]
     assert not set(kinds[kinds.index("agent.abandoned") + 1 :]) - {"agent.failed"}, kinds
 

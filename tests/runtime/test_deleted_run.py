@@ -1,4 +1,4 @@
-"""Forking and reading beside somebody who deletes runs: a run is there whole, or it is not found.  # D-06"""
+"""Forking and reading while runs are deleted: a run is there whole, or it is not found.  # D-06"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def team() -> Team:
 
 
 def delete(path: Path, run_id: str) -> None:
-    """Delete a run through a journal of one's own, in a thread of its own."""
+    """Delete a run through another journal in another thread."""
 
     async def work() -> None:
         journal = SqliteJournal(path)
@@ -46,7 +46,7 @@ def delete(path: Path, run_id: str) -> None:
 
 
 class Pruned(SqliteJournal):
-    """Lets somebody else delete the run `source` just before the n-th use."""
+    """Deletes the run `source` through another journal just before the n-th use."""
 
     def __init__(self, path: Path, moment: int) -> None:
         super().__init__(path)

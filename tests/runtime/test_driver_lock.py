@@ -14,7 +14,7 @@ from teamwright.runtime.driver_lock import driver_lock
 
 
 class Remote(MemoryJournal):
-    """Its locks take a while, as those on another machine do."""
+    """A journal whose locks are slow, as those on another machine."""
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:

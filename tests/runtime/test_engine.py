@@ -375,7 +375,7 @@ async def test_a_cancel_that_comes_while_the_run_is_being_left_cancels_it(first:
         if first == "interrupt":
             handle.interrupt()
         else:
-            run._state.open_calls.clear()  # the call comes back in the same moment
+            run._state.open_calls.clear()  # the call returns at the same moment
             run.receive(InboxItem(1, "r", Pause()))
         run.receive(InboxItem(2, "r", Cancel(reason="enough")))
         result = await handle.result()

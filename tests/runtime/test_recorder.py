@@ -18,7 +18,7 @@ from teamwright.values.turns.messages import Message
 
 
 class SlowJournal(MemoryJournal):
-    """A journal whose commits happen when the test says so."""
+    """A journal that commits when the test says so."""
 
     instant = False
 
@@ -38,7 +38,7 @@ class SlowJournal(MemoryJournal):
 
 
 class Desk:
-    """A recorder, and what it published and complained about."""
+    """A recorder, with what it published and the errors it reported."""
 
     def __init__(self, journal: MemoryJournal, last: int = 0) -> None:
         self.published: list[Event] = []
@@ -185,7 +185,7 @@ async def test_a_wait_that_is_cancelled_does_not_lose_the_fact() -> None:
 
 async def test_there_is_nothing_to_wait_for_where_all_is_durable() -> None:
     desk = Desk(MemoryJournal())
-    await desk.recorder.durable()  # gives way to others once, for they had no turn yet
+    await desk.recorder.durable()  # yields once to the others, which had no turn yet
     desk.add("a")
     assert desk.recorder.waiting() is None
     assert [event.number for event in desk.published] == [1]

@@ -225,7 +225,7 @@ def test_half_a_character_is_fixed_and_whole_ones_stay() -> None:
 
 
 async def tell_everything(turn: Turn, ctx: Context) -> Reply:
-    """Every door through which an agent can let a secret out."""
+    """Every way in which an agent can leak a secret."""
     await ctx.emit(Custom(domain="d", name="n", data={"k": [SECRET]}))
     return Reply(messages=(Message(name="b", content=SECRET),), data={"s": SECRET}, warnings=(SECRET,))
 
@@ -263,7 +263,7 @@ async def test_a_secret_is_nowhere_in_the_journal_nor_on_the_bus(secret: str, tm
     assert secret not in "".join(heard)
     for file in tmp_path.rglob("*"):
         if file.is_file():
-            # The answer lies in the inbox as it was sent until the run takes it in.
+            # The inbox holds the answer as sent until the run records it.
             assert secret.encode() not in file.read_bytes() or "inbox" in _tables_with(file, secret), file
 
 

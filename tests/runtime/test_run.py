@@ -27,7 +27,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def asks(*keys: str) -> FunctionStrategy:
-    """Asks a member, then a person for each key, side by side, and outcome the answers in the order of the keys."""
+    """Asks a member, then concurrently a person for each key, and returns the answers in the order of the keys."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:
         await ctx.ask(members[0], Turn(task.text), key="first")

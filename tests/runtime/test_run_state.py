@@ -1,4 +1,4 @@
-"""What all contexts of one run share."""
+"""The state that all contexts of one run share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run and several who want it: started twice, resumed by two, paused or left by whoever drives it."""
+"""One run and several callers: started twice, resumed by two, paused or closed by its driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Gated:
-    """A member that answers once it is let go."""
+    """A member that answers once it is released."""
 
     def __init__(self) -> None:
         self.reached, self.go, self.calls = anyio.Event(), anyio.Event(), 0

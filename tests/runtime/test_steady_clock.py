@@ -34,7 +34,7 @@ JUMPS = pytest.mark.parametrize("jump", [-HOUR, DAY], ids=["an hour back", "a da
 
 
 class Wall:
-    """A wall clock that somebody sets."""
+    """A wall clock that can be set."""
 
     def __init__(self) -> None:
         self.set_by = 0.0
@@ -47,7 +47,7 @@ Kind = Literal["timer", "retry"]
 
 
 def waiting_team(kind: Kind, seconds: float, reached: Callable[[], None]) -> Team:
-    """A team that tells when its wait begins, and then waits that long by a durable timer or before a retry."""
+    """A team that reports when its wait begins, and then waits that long on a durable timer or before a retry."""
 
     async def sleep(task: Task, members: Members, ctx: Context) -> Outcome:
         reached()
@@ -79,7 +79,7 @@ async def hang(turn: Turn) -> str:
 
 
 def assert_sound(events: Sequence[Event], result: RunResult, longest: float = 30.0) -> None:
-    """Times only go forward, and no figure is negative or longer than the test itself."""
+    """Check that times only increase, and that no figure is negative or longer than the test itself."""
     times = [event.time for event in events]
     assert all(before <= after for before, after in pairwise(times))
     kpis = kpis_of(events)

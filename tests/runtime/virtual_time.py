@@ -1,4 +1,4 @@
-"""Work on a clock that jumps to the next timer, so that minutes pass in no time; a provider that keeps count."""
+"""Runs in virtual time, which jumps to the next timer, and a provider that counts its calls."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SPENT = Usage(requests=1, input_tokens=10, output_tokens=10)
 MINUTE = 60.0
 
 Answering = Callable[[int], float | Exception]
-"""What becomes of a call, by its number: the seconds that it takes, or an error."""
+"""The result of a call, by its number: the seconds that it takes, or an error."""
 
 
 def in_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run to the end, and see that nothing is left behind: no task, and no timer that still would ring."""
+    """Run to the end, and check that no task and no timer is left behind."""
 
     async def alone() -> T:
         made = await main()
@@ -48,15 +48,15 @@ def in_virtual_time(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def now() -> float:
-    """What time it is in the running loop."""
+    """The time of the running loop."""
     return asyncio.get_running_loop().time()
 
 
 @dataclass
 class Provider:
-    """Answers calls, and keeps count of who was out when.
+    """Answers calls, and records which were in flight when.
 
-    `answer(number)` outcome what becomes of the call of that number, counted from 1.
+    `answer(number)` decides the result of the call with that number, counted from 1.
     """
 
     answer: Answering = lambda number: 1.0
@@ -69,7 +69,7 @@ class Provider:
     who: list[str] = field(default_factory=list[str])
 
     async def call(self, attempt: Attempt, own: Answering | None = None) -> Returned:
-        """Answer as `own` outcome for this attempt, if it is given."""
+        """Answer a call, as `own` says for this attempt if it is given."""
         self.out += 1
         self.peak = max(self.peak, self.out)
         self.began.append(now())
@@ -89,7 +89,7 @@ class Provider:
 
 @dataclass
 class Caller:
-    """A member of one model request, and more of them where `times` outcome so."""
+    """A member that makes `times` model requests."""
 
     name: str
     provider: Provider
@@ -118,7 +118,7 @@ class Caller:
 
 
 def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = None) -> int:
-    """The most that any sixty seconds hold, counting what begins exactly sixty seconds later as outside."""
+    """The maximum within any sixty seconds, excluding calls that begin exactly sixty seconds later."""
     amounts = weights or [1] * len(times)
     return max(
         (
@@ -130,7 +130,7 @@ def most_in_a_minute(times: Sequence[float], weights: Sequence[int] | None = Non
 
 
 def side_by_side(name: str, members: Sequence[AgentLike], width: int = 1000) -> Team:
-    """Everybody at once; who failed outcome so."""
+    """Make a team that asks all members concurrently."""
 
     async def run(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(width) as branches:

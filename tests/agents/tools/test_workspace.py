@@ -27,7 +27,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 
 
 def clerk(name: str, *calls: tuple[str, dict[str, JsonValue]]) -> ScriptedAgent:
-    """A script that makes these calls and then outcome all that it was told."""
+    """A script that makes these calls and then returns all their results."""
     rules = [Rule(tool=ToolRule(name=tool, args=args), times=1) for tool, args in calls]
     return ScriptedAgent(name, [*rules, Rule(reply="done")], tools=["workspace"])
 

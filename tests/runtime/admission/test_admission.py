@@ -1,4 +1,4 @@
-"""A call leaves with its budget and its slot, and waits for neither while it holds the other."""
+"""A call is dispatched with its budget and its slot, and waits for neither while it holds the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.virtual_time import Caller, Provider, in_virtual_time, now, r
 
 ONE = Pace(concurrency=1)
 RESERVED = 200
-"""What a caller sets aside: 84 bytes, a message and 100 tokens of output."""
+"""The reservation of a caller: 84 bytes, a message and 100 tokens of output."""
 
 
 def bounded(team: Team, tokens: int) -> Team:
@@ -51,7 +51,7 @@ def test_a_waiter_for_a_model_keeps_no_budget_from_others() -> None:
 
 
 def test_a_waiter_for_its_budget_keeps_no_slot_from_other_runs() -> None:
-    """The first run's budget takes one call at a time, and one is out at a slow model; the quick one is free."""
+    """The budget of the first run allows one call at a time, and one is in flight at a slow model."""
 
     async def main() -> None:
         slow, quick = Provider(lambda number: 100.0), Provider()
@@ -134,7 +134,7 @@ def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.Mon
 
 @dataclass(frozen=True)
 class Load:
-    """One member: which model, how many requests, its cap, how long they take and which of them fail first."""
+    """One member: its model, number of requests, cap, latency and failures."""
 
     model: int
     times: int

@@ -1,4 +1,4 @@
-"""The degradation ladder: when a rung is taken and undone, that a resume follows the record, and what each changes."""
+"""The degradation ladder: when a step is taken and undone, that a resume follows the record, and what each changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kit.records import cut
 
 
 def spender(name: str, tokens: int | Callable[[Turn], int], told: list[str] | None = None) -> FunctionAgent:
-    """A member whose turn costs so much."""
+    """A member whose turn costs this much."""
 
     async def respond(turn: Turn) -> Reply:
         if told is not None:
@@ -38,7 +38,7 @@ def spender(name: str, tokens: int | Callable[[Turn], int], told: list[str] | No
 
 
 def chain(costs: Sequence[int], limit: int, policy: Degradation, told: list[str] | None = None) -> Team:
-    """One after the other, each at its cost; of all rungs only compaction changes anything here."""
+    """Members in sequence, each at its cost; only compaction changes anything here."""
     members = [spender(f"m{number}", cost, told) for number, cost in enumerate(costs, start=1)]
     return Team("chain", members=members, limits=Limits(tokens=limit), degradation=policy)
 
@@ -184,11 +184,11 @@ async def test_a_run_that_is_resumed_after_a_person_decided_asks_nothing_again(a
         assert [event.key for event in again if event.kind == "person.asked"] == [key]
 
 
-# What each rung changes at the model server.
+# What each step changes at the model server.
 
 
 class Served:
-    """A server, and teams of models behind it that answer at length."""
+    """A server, and teams of its models that answer at length."""
 
     def __init__(self, answer: Callable[[ChatRequest], ChatAnswer] | None = None) -> None:
         self.server = ModelServer(answer or (lambda request: Say(text=f"{request.model}: " + "long words " * 60)))
@@ -214,7 +214,7 @@ async def both(
     share: float = 0.9,
     policy: Degradation = "auto",
 ) -> tuple[list[ChatRequest], list[ChatRequest], list[BudgetDegraded]]:
-    """What the server receives of a team at ease, and of the same team that cuts back on a share of what that cost."""
+    """The requests of a team without limits, and of the same team with a share of that cost as its limit."""
     with served.server:
         at_ease, spent, _ = await served.requests(make("none", None))
         less, _, taken = await served.requests(make(policy, Limits(tokens=int(spent * share))))
@@ -238,7 +238,7 @@ async def test_less_peer_talk_means_that_workers_are_not_asked_to_answer_each_ot
 
 
 def first_is_dear(served: Served) -> Callable[[Degradation, Limits | None], Team]:
-    """Members who hand over to each other; the first says far more than the others, so the forecast is high early."""
+    """Members with envelopes; the first reply is far longer than the others, so the forecast is high early."""
 
     def make(policy: Degradation, limits: Limits | None) -> Team:
         members = [served.model("m0", max_tokens=3_000), *(served.model(f"m{number}") for number in range(1, 16))]
@@ -248,7 +248,7 @@ def first_is_dear(served: Served) -> Callable[[Degradation, Limits | None], Team
 
 
 def told(request: ChatRequest) -> str:
-    """All that a request tells the model."""
+    """The whole text of a request."""
     return "\n".join(str(message.content) for message in request.messages)
 
 

@@ -1,4 +1,4 @@
-"""Forecasts: estimates corrected by what work has cost, or else the usual cost, against the tightest limit."""
+"""Forecasts: estimates corrected by the actual cost, or else the usual cost, against the tightest limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder's order, and that each rung changes its own field and nothing where there is nothing to cut."""
+"""The order of the ladder, and that each step changes its own field, and nothing where there is nothing to cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One limiter: bounds, rests, fair turns, nothing left behind. Minutes pass in virtual time."""
+"""One rate limiter: bounds, rests, fairness, nothing left behind. In virtual time."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
         tasks = [asyncio.create_task(made.acquire((f"branch {number}",))) for number in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
-        # The slot comes back before the one that is stopped has noticed: it goes to the next.
+        # The slot is released before the cancelled waiter wakes: it goes to the next.
         held.returned(SPENT)
         await asyncio.sleep(0)
         assert (tasks[0].cancelled(), tasks[1].done(), tasks[2].done()) == (True, True, False)
         tasks[1].result().returned(SPENT)
-        tasks[2].cancel()  # and here it has been given already
+        tasks[2].cancel()  # and here it has been granted already
         await asyncio.sleep(0)
         assert tasks[2].cancelled()
         assert (made.in_flight, bool(made._waiting)) == (0, False)
@@ -266,7 +266,7 @@ arrivals = st.lists(
 def test_the_bounds_hold_whatever_happens(
     load: list[tuple[float, float, int, str, float | None]], concurrency: int, requests: int | None, tokens: int | None
 ) -> None:
-    """Calls of 100 tokens that come, wait, answer, fail and are stopped at any time; what fails costs nothing."""
+    """Calls of 100 tokens that arrive, wait, return, fail and are cancelled at any time; a failed call costs nothing."""
     pace = Pace(concurrency=concurrency, requests_per_minute=requests, tokens_per_minute=tokens)
     began: list[float] = []
     cost: list[int] = []
@@ -341,7 +341,7 @@ def test_no_branch_is_served_twice_while_another_waits_for_its_first(loads: list
                     group.create_task(call(made, branch))
 
     in_virtual_time(main)
-    # Whoever came first may find free slots; from then on it goes in rounds.
+    # The first calls may find free slots; from then on branches take turns.
     rest = served[concurrency:]
     left = [load - served[:concurrency].count(branch) for branch, load in enumerate(loads)]
     while rest:

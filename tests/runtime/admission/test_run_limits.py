@@ -1,4 +1,4 @@
-"""Limits of a whole run: recorded with it, kept by a resume, changed by a fork; and what a member hears of them."""
+"""Limits of a whole run: recorded with it, kept by a resume, changed by a fork; and what a member learns of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CENT = Rate(picodollars(0.0001), picodollars(0.0001))
 
 
 class Spender:
-    """A member of one request that reserves 200 tokens, or two cents, and uses half of either."""
+    """A member with one request that reserves 200 tokens, or two cents, and uses half of either."""
 
     kind = "model"
 

@@ -1,4 +1,4 @@
-"""All branches, nested teams and runs of an engine share the limits of a model. Minutes pass in virtual time."""
+"""All branches, nested teams and runs of an engine share the limits of a model. In virtual time."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_all_runs_of_an_engine_share_them_and_take_turns() -> None:  # P-13
             done = len(provider.began)
             await many.result()
         assert (provider.peak, len(provider.began)) == (2, 65)
-        # The run of five calls was the next whenever it came, so it waited for the two that were out and no others.
+        # The run of five calls was always next, so it waited only for the two calls in flight.
         assert done <= 2 + 5 * (2 + 2)
 
     in_virtual_time(main)
@@ -178,7 +178,7 @@ def test_cancelling_a_run_takes_its_calls_out_of_the_queue() -> None:
             await asyncio.sleep(1)
             assert (await engine.runs.cancel(first.run_id)).status == "cancelled"
             assert (await second.result()).status == "completed"
-        # The call that was out is stopped, and the other run's goes at once.
+        # The call in flight is cancelled, and the call of the other run is dispatched at once.
         assert len(provider.began) == 2
         assert provider.began[1] < 3
 
@@ -221,7 +221,7 @@ def test_one_that_asks_to_wait_is_left_alone_and_the_record_says_so() -> None:  
 
 
 def test_a_storm_of_refusals_narrows_it_to_what_the_provider_takes() -> None:  # P-13
-    """A provider that takes three at once and says no more than that: few calls are refused, and all get through."""
+    """A provider that accepts three at once and reports nothing else: few calls are refused, and all succeed."""
 
     async def main() -> None:
         provider = Provider()
@@ -232,7 +232,7 @@ def test_a_storm_of_refusals_narrows_it_to_what_the_provider_takes() -> None:  #
         assert result.output == " ".join(["Reply"] * 300)
         refused = len(provider.began) - 300
         assert refused < 100
-        # Five steps down, then up and down every few seconds, which is told once in a minute.
+        # Five steps down, then up and down every few seconds, which is recorded once a minute.
         assert len(facts(events)) <= 5 + now() / 60
 
     in_virtual_time(main)
@@ -245,7 +245,7 @@ def test_a_provider_that_only_ever_refuses_is_not_hammered() -> None:
         result, _ = await run(side_by_side("t", members))
         assert result.output == " ".join(["Failure"] * 40)
         assert len(provider.began) == 160
-        # Once it is down to one at a time, each refusal makes all wait.
+        # Once the width is one, each refusal makes all calls wait.
         assert most_in_a_minute(provider.began[80:]) <= 40
 
     in_virtual_time(main)

@@ -1,4 +1,4 @@
-"""A person who aborts over a failure ends the run, whatever the team would do about that failure."""
+"""A person who aborts after a failure ends the run, whatever the team would do about the failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fails(name: str = "x", **more: Any) -> FunctionAgent:
 
 
 def broken(**more: Any) -> FunctionAgent:
-    """The member over which somebody is asked."""
+    """The critical member whose failure leads to a question."""
     return fails(critical=True, **more)
 
 
@@ -81,7 +81,7 @@ def _optional_team() -> Team:
 
 
 def _critical_team() -> Team:
-    """Once somebody has aborted, nobody is asked again further up."""
+    """After an abort, no outer level asks a person again."""
     return Team("t", members=[Team("inner", members=[broken()], critical=True), says("z")])
 
 
@@ -95,7 +95,7 @@ def _fallback_that_fails_too() -> Team:
 
 
 def _program() -> Team:
-    """An agent that goes on whatever becomes of whom it asks."""
+    """An agent that continues whatever the result of its asks."""
 
     async def respond(turn: Turn, ctx: Context) -> Reply:
         await ctx.ask(broken(), Turn("go"), key="one")

@@ -1,4 +1,4 @@
-"""Approval points: what a person lets pass, edits or rejects before a step and after it, across processes."""
+"""Approval points: a person approves, edits or rejects before a step and after it, across processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ YES = Answer.approve()
 
 
 class Heard:
-    """Members that say who they are and what they were told, and remember every call."""
+    """Members that answer with their name and task, and record every call."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -48,7 +48,7 @@ class Heard:
 async def through(
     team: Team, answers: Mapping[str, Answer], journal: MemoryJournal | Path | None = None
 ) -> tuple[RunResult, list[Event]]:
-    """Run a team, each time in another engine, until it no longer waits; keys are answered by how they end."""
+    """Run a team, each time in a new engine, until it no longer waits; answers are chosen by the end of the key."""
     kept = journal or MemoryJournal()
     async with Engine(kept) as engine:
         result = await engine.run(team, "go", run_id="r")

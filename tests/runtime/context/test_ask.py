@@ -1,4 +1,4 @@
-"""What becomes of a member's turn when something in it goes wrong."""
+"""How a member's turn ends when something in it goes wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Panic(BaseException):
-    """As some extension modules raise."""
+    """An exception as some extension modules raise it."""
 
 
 @pytest.mark.parametrize("where", ["call", "agent", "branch"])

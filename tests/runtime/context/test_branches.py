@@ -1,4 +1,4 @@
-"""Named branches side by side: at most so many, in an order that a resumed run repeats, none left behind."""
+"""Named branches: concurrent up to a limit, in an order that a resumed run repeats, none left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time and chance derive from the seed, the scope and a counter."""
+"""Time, random numbers and ids derive from the seed, the scope and a counter."""
 
 from __future__ import annotations
 

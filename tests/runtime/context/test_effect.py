@@ -1,4 +1,4 @@
-"""One effect: paid for, announced, made, tried again and recorded; and what a crash in between leaves."""
+"""One effect: reserved, announced, called, retried and recorded; and what a crash in between leaves."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ async def test_a_plain_function_under_a_limit_announces_each_call() -> None:
 
 
 async def test_a_call_in_doubt_stays_charged_over_several_resumes() -> None:  # law 3
-    """Each time the driver dies with a call out; when the limit is reached no further one leaves, however often."""
+    """The driver dies repeatedly with a call in flight; once the limit is reached, no further call is dispatched."""
     left, reached = 0, anyio.Event()
 
     async def respond(turn: Turn, ctx: Context) -> str:

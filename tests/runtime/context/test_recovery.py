@@ -1,4 +1,4 @@
-"""What is tried after an ask failed, in its order, and that a crash in the middle changes nothing."""
+"""What is tried after a failed ask, in its order, and that a crash in between changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE = RetryPolicy(attempts=1, backoff=0)
 
 
 class Stage:
-    """Members who say what they are told to, and remember what they heard."""
+    """Members that answer or fail as the test says, and record what they receive."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, Turn]] = []

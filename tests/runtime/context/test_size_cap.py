@@ -1,4 +1,4 @@
-"""Replies and tool results are held to their size caps, whoever gives them."""
+"""Replies and tool results are held to their size caps, whatever their source."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_cap_that_is_none_is_refused_where_it_is_declared(cap: object) -> None
 
 
 def using(tool: Callable[[], object]) -> ScriptedAgent:
-    """A member that calls the tool, and says what it was told of it."""
+    """A member that calls the tool and returns its result."""
     rules = (Rule(tool=ToolRule(name="look"), times=1), Rule(reply="Done."))
     return ScriptedAgent("s", rules, tools=[("look", tool)], max_bytes=CAP)
 

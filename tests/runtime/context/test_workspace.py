@@ -117,7 +117,7 @@ async def test_an_update_that_others_overtook_is_a_visible_conflict() -> None:  
 
 
 async def compete(task: Task, members: Members, ctx: Context) -> Outcome:
-    """Every branch adds its member to a list until the write is not overtaken; the order is who came first."""
+    """Every branch adds its member to a list until its write is not stale; the order is that of arrival."""
 
     async def add(inner: Context, member: Agent) -> None:
         await inner.ask(member, Turn("x"), key="k")

@@ -1,4 +1,4 @@
-"""One thing at a time, in journal order, and only when every branch waits."""
+"""One delivery at a time, in journal order, and only when every branch waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kit.strategies import FunctionStrategy, outcome
 
 
 class Watching:
-    """A delivery that writes down what it is told."""
+    """A delivery that records what it receives."""
 
     def __init__(self, *recorded: str, strict: bool = True) -> None:
         self.stuck: list[tuple[str, list[str]]] = []

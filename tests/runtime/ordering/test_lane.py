@@ -1,4 +1,4 @@
-"""Clocks stand still while everything in their scope waits for people, whatever goes on elsewhere."""
+"""Clocks pause while everything in their scope waits for people, whatever happens elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGER = 0.6
 
 
 class Watch:
-    """A clock that outcome whether it runs."""
+    """A clock that reports whether it runs."""
 
     def __init__(self, lane: Lane) -> None:
         self.runs = True
@@ -66,7 +66,7 @@ async def asking(turn: Turn, ctx: Context) -> str:
 
 
 async def all_at_once(task: Task, members: Members, ctx: Context) -> Outcome:
-    """Ask every member in a branch of its own; outcome who was late."""
+    """Ask every member in a separate branch, and return which ones were late."""
     async with ctx.branches(9) as branches:
         started = [
             branches.start(one.name, lambda inner, one=one: inner.ask(one, Turn("x"), key="k")) for one in members
@@ -81,7 +81,7 @@ async def slow(turn: Turn) -> str:
 
 
 async def answered(team: Team, keys: list[str], journal: MemoryJournal | None = None, answer: str = "yes") -> RunResult:
-    """Run with somebody who answers these keys once the slow member is done or they have waited long enough."""
+    """Run, and answer these keys once the slow member is done or they have waited long enough."""
     async with Engine(journal or MemoryJournal()) as engine:
         handle = await engine.start(team, "go", run_id="r")
         handle.set_interactive(True)
@@ -140,7 +140,7 @@ async def test_waiting_for_an_approval_is_no_time_of_the_team_or_the_run(points:
 
 
 async def test_a_resumed_scope_has_the_time_that_it_has_not_used() -> None:
-    """It waited for a person while another branch worked; the driver then went away, and what it waited is known."""
+    """It waited for a person while another branch worked; then the driver ended, and the wait is recorded."""
     members: list[Agent] = [agent("a"), FunctionAgent("b", slow)]
 
     team, journal = Team("t", members=members, strategy=FunctionStrategy(all_at_once)), MemoryJournal()

@@ -1,4 +1,4 @@
-"""Keys that scopes own: run-wide, all at once, by priority, given back whatever happens, and never for ever."""
+"""Keys that scopes own: run-wide, acquired together, by priority, always released, and never held forever."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def held_up(events: list[Event]) -> list[tuple[str, tuple[str, ...], tuple[str, 
 
 
 class Yard:
-    """Members that say when they begin and end, and whoever works at the same time."""
+    """Members that record when they begin and end, and which others work at the same time."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -118,7 +118,7 @@ async def test_one_lock_holds_across_nested_teams_and_their_branches() -> None: 
 
 
 async def test_the_highest_priority_goes_first_and_later_takers_do_not_starve_it() -> None:  # Z-05
-    """The late ones want a key that is free while somebody of higher priority waits for it and for another one."""
+    """Late scopes want a free key while a scope of higher priority waits for it and for another one."""
     yard = Yard()
     names = ["first", "low", "both", "late", "later"]
     first, low, both, late, later = members = [yard.member(name) for name in names]
@@ -158,7 +158,7 @@ async def test_within_an_owning_scope_its_parts_are_shared_out_and_nothing_more(
 
 
 async def test_a_scope_beside_an_owning_one_on_the_same_branch_may_not_own() -> None:
-    """It would wait for others while it holds what those may wait for."""
+    """It would wait for others while it holds keys that those may wait for."""
     found: list[str] = []
 
     async def work(ctx: Context) -> None:
@@ -262,7 +262,7 @@ async def test_a_run_is_paused_when_waiters_for_keys_wait_behind_a_person() -> N
 
 
 async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> None:
-    """The team of the one that waits has a quarter of a second, and nobody in it can do anything meanwhile."""
+    """The team of the waiting scope has a quarter of a second, and nothing in it can proceed meanwhile."""
     yard = Yard()
     asker, b, c = FunctionAgent("asker", asks), yard.member("b"), yard.member("c", 0.6)
     inner = Team("inner", members=[b], strategy=side_by_side(owner(b, "x")), limits=Limits(seconds=0.25))
@@ -286,8 +286,8 @@ async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> 
 
 
 async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() -> None:
-    """The first two are stopped; the second ends at once and the first takes its time. Whoever waits for the first's
-    key goes first all the same, as it will on replay, where stopping takes no time at all."""
+    """The first two are cancelled; the second ends at once and the first slowly. The waiter for the key of the first
+    still goes first, as on replay, where cancelling takes no time."""
     order: list[str] = []
 
     async def reluctant(turn: Turn) -> str:
@@ -332,7 +332,7 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
 
 
 async def many(size: int) -> int:
-    """How many calls of our own functions it takes when so many branches own one key, one after the other."""
+    """The number of function calls when this many branches own one key in turn."""
     import sys
 
     count = 0
@@ -367,7 +367,7 @@ async def test_a_release_does_not_look_at_all_who_wait() -> None:  # Z-05
 
 
 def dags(count: int, key: str = "*{}/**") -> Team:
-    """Dags side by side, each with 100 steps that own a key of their own."""
+    """Concurrent dags, each with 100 steps that own a key each."""
     agent = FunctionAgent("a", lambda turn: "done")
     inner = list[Team]()
     for number in range(count):
@@ -385,7 +385,7 @@ async def test_wildcards_of_all_teams_of_a_run_are_bounded() -> None:  # S-01
 
 
 async def test_a_run_that_began_before_the_bound_continues() -> None:
-    """A bound that a run was begun without must not stop it: only what begins is held to it."""
+    """A bound that did not exist when a run began must not stop it."""
     journal = MemoryJournal()
     async with Engine(journal) as engine:
         await engine.run(dags(8, "src/{}/**"), "go", run_id="r")

@@ -1,4 +1,4 @@
-"""One attempt to call a webhook: which addresses are taken, how the request is signed, and what bounds the reading."""
+"""One attempt to call a webhook: accepted addresses, the signature of the request, bounds on the response."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def parsed(request: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 def verify(secret: str, headers: dict[str, str], body: bytes) -> bool:
-    """What a receiver does, written from the text of Standard Webhooks and not from the sender."""
+    """The check of a receiver, written from the text of Standard Webhooks and not from the sender."""
     key = base64.b64decode(secret.split("_", 1)[1])
     content = headers["webhook-id"] + "." + headers["webhook-timestamp"] + "." + body.decode()
     expected = base64.b64encode(hmac.new(key, content.encode(), hashlib.sha256).digest()).decode()
@@ -235,7 +235,7 @@ def test_whatever_stands_there_as_an_address_is_a_response_and_no_crash(text: st
 
 
 def test_what_is_connected_to_is_what_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
-    """A name that resolves to another address the second time gains nothing: it is resolved once."""
+    """A name that would resolve to another address the second time gains nothing: it is resolved once."""
     asked: list[str] = []
 
     def rebinding(host: str, port: int, **kinds: object) -> list[object]:

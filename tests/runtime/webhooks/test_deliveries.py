@@ -1,4 +1,4 @@
-"""Notices to webhooks beside the run: retried with backoff and recorded, and never in the run's way."""
+"""Webhook deliveries beside the run: retried with backoff and recorded, and never blocking the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.runtime.webhooks.test_attempt import SECRET, verify
 
 
 class Receiver:
-    """A webhook on loopback that answers with one status after the other, and may hang first."""
+    """A webhook on loopback that answers with a sequence of statuses, and may hang first."""
 
     def __init__(self, *statuses: int, hangs: bool = False) -> None:
         self.requests: list[tuple[dict[str, str], bytes]] = []
@@ -142,7 +142,7 @@ async def test_a_private_address_is_not_called_unless_that_is_allowed() -> None:
 
 @pytest.mark.usefixtures("allowed")
 async def test_a_webhook_that_hangs_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:  # S-07
-    """The result is there at once, and the run can be answered, resumed and ended meanwhile."""
+    """The result is available at once, and the run can be answered, resumed and ended meanwhile."""
     monkeypatch.setattr(deliveries, "DELIVERY_GRACE", 0.2)
     monkeypatch.setattr(attempt, "TIMEOUT", 50.0)
     with Receiver(hangs=True).open() as receiver:

@@ -1,4 +1,4 @@
-"""When a run is set down for a person, somebody is told: once, after the pause is durable, and never to its harm."""
+"""When a run pauses for a person, a webhook is called once, after the pause is durable, with no effect on the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def loopback_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hook:
-    """A webhook on loopback that keeps what it is told."""
+    """A webhook on loopback that records its requests."""
 
     def __init__(self, status: int = 204, look: Callable[[], object] = lambda: None) -> None:
         self.told: list[dict[str, Any]] = []
@@ -193,7 +193,7 @@ async def test_a_webhook_from_the_environment_is_in_no_record(tmp_path: Path, mo
 async def test_a_run_whose_webhook_was_written_out_can_still_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record holds no address, so it is told where the environment says, and otherwise that there is none."""
+    """The record holds no address, so the environment names the webhook; else a warning says that there is none."""
     with Hook().open() as written, Hook().open() as general:
         (tmp_path / "team.yaml").write_text(
             "agents: {painter: {function: 'tests.cli.people:ask'}}\n"
