@@ -266,7 +266,7 @@ arrivals = st.lists(
 def test_the_bounds_hold_whatever_happens(
     load: list[tuple[float, float, int, str, float | None]], concurrency: int, requests: int | None, tokens: int | None
 ) -> None:
-    """Calls of 100 tokens that arrive, wait, return, fail and are cancelled at any time; a failed call costs nothing."""
+    """Calls of 100 tokens that arrive, wait, return, fail and are cancelled at any time; failures cost nothing."""
     pace = Pace(concurrency=concurrency, requests_per_minute=requests, tokens_per_minute=tokens)
     began: list[float] = []
     cost: list[int] = []
