@@ -147,7 +147,7 @@ def test_the_same_limits_in_the_old_and_the_new_way_do_not_warn() -> None:
 
 def test_different_limits_in_the_old_and_the_new_way_are_refused() -> None:
     agent = with_attributes(limits=Limits(calls=1), policy=Policy(limits=Limits(calls=2)))
-    with pytest.raises(UsageError, match=r"'bare' says its limits twice: .* keep the policy"):
+    with pytest.raises(UsageError, match=r"'bare' sets limits twice: .* keep the policy"):
         Team("t", members=[agent])
 
 
@@ -158,7 +158,7 @@ def test_what_would_set_an_agent_free_if_it_were_ignored_has_to_fit(name: str) -
 
 
 def test_a_policy_is_a_policy() -> None:
-    with pytest.raises(UsageError, match="The policy of the agent 'bare' must be a Policy, and is Limits"):
+    with pytest.raises(UsageError, match="The policy of the agent 'bare' must be a Policy, not "):
         Team("t", members=[with_attributes(policy=Limits(calls=1))])
 
 
@@ -244,11 +244,11 @@ def test_a_value_that_is_no_agent_is_refused_with_what_it_lacks() -> None:
 
         async def respnd(self, turn: Turn, ctx: Context) -> Reply: ...
 
-    with pytest.raises(UsageError, match=r"is no agent.*'respond' is missing, did you mean 'respnd'"):
+    with pytest.raises(UsageError, match=r"is not an agent.*'respond' is missing, did you mean 'respnd'"):
         Team("t", members=[cast("Agent", Misnamed())])
     with pytest.raises(UsageError, match="5 is neither a team nor an agent"):
         Team("t", members=[cast("Agent", 5)])
-    with pytest.raises(UsageError, match=r"is a class; make an agent of it, for example {2}Bare\(…\)"):
+    with pytest.raises(UsageError, match=r"is a class; create an instance, for example {2}Bare\(…\)"):
         Team("t", members=[cast("Agent", Bare)])
 
 

@@ -63,7 +63,7 @@ def test_settings_one_by_one_or_as_a_policy_make_the_same_agent(kind: str) -> No
 def test_a_misspelt_setting_is_an_error_that_names_the_right_one(kind: str) -> None:
     with pytest.raises(UsageError, match=r"'a' takes no 'limit': did you mean 'limits'\?"):
         KINDS[kind](limit=Limits(calls=3))
-    with pytest.raises(UsageError, match="'a' takes no 'colour': that is no setting of an agent"):
+    with pytest.raises(UsageError, match="'a' takes no 'colour': agents have no such setting"):
         KINDS[kind](colour="red")
 
 

@@ -1,7 +1,7 @@
-"""The one place that reads what an agent may leave out, and that refuses what is no agent.
+"""Reads the optional attributes of an agent, and rejects objects that are not agents.
 
-An agent that inherits `Agent` has every attribute of the contract. One that does not is never wrapped, so that a
-strategy sees the object that its user made: what it lacks is read here, with the default of `Agent`.
+An agent that inherits `Agent` has every attribute of the contract. Other agents are never wrapped, so that a strategy
+sees the user's own object: their missing attributes are read here, with the defaults of `Agent`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import cast, get_args
 from weakref import WeakKeyDictionary
 
 from teamwright.agents.context import AgentLike
-from teamwright.agents.misspelling import Takes, is_ours, misspelt, names_outside, value_of
+from teamwright.agents.misspelling import Accepts, is_package_class, misspelt_attributes, static_value, user_attributes
 from teamwright.agents.policy import UNSET, Policy
 from teamwright.agents.protocol import Agent
 from teamwright.errors import UsageError, nearest
@@ -24,7 +24,7 @@ from teamwright.values.specs.manifest import AgentSpec, NamedModel, ServerModel,
 REQUIRED = ("name", "kind", "respond")
 
 
-def _is(*types: type) -> Takes:
+def _instance_of(*types: type) -> Accepts:
     return lambda value: isinstance(value, types)
 
 
@@ -32,97 +32,97 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_names(value: object) -> bool:
+def _is_name_list(value: object) -> bool:
     return isinstance(value, tuple | list | set | frozenset) and all(isinstance(one, str) for one in value)  # pyright: ignore[reportUnknownVariableType]
 
 
-OLD: Mapping[str, Takes] = {
-    "limits": _is(Limits),
-    "approve": _is(Approve),
-    "recovery": _is(Recovery),
-    "fallback": _is(AgentLike),
+DEPRECATED: Mapping[str, Accepts] = {
+    "limits": _instance_of(Limits),
+    "approve": _instance_of(Approve),
+    "recovery": _instance_of(Recovery),
+    "fallback": _instance_of(AgentLike),
     "too_long": lambda value: value in get_args(TooLong),
-    "optional": _is(bool),
-    "critical": _is(bool),
-    "can_terminate": _is(bool),
-    "one_call": _is(bool),
+    "optional": _instance_of(bool),
+    "critical": _instance_of(bool),
+    "can_terminate": _instance_of(bool),
+    "one_call": _instance_of(bool),
     "priority": _is_number,
     "max_bytes": _is_number,
-    "economy": _is(str, NamedModel, ServerModel),
+    "economy": _instance_of(str, NamedModel, ServerModel),
 }
-"""Settings that an agent of an earlier version has as attributes of its own, and what each takes."""
+"""Deprecated attributes of agents that are now fields of the policy, with a check of their values."""
 NEVER_IGNORED = ("limits", "approve", "recovery")
-"""Old attributes that have to fit: without them an agent would have no limits, approvals or recovery."""
+"""Deprecated attributes whose invalid values are errors: ignoring them would drop limits, approvals or recovery."""
 
-KNOWN: Mapping[str, Takes] = {
-    **OLD,
-    "policy": _is(Policy),
-    "retry": _is(RetryPolicy),
-    "description": _is(str),
-    "capabilities": _is_names,
-    "spec": _is(AgentSpec, TeamSpec),
+KNOWN: Mapping[str, Accepts] = {
+    **DEPRECATED,
+    "policy": _instance_of(Policy),
+    "retry": _instance_of(RetryPolicy),
+    "description": _instance_of(str),
+    "capabilities": _is_name_list,
+    "spec": _instance_of(AgentSpec, TeamSpec),
 }
 
-_OURS: set[type] = set()
-"""Classes of this package, found by their module once: this is asked at every turn."""
-_OLD_NAMES: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
+_PACKAGE_CLASSES: set[type] = set()
+"""Cache of the classes of this package: `policy_of` is called at every turn."""
+_DEPRECATED_NAMES: WeakKeyDictionary[type, frozenset[str]] = WeakKeyDictionary()
 
 
 def policy_of(agent: AgentLike) -> Policy:
-    """The policy of an agent. Attributes of its own by which an earlier version read a setting count too."""
-    if type(agent) in _OURS:
+    """Return the policy of an agent, including settings in deprecated attributes."""
+    if type(agent) in _PACKAGE_CLASSES:
         return agent.policy  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     policy: Policy = getattr(agent, "policy", UNSET)
-    if is_ours(type(agent)):
-        _OURS.add(type(agent))
+    if is_package_class(type(agent)):
+        _PACKAGE_CLASSES.add(type(agent))
         return policy
-    old = old_settings(agent)
+    old = deprecated_settings(agent)
     return policy.changed(**old) if old else policy
 
 
 def description_of(agent: AgentLike) -> str:
-    """What an agent is for."""
+    """Return the description of an agent."""
     description: object = getattr(agent, "description", Agent.description)
     return str(description)
 
 
 def capabilities_of(agent: AgentLike) -> Iterable[str]:
-    """What an agent can be found by."""
+    """Return the capabilities of an agent."""
     return getattr(agent, "capabilities", Agent.capabilities)
 
 
 def spec_of(agent: AgentLike) -> AgentSpec | TeamSpec | None:
-    """The declaration from which an agent is made again on a resume, if it has one."""
+    """Return the declaration from which a resume rebuilds an agent, if it has one."""
     return getattr(agent, "spec", None)
 
 
-def old_settings(agent: object) -> dict[str, object]:
-    """The settings that classes outside this package set on an agent itself, in place of its policy."""
-    own = getattr(agent, "__dict__", {}).keys() & OLD.keys()
+def deprecated_settings(agent: object) -> dict[str, object]:
+    """Return the settings that an agent from outside this package has in deprecated attributes, not in its policy."""
+    own = getattr(agent, "__dict__", {}).keys() & DEPRECATED.keys()
     found: dict[str, object] = {}
-    for name in own | _old_names(type(agent)):
+    for name in own | _deprecated_names(type(agent)):
         value = getattr(agent, name, None)
-        if value is not None and value is not False and OLD[name](value):
+        if value is not None and value is not False and DEPRECATED[name](value):
             found[name] = value
     return found
 
 
-def _old_names(cls: type) -> frozenset[str]:
-    """The old settings that a class declares outside this package."""
-    if cls not in _OLD_NAMES:
-        outside = [one for one in cls.__mro__ if not is_ours(one)]
-        _OLD_NAMES[cls] = frozenset(name for name in OLD if any(name in vars(one) for one in outside))
-    return _OLD_NAMES[cls]
+def _deprecated_names(cls: type) -> frozenset[str]:
+    """The deprecated attributes that a class or its bases outside this package define."""
+    if cls not in _DEPRECATED_NAMES:
+        outside = [one for one in cls.__mro__ if not is_package_class(one)]
+        _DEPRECATED_NAMES[cls] = frozenset(name for name in DEPRECATED if any(name in vars(one) for one in outside))
+    return _DEPRECATED_NAMES[cls]
 
 
 def require_agent(agent: object) -> Agent:
-    """The same object, if it keeps the contract; else a `UsageError` that says what is wrong.
+    """Return the object if it fulfils the agent contract; raises `UsageError` with the reason if not.
 
-    Checked once, where a team or a registry takes the agent. An agent of this package keeps it by its types.
+    Called once, when an agent is added to a team or a registry. For agents of this package, the type checker suffices.
     """
     if isinstance(agent, type) or not isinstance(agent, AgentLike):
-        raise UsageError(_why_no_agent(agent))
-    if not is_ours(type(agent)):
+        raise UsageError(_not_an_agent(agent))
+    if not is_package_class(type(agent)):
         _check_outside(agent)
     return cast("Agent", agent)
 
@@ -130,44 +130,44 @@ def require_agent(agent: object) -> Agent:
 def _check_outside(agent: AgentLike) -> None:
     policy: object = getattr(agent, "policy", UNSET)
     if not isinstance(policy, Policy):
-        raise UsageError(f"The policy of the agent {agent.name!r} must be a Policy, and is {policy!r}.")
-    for name, meant in misspelt(agent, KNOWN):
+        raise UsageError(f"The policy of the agent {agent.name!r} must be a Policy, not {policy!r}.")
+    for name, meant in misspelt_attributes(agent, KNOWN):
         instead = meant if meant in ("policy", "description", "capabilities", "spec") else f"policy=Policy({meant}=…)"
         raise UsageError(
-            f"The agent {agent.name!r} has an attribute {name!r}, which means nothing to a team; did you mean"
-            f" {instead!r}? If it is something else, call it otherwise."
+            f"The agent {agent.name!r} has an attribute {name!r}, which has no effect; did you mean {instead!r}?"
+            " If it is something else, rename it."
         )
-    for name in names_outside(agent).intersection(NEVER_IGNORED):
-        value = value_of(agent, name)
-        if value is not None and not OLD[name](value):
-            raise UsageError(f"The agent {agent.name!r} has {name}={value!r}; give it as  policy=Policy({name}=…).")
-    _warn_of_old_settings(agent, policy)
+    for name in user_attributes(agent).intersection(NEVER_IGNORED):
+        value = static_value(agent, name)
+        if value is not None and not DEPRECATED[name](value):
+            raise UsageError(f"The agent {agent.name!r} has {name}={value!r}; set it as  policy=Policy({name}=…).")
+    _warn_of_deprecated_settings(agent, policy)
 
 
-def _warn_of_old_settings(agent: AgentLike, policy: Policy) -> None:
-    """Say that settings belong into the policy; refuse those that are said twice and differ."""
-    old = {name: value for name, value in old_settings(agent).items() if value != dict(policy)[name]}
+def _warn_of_deprecated_settings(agent: AgentLike, policy: Policy) -> None:
+    """Warn about settings in deprecated attributes; raises `UsageError` if the policy has another value."""
+    old = {name: value for name, value in deprecated_settings(agent).items() if value != dict(policy)[name]}
     for name, value in old.items():
         if dict(policy)[name] != dict(UNSET)[name]:
             raise UsageError(
-                f"The agent {agent.name!r} says its {name} twice: {value!r} as an attribute, and another in its policy;"
-                " keep the policy."
+                f"The agent {agent.name!r} sets {name} twice: {value!r} as an attribute, and another value in its"
+                " policy; keep the policy."
             )
     if old:
         settings = ", ".join(f"{name}=…" for name in sorted(old))
         text = (
             f"The agent {agent.name!r} sets {', '.join(sorted(old))} as attributes of its own; the next version reads"
-            f" its policy alone: policy = Policy({settings})"
+            f" only its policy: policy = Policy({settings})"
         )
         warnings.warn(text, DeprecationWarning, stacklevel=5)
 
 
-def _why_no_agent(agent: object) -> str:
+def _not_an_agent(agent: object) -> str:
     missing = [name for name in REQUIRED if not hasattr(agent, name)]
     if len(missing) == len(REQUIRED):
         return f"{agent!r} is neither a team nor an agent."
     if isinstance(agent, type):
-        return f"{agent!r} is a class; make an agent of it, for example  {agent.__name__}(…)."
+        return f"{agent!r} is a class; create an instance, for example  {agent.__name__}(…)."
     known = [name for name in dir(agent) if not name.startswith("_")]
     hints = "; ".join(f"{name!r} is missing, {nearest(name, known, 'add it').rstrip('.')}" for name in missing)
-    return f"{agent!r} is no agent, which has a name, a kind and respond(turn, ctx): {hints}."
+    return f"{agent!r} is not an agent, which needs a name, a kind and respond(turn, ctx): {hints}."

@@ -12,43 +12,43 @@ from difflib import get_close_matches
 from functools import cached_property
 
 PACKAGE = "teamwright."
-ALIKE = 0.88
+SIMILARITY = 0.88
 """Minimum similarity of two names by `difflib`: `limit` and `limts` are near `limits`."""
 OTHER_FORMS = {"retries": "retry", "retry_policy": "retry", "policies": "policy", "fallbacks": "fallback"}
 """Forms of a name whose similarity `difflib` underrates."""
 
-Takes = Callable[[object], bool]
+Accepts = Callable[[object], bool]
 """Whether a contract attribute accepts a value."""
 
 
-def misspelt(thing: object, known: Mapping[str, Takes]) -> Iterator[tuple[str, str]]:
+def misspelt_attributes(thing: object, known: Mapping[str, Accepts]) -> Iterator[tuple[str, str]]:
     """Yield the attributes of an object that look like one of `known`, each with the intended name."""
-    names = names_outside(thing)
+    names = user_attributes(thing)
     for name in sorted(names - known.keys()):
-        close = get_close_matches(name, known, n=1, cutoff=ALIKE)
+        close = get_close_matches(name, known, n=1, cutoff=SIMILARITY)
         meant = OTHER_FORMS.get(name) or (close[0] if close else None)
-        if meant is None or meant not in known or (meant in names and value_of(thing, meant) is not None):
+        if meant is None or meant not in known or (meant in names and static_value(thing, meant) is not None):
             continue
-        if known[meant](value_of(thing, name)):
+        if known[meant](static_value(thing, name)):
             yield name, meant
 
 
-def names_outside(thing: object) -> set[str]:
+def user_attributes(thing: object) -> set[str]:
     """The public attributes of an object that classes outside this package define or that are set on the instance."""
     found: set[str] = set()
     for one in type(thing).__mro__:
-        if one is not object and not is_ours(one):
+        if one is not object and not is_package_class(one):
             found.update(vars(one))
     found.update(vars(thing) if hasattr(thing, "__dict__") else ())
     return {name for name in found if not name.startswith("_")}
 
 
-def is_ours(cls: type) -> bool:
+def is_package_class(cls: type) -> bool:
     """Whether a class is defined in this package or in `typing`."""
     return cls.__module__.startswith(PACKAGE) or cls.__module__ == "typing"
 
 
-def value_of(thing: object, name: str) -> object:
+def static_value(thing: object, name: str) -> object:
     """Return the value of an attribute, and `None` for a property, which is not evaluated."""
     static = inspect.getattr_static(thing, name)
     if isinstance(static, property | cached_property):

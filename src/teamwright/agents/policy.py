@@ -1,6 +1,6 @@
-"""The policy of an agent: what bounds its turns, and what happens when one fails.
+"""The policy of an agent: limits, approvals, retries, fallback and the other optional settings.
 
-The engine reads a policy and never changes it. Everything optional that it wants to know of an agent is here.
+The engine reads a policy and never changes it. It reads no other optional attribute of an agent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Policy(AgentSettings):
-    """How the engine treats an agent: limits, approvals, retries, fallbacks and the rest. What is not set is usual."""
+    """How the engine treats an agent: limits, approvals, retries, fallback and more. Every field has a default."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -38,11 +38,11 @@ class Policy(AgentSettings):
         return MAX_BYTES if self.max_bytes is None else self.max_bytes
 
     def changed(self, **settings: object) -> Self:
-        """The same policy with other values in these fields."""
+        """Return a copy with these fields replaced."""
         return self.model_copy(update=settings)
 
     def declared(self, name: str) -> dict[str, object]:
-        """The fields of an `AgentSpec` that differ from the usual ones, for the agent of this name."""
+        """Return the fields of an `AgentSpec` that differ from their defaults, for the agent of this name."""
         if self is UNSET or self is ONE_CALL:
             return {}
         given = {
@@ -86,26 +86,26 @@ def policy_for(name: str, base: Policy | None, settings: PolicySettings, **other
     `others` are fields of the policy that the agent sets itself.
     """
     for unknown in settings.keys() - PolicySettings.__optional_keys__:
-        hint = nearest(unknown, PolicySettings.__optional_keys__, "that is no setting of an agent")
+        hint = nearest(unknown, PolicySettings.__optional_keys__, "agents have no such setting")
         raise UsageError(f"The agent {name!r} takes no {unknown!r}: {hint}")
     check_max_bytes(name, settings.get("max_bytes"))
     return _combined(name, base, {**settings, **others})
 
 
 def _combined(name: str, base: Policy | None, settings: dict[str, object]) -> Policy:
-    """Return `base` with the settings that are not empty, checked."""
+    """Return `base` with the settings that are not empty, validated."""
     given = {field: value for field, value in settings.items() if value}
     if base is None and not given:
         return UNSET
     if base is None and given == {"one_call": True}:
         return ONE_CALL
-    made = _validated(name, given if base is None else {**dict(base), **given})
-    check_standing(name, optional=made.optional, critical=made.critical)
-    return made
+    policy = _validated(name, given if base is None else {**dict(base), **given})
+    _check_not_both(name, optional=policy.optional, critical=policy.critical)
+    return policy
 
 
 def _validated(name: str, settings: dict[str, object]) -> Policy:
-    """The policy with these settings, or a `UsageError` that names the agent and each setting that does not fit."""
+    """Return the policy with these settings; raises `UsageError` with the agent and each invalid setting."""
     try:
         return Policy.model_validate(settings)
     except ValidationError as error:
@@ -114,12 +114,12 @@ def _validated(name: str, settings: dict[str, object]) -> Policy:
 
 
 def policy_from_spec(name: str, spec: AgentSpec, **changes: object) -> Policy:
-    """The policy that a declaration gives, with these changes; its fallback is an agent, which others have to make."""
+    """Build the policy of a declaration with these changes; the caller has to build its fallback, which is an agent."""
     given = {field: value for field, value in spec if field in _declared_fields()}
     return _combined(name, None, {**given, **changes})
 
 
-def check_standing(name: str, *, optional: bool, critical: bool) -> None:
+def _check_not_both(name: str, *, optional: bool, critical: bool) -> None:
     """Reject a member that is both optional and critical."""
     if optional and critical:
         raise UsageError(
@@ -128,7 +128,7 @@ def check_standing(name: str, *, optional: bool, critical: bool) -> None:
 
 
 def fallback_spec(name: str, fallback: AgentLike) -> str | FallbackModel | None:
-    """A fallback as a declaration: another agent by its name, the same agent on another model by that model."""
+    """Return a fallback as a declaration: the name of another agent, or the other model of the same agent."""
     from teamwright.agents.contract import spec_of
 
     if fallback.name != name:
@@ -145,7 +145,7 @@ class HasPolicy(Protocol):
 
 
 class FromPolicy(Generic[T]):
-    """An attribute of an agent that is a field of its policy; setting it gives the agent another policy."""
+    """A descriptor that reads a field of an agent's policy; setting it replaces the policy."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -162,7 +162,7 @@ class FromPolicy(Generic[T]):
 
 
 class PolicyAttributes:
-    """The fields of its policy as attributes of an agent: `agent.limits`, `agent.optional` …"""
+    """Exposes the fields of an agent's policy as attributes: `agent.limits`, `agent.optional` …"""
 
     policy: Policy = UNSET
     capabilities: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import cast, get_args
 from pydantic import JsonValue
 
 from teamwright.agents.context import Context
-from teamwright.agents.misspelling import Takes, is_ours, misspelt
+from teamwright.agents.misspelling import Accepts, is_package_class, misspelt_attributes
 from teamwright.errors import UsageError, nearest
 from teamwright.strategies.diagram import Sketch
 from teamwright.strategies.protocol import Flaw, Members, Outlook, Settings, Strategy, StrategyLike, Task
@@ -112,7 +112,7 @@ def _parameters(method: Callable[..., object]) -> list[str]:
     return [one.name for one in signature(method).parameters.values() if one.default is Parameter.empty]
 
 
-OPTIONAL: Mapping[str, Takes] = {
+OPTIONAL: Mapping[str, Accepts] = {
     "options": _is_options,
     "unused": _is_names,
     "share": lambda value: value in get_args(Share),
@@ -130,8 +130,8 @@ def require_strategy(strategy: object) -> Strategy:
     """Return the object if it fulfils the contract; otherwise raise a `UsageError` that says what is wrong."""
     if isinstance(strategy, type) or not isinstance(strategy, StrategyLike):
         raise UsageError(_why_no_strategy(strategy))
-    if not is_ours(type(strategy)):
-        for name, meant in misspelt(strategy, OPTIONAL):
+    if not is_package_class(type(strategy)):
+        for name, meant in misspelt_attributes(strategy, OPTIONAL):
             raise UsageError(
                 f"The strategy {strategy.name!r} has {name!r}, which a team does not read; did you mean {meant!r}?"
                 " If it is meant for something else, rename it."
