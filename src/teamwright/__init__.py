@@ -2,7 +2,7 @@
 
 These names are what a first program needs. The rest is in `teamwright.agents`, `.strategies`, `.plans`, `.events`,
 `.people`, `.engine`, `.history`, `.journal`, `.testing`, `.lab` and `.errors`. Every other module is private and may
-move. Names load on first use, so that importing the package costs next to nothing.
+move. Names load on first use, so importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING

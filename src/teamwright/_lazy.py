@@ -1,4 +1,4 @@
-"""Facades: packages whose public names load on first use, so that importing a package costs next to nothing."""
+"""Facades: packages whose public names load on first use, so importing a package is cheap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def lazy_names(
     moved: Mapping[str, str] | None = None,
     renamed: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a facade.
+    """Return the `__getattr__` and `__dir__` of a facade.
 
     `homes` maps the module that defines names to those names, separated by blanks. `moved` maps a name that was public
     here in an earlier version to the facade that has it now: it still works, with a DeprecationWarning. So does a name

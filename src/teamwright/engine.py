@@ -1,6 +1,6 @@
-"""The engine with all that belongs to it: the handle of a run, recorded runs, and running without async.
+"""Facade of the engine: `Engine`, the handle of a run, recorded runs, and functions for code without async.
 
-Names load on first use, so that importing the module costs next to nothing.
+Names load on first use, so importing the module is cheap.
 """
 
 from typing import TYPE_CHECKING

@@ -3,25 +3,25 @@
 TeamwrightError
 ├── UsageError                    the caller can fix it: bad names, arguments, manifests (exit code 2)
 │   ├── ManifestError             one or more problems, each with a place
-│   ├── PlanError                 steps that can't be worked through, with every reason
+│   ├── PlanError                 steps that can't be executed, with every reason
 │   ├── UnknownName               with the nearest names
 │   ├── DuplicateName
 │   ├── InvalidName
-│   ├── InvalidValue              arguments that a value does not take, with every reason
+│   ├── InvalidValue              invalid arguments of a value, with every reason
 │   └── MissingExtra              an optional dependency is not installed
 ├── JournalError                  the record can't be read or written
 │   ├── JournalUnavailable        locked, full disk, no permission
 │   ├── JournalCorrupt
 │   ├── JournalTooNew             written by a newer version
-│   └── FencedOut                 another driver has taken this run over
-├── RunError                      a run can't do what was asked of it
+│   └── FencedOut                 another driver has taken over this run
+├── RunError                      the operation is not possible for this run
 │   ├── RunNotFound
-│   ├── RunIsLive                 its driver lives, here or elsewhere
+│   ├── RunIsLive                 a process drives it
 │   ├── NotResumable
 │   ├── NonDeterminism            replay and record disagree
 │   ├── DuplicateKey              a strategy used one key twice
-│   ├── MisplacedEffect           a strategy touched the world itself
-│   └── VirtualTimeStuck          something waits for what virtual time can't bring
+│   ├── MisplacedEffect           a strategy made an effect itself
+│   └── VirtualTimeStuck          a wait that virtual time can't end
 ├── LimitReached                  a reservation was refused
 └── AgentError                    a member could not answer; becomes a Failure
     ├── RateLimited
@@ -31,14 +31,14 @@ TeamwrightError
     ├── Refused                   the model or provider declined
     ├── InvalidInput              does not fit the agent's input schema
     ├── InvalidOutput             does not fit the agent's output schema
-    ├── ToolError                 a tool failed; a model is told so and may go on
-    ├── MemberFailed              a team gave up because of a member
-    ├── StaleWrite                a shared value was changed by others meanwhile
-    ├── ArtifactNotFound          a pointer to something that this run has not kept
-    ├── NotOwned                  a scope asks for keys that it can't own where it is
-    ├── ExpressionFailed          a condition or a template can't be read or worked out
-    ├── PatternTooSlow            a regular expression could not be searched for in time
-    └── ScriptMismatch            a scripted model has no rule for this
+    ├── ToolError                 a tool failed; the model gets the message and can continue
+    ├── MemberFailed              a team failed because of a member
+    ├── StaleWrite                a concurrent write changed the shared value
+    ├── ArtifactNotFound          a pointer to no artifact of this run
+    ├── NotOwned                  a scope requests keys that it can't own
+    ├── ExpressionFailed          a condition or a template can't be parsed or evaluated
+    ├── PatternTooSlow            a regular expression took too long
+    └── ScriptMismatch            a scripted model has no matching rule
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class TeamwrightError(Exception):
 
 
 class UsageError(TeamwrightError):
-    """Something the caller wrote is wrong; nothing ran. `reasons` has each mistake, where there are several."""
+    """The caller made a mistake, and nothing ran. `reasons` lists the mistakes if there are several."""
 
     reasons: tuple[str, ...] = ()
 
     @classmethod
     def several(cls, reasons: Iterable[str]) -> UsageError:
-        """One error for several mistakes, each on a line of its own."""
+        """Return one error for several mistakes, one per line."""
         listed = tuple(reasons)
         error = UsageError("\n".join(listed))
         error.reasons = listed
@@ -83,7 +83,7 @@ class Problem:
 
 
 class ManifestError(UsageError):
-    """A manifest has problems; all of them are here."""
+    """A manifest has mistakes; `problems` lists all of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -91,7 +91,7 @@ class ManifestError(UsageError):
 
 
 class PlanError(UsageError):
-    """A plan can't be worked through; all reasons are here."""
+    """A plan can't be executed; `problems` lists all reasons."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = self.reasons = tuple(problems)
@@ -99,7 +99,7 @@ class PlanError(UsageError):
 
 
 class UnknownName(UsageError):
-    """A name that nothing has; the message lists the nearest ones."""
+    """A name is unknown; the message lists the nearest ones."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         self.what, self.name = what, name
@@ -107,7 +107,7 @@ class UnknownName(UsageError):
 
 
 class DuplicateName(UsageError):
-    """Two things want one name."""
+    """A name is used twice."""
 
     def __init__(self, what: str, name: str) -> None:
         super().__init__(f"There is already {a(what)} {name!r}; choose another name.")
@@ -125,7 +125,7 @@ class InvalidName(UsageError):
 
 
 class InvalidValue(UsageError, ValueError):
-    """A value can't be constructed from its arguments; `reasons` has each of them."""
+    """A value can't be constructed from its arguments; `reasons` lists all mistakes."""
 
     def __init__(self, kind: str, reasons: Iterable[str]) -> None:
         self.reasons = tuple(reasons)
@@ -133,7 +133,7 @@ class InvalidValue(UsageError, ValueError):
 
 
 class MissingExtra(UsageError):
-    """An optional dependency is needed and not installed."""
+    """A required optional dependency is not installed."""
 
     def __init__(self, extra: str, need: str) -> None:
         self.extra = extra
@@ -141,11 +141,11 @@ class MissingExtra(UsageError):
 
 
 class JournalError(TeamwrightError):
-    """The record of runs can't be read or written."""
+    """The journal can't be read or written."""
 
 
 class JournalUnavailable(JournalError):
-    """The journal can't be written now; what was recorded before is safe."""
+    """The journal can't be written now; recorded events are safe."""
 
 
 class JournalCorrupt(JournalError):
@@ -157,11 +157,11 @@ class JournalTooNew(JournalError):
 
 
 class FencedOut(JournalError):
-    """Another process drives this run now; this one stops and has lost nothing."""
+    """Another process drives this run now. This one stops, and nothing recorded is lost."""
 
 
 class RunError(TeamwrightError):
-    """A run can't do what was asked of it."""
+    """The operation is not possible for this run."""
 
 
 class RunNotFound(RunError, UsageError):
@@ -172,7 +172,7 @@ class RunNotFound(RunError, UsageError):
 
 
 class RunIsLive(RunError):
-    """The run is being driven right now, so nobody else may drive or change it."""
+    """A process drives the run, so no other may drive or change it."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
@@ -182,11 +182,11 @@ class RunIsLive(RunError):
 
 
 class NotResumable(RunError):
-    """The run has ended, or what it needs is not here."""
+    """The run has ended, or something that it needs is missing."""
 
 
 class NonDeterminism(RunError):
-    """On replay the program did something other than what is recorded; both sides are told."""
+    """On replay the program made a different call than the recorded one; the message shows both."""
 
     def __init__(self, run_id: str, recorded: str, replayed: str) -> None:
         self.recorded, self.replayed = recorded, replayed
@@ -214,7 +214,7 @@ class MisplacedEffect(RunError):
 
 
 class VirtualTimeStuck(RunError):
-    """On a virtual clock everything waits for something that only real time could bring."""
+    """On a virtual clock, everything waits for something that only real time can bring."""
 
 
 class LimitReached(TeamwrightError):
@@ -222,7 +222,7 @@ class LimitReached(TeamwrightError):
 
 
 class AgentError(TeamwrightError):
-    """A member could not answer. `kind` is the word that scripts, records and policies use for it.
+    """A member could not answer. `kind` names the error in scripts, records and policies.
 
     A call that fails at an `unknown_cost` stays charged in full: the provider may have worked on it.
     """
@@ -252,7 +252,7 @@ class ContextTooLong(AgentError):
 
 
 class AgentTimeout(AgentError):
-    """The member took longer than it may."""
+    """The member exceeded its time limit."""
 
     kind, retryable, unknown_cost = "timeout", True, True
 
@@ -264,33 +264,33 @@ class ServiceError(AgentError):
 
 
 class Refused(AgentError):
-    """The provider or model declined, or the request itself is not accepted."""
+    """The provider or model refused, or the request is invalid."""
 
     kind = "refused"
 
 
 class InvalidInput(AgentError):
-    """What the agent was told does not fit its input schema."""
+    """The input of the agent does not fit its input schema."""
 
     kind = "invalid_input"
 
 
 class InvalidOutput(AgentError):
-    """What the agent said does not fit its output schema."""
+    """The reply of the agent does not fit its output schema."""
 
     kind, unknown_cost = "invalid_output", True
 
 
 class ToolError(AgentError):
-    """A tool failed, does not exist or was called with arguments that do not fit it."""
+    """A tool failed, does not exist or was called with invalid arguments."""
 
     kind = "tool"
 
 
 class MemberFailed(AgentError):
-    """A team gave up because of a member; it carries that member's kind of error, and what had been said by then.
+    """A team failed because of a member. It carries the member's kind of error and the messages so far.
 
-    `member` is who failed inside, as a path from there; empty where nobody in particular did.
+    `member` is the path of the member that failed, from this team; empty if no single member did.
     """
 
     def __init__(
@@ -308,13 +308,13 @@ class MemberFailed(AgentError):
 
 
 class ExpressionFailed(AgentError):
-    """A condition or a template of a strategy's options can't be read, or can't be worked out for these values."""
+    """A condition or a template can't be parsed, or can't be evaluated with these values."""
 
     kind = "expression"
 
 
 class PatternTooSlow(AgentError):
-    """A regular expression could not be searched for in time."""
+    """The search for a regular expression exceeded its time limit."""
 
     kind = "pattern"
 
@@ -327,7 +327,7 @@ class PatternTooSlow(AgentError):
 
 
 class StaleWrite(AgentError):
-    """A write to the workspace was based on a version that no longer stands there; nothing was written."""
+    """A write to the workspace was based on an outdated version; nothing was written."""
 
     kind = "conflict"
 
@@ -338,7 +338,7 @@ class StaleWrite(AgentError):
 
 
 class ArtifactNotFound(AgentError):
-    """A pointer leads to nothing that this run, or the run it was forked from, has kept."""
+    """A pointer names no artifact of this run or of the run it was forked from."""
 
     kind = "not_found"
 
@@ -357,23 +357,23 @@ class ArtifactNotFound(AgentError):
 
 
 class NotOwned(AgentError):
-    """A scope asks for keys beyond those of the scopes around it, or where none can be owned."""
+    """A scope requests keys that the scopes around it don't own, or requests keys where none can be owned."""
 
     kind = "not_owned"
 
 
 class ScriptMismatch(AgentError):
-    """A scripted model was asked something that no rule answers."""
+    """No rule of a scripted model matches its input."""
 
     kind = "script"
 
 
 MOST_COMPARED = 200
-"""Characters of an unknown name that are compared with the known ones."""
+"""The number of characters of an unknown name that are compared with known names."""
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Say which known names come closest, or list them all when few; the end of a sentence."""
+    """Return the end of a sentence that suggests the nearest known names, or lists all if there are few."""
     names, name = sorted(set(known)), name[:MOST_COMPARED]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or difflib.get_close_matches(
         name.lower(), names, n=3, cutoff=0.6
@@ -386,5 +386,5 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def a(what: str) -> str:
-    """Put the indefinite article before a word."""
+    """Return a word with its indefinite article."""
     return f"an {what}" if what[:1] in "aeiou" else f"a {what}"

@@ -1,6 +1,6 @@
-"""What a run records. Match events by the type of their fact: `match event.fact: case AgentReplied(): …`.
+"""Facade of the events that a run records. Match them by the type of their fact: `match event.fact: case AgentReplied(): …`.
 
-Names load on first use, so that importing the module costs next to nothing.
+Names load on first use, so importing the module is cheap.
 """
 
 from typing import TYPE_CHECKING

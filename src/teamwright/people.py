@@ -1,6 +1,6 @@
-"""People in a run: what they are asked, what they answer, and what else they can send to it.
+"""Facade for people in a run: questions, answers, approvals, pause and cancel.
 
-Names load on first use, so that importing the module costs next to nothing.
+Names load on first use, so importing the module is cheap.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Plans and their schedules: what is done before a run to order its steps and to choose how its team works.
+"""Facade of planning: plans, schedules, and the choice of a topology before a run.
 
-Names load on first use, so that importing the module costs next to nothing.
+Names load on first use, so importing the module is cheap.
 """
 
 from typing import TYPE_CHECKING
