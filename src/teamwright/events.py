@@ -1,4 +1,4 @@
-"""Facade of the events that a run records. Match them by the type of their fact: `match event.fact: case AgentReplied(): …`.
+"""Facade of the events that a run records. Match them by type: `match event.fact: case AgentReplied(): …`.
 
 Names load on first use, so importing the module is cheap.
 """
