@@ -147,7 +147,7 @@ async def test_a_database_with_triggers_or_other_tables_is_refused(tmp_path: Pat
         path = tmp_path / f"{number}.db"
         async with opened(path) as journal:
             journal._database.writer.execute(change)
-        with pytest.raises(JournalCorrupt, match="tables that a journal has"):
+        with pytest.raises(JournalCorrupt, match="tables of a journal"):
             await SqliteJournal(path).open()
 
 

@@ -88,7 +88,7 @@ async def test_a_lock_that_is_no_file_is_reported_and_never_waited_for(tmp_path:
             lock.mkdir()
         else:
             lock.symlink_to(other if what == "link" else tmp_path / "nowhere")
-        with pytest.raises(JournalUnavailable, match="move away what lies there"):
+        with pytest.raises(JournalUnavailable, match="move away what is there"):
             async with journal.drive("run"):
                 pass
         assert not await journal.is_driven("run")
@@ -107,7 +107,7 @@ async def test_a_journal_that_is_no_file_is_reported_and_never_waited_for(tmp_pa
 async def test_a_folder_of_locks_that_leads_elsewhere_is_reported(tmp_path: Path) -> None:  # S-05
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / LOCKS).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(JournalUnavailable, match="is no folder"):
+    with pytest.raises(JournalUnavailable, match="is not a folder"):
         await SqliteJournal(tmp_path / "journal.db").open()
 
 

@@ -187,7 +187,7 @@ class Board:
             return
         if delta.offset == 0:
             row.streamed, row.masked = "", MaskedStream()
-        row.streamed = (row.streamed + row.masked.take(delta.text))[-MOST_STREAMED:]
+        row.streamed = (row.streamed + row.masked.feed(delta.text))[-MOST_STREAMED:]
         self._set(row, "streaming")
 
     def _resume(self, time: float) -> None:

@@ -1,4 +1,4 @@
-"""Where runs are recorded: the contract of a journal, what a journal of one's own is made from, and those included.
+"""Journals, which record runs: the protocol, the built-in journals, and the parts for a journal of your own.
 
 Names load on first use, so that importing the package costs next to nothing.
 """

@@ -1,6 +1,6 @@
-"""Events and interventions as JSON text, for journals that keep text: files, queues, tables of another database.
+"""Encodes events and interventions as JSON text, for journals that store text: files, queues, other databases.
 
-Decoding checks every field. What does not fit raises `JournalCorrupt`; what a later version wrote, `JournalTooNew`.
+Decoding checks every field. Invalid data raises `JournalCorrupt`; data of a later version raises `JournalTooNew`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def decode_event(run_id: str, text: str) -> Event:
     try:
         row = cast("object", from_json(text))
     except ValueError as error:
-        raise damaged(run_id, "an event is no JSON") from error
+        raise damaged(run_id, "an event is not JSON") from error
     if not isinstance(row, list) or len(cast("list[object]", row)) != _FIELDS:
         raise damaged(run_id, "an event does not have its seven fields")
     number, *rest = cast("list[object]", row)

@@ -8,7 +8,7 @@ from teamwright.journal.protocol import Batch, Journal
 
 
 async def commit(journal: Journal, batch: Batch) -> None:
-    """Append a batch and wait until it is durable; raises the reason when the journal refuses it."""
+    """Append a batch and wait until it is durable; raise the error if the journal rejects it."""
     done = anyio.Event()
     failure: list[BaseException] = []
 

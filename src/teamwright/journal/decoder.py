@@ -1,7 +1,7 @@
-"""The one way from stored rows to values: every column is checked for its type, range, size and depth.
+"""Decodes stored rows: every column is checked for its type, range, size and depth.
 
-What does not fit raises `JournalCorrupt` for its run alone; a row that says it is of a later version, `JournalTooNew`.
-A row is never guessed at, and nothing that a row says can make another run unreadable.
+Invalid data raises `JournalCorrupt` for its run alone; a row of a later version raises `JournalTooNew`. Nothing is
+guessed, and no row can make another run unreadable.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from teamwright.values.results import Status, StopReason
 from teamwright.values.turns.messages import DIGEST_BYTES, digest
 
 EventRow = tuple[int, float, str, str, str, str, int | None]
-"""The columns of an event as they should be; a damaged row holds anything."""
+"""The columns of a valid event; a damaged row may contain anything."""
 
 _LATEST = 221_845_392_000.0
-"""The year 9000: later times can't be shown in every time zone."""
+"""The year 9000: later times can't be displayed in every time zone."""
 _LONGEST = 1e12
-"""Seconds, or dollars, beyond which a sum is damage."""
+"""The largest plausible sum of seconds or dollars."""
 _PLACES = 1 << 31
 _INTEGERS = 1 << 63
 _DEEPEST = 256
-"""How deep the JSON of a fact may be nested. What agents hand over may be 200 deep, as bodies are."""
+"""The deepest nesting of a fact's JSON. Data of agents may be nested 200 deep, like bodies."""
 _DEEPEST_KEY = 1024
-"""How many scopes may lie around each other: whoever looks for the turn around a place goes through them all."""
+"""The most nested scopes: finding the turn around a place walks through all of them."""
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"')
 _HASH = re.compile(rf"[0-9a-f]{{{2 * DIGEST_BYTES}}}")
 _STATUSES, _REASONS = frozenset(get_args(Status)), frozenset(get_args(StopReason))
 
 
 def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
-    """The events of one run's rows."""
+    """Decode the rows of one run's events."""
     readers, events = _readers(), list[Event]()
     kind, number = "", 0
     try:
@@ -65,7 +65,7 @@ def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
                 or (len(place) > _DEEPEST_KEY and key_depth(place) > _DEEPEST_KEY)
                 or (len(data) > 2 * _DEEPEST and _is_too_deep(data))
             ):
-                raise damaged(run_id, f"event {number} holds something else than an event")
+                raise damaged(run_id, f"event {number} has invalid columns")
             fact = readers[kind](data)
             events.append(Event(run_id, number, time, scope, place, fact, version or FIRST_VERSION))
     except KeyError:
@@ -76,9 +76,9 @@ def decode_events(run_id: str, rows: Iterable[EventRow]) -> list[Event]:
 
 
 def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
-    """A run's place and how it stood when its row was written; `columns` are the place and those of a status."""
+    """Decode a run's place and its saved status; `columns` are the place and the fields of `RunStatus`."""
     if not NAME.fullmatch(run_id):
-        raise damaged(run_id, "its id is none that a run can have")
+        raise damaged(run_id, "its id is not a valid one")
     place, number, team, started, status, stop_reason, tokens, usd, seconds, since, last = columns
     valid = (
         is_place(place)
@@ -94,12 +94,12 @@ def decode_run(run_id: str, columns: Sequence[object]) -> tuple[int, RunStatus]:
         and _is_time(last)
     )
     if not valid:
-        raise damaged(run_id, "its row in the list of runs holds something else than a run")
+        raise damaged(run_id, "its row in the list of runs has invalid columns")
     return cast("int", place), RunStatus(*cast("tuple[Any, ...]", columns[1:]))
 
 
 def decode_inbox_item(run_id: str, number: int, data: object) -> Intervention:
-    """What a row of a run's inbox holds. A kind that a later version adds has to bring that `version` along."""
+    """Decode a row of a run's inbox. A kind that a later version adds must include its `version`."""
     if isinstance(data, str) and not (len(data) > 2 * _DEEPEST and _is_too_deep(data)):
         try:
             return _inbox_items().decode(data)
@@ -113,27 +113,27 @@ def decode_inbox_item(run_id: str, number: int, data: object) -> Intervention:
 
 
 def decode_body(text: str) -> JsonValue:
-    """The value of a body."""
+    """Decode the JSON text of a body."""
     try:
         return from_json(text)
     except (ValueError, RecursionError) as error:
         raise JournalCorrupt(
-            "A text in the journal is no JSON, so the journal is damaged: restore a backup of it."
+            "A text in the journal is not JSON, so the journal is damaged: restore a backup of it."
         ) from error
 
 
 def is_place(place: object) -> TypeGuard[int]:
-    """Whether a run's rows can begin there."""
+    """Whether this is a valid place of a run."""
     return _is_count(place, _PLACES) and place != 0
 
 
 def is_body(body: Body, text: str) -> bool:
-    """Whether a text is the one that was stored under this hash."""
+    """Whether a text matches this hash."""
     return digest(text) == body
 
 
 def is_hash(body: Body) -> bool:
-    """Whether something can be the hash of a body."""
+    """Whether this has the form of a hash."""
     return _HASH.fullmatch(body) is not None
 
 
@@ -164,7 +164,7 @@ def _is_too_deep(data: str) -> bool:
 
 
 def _check_version(run_id: str, number: int, version: object) -> None:
-    """Whoever adds a kind or a field writes a higher version, so that damage is never taken for what is new."""
+    """Check the schema version of an event, which tells events of a later version from damaged ones."""
     if not _is_count(version, _INTEGERS) or version == 0:
         raise damaged(run_id, f"event {number} has no valid version")
     if cast("int", version) > SCHEMA_VERSION:
@@ -184,14 +184,14 @@ def _inbox_item_version(data: str) -> int:
 
 
 def _shown(kind: object) -> str:
-    """A kind for a message, cut to what a kind may be."""
+    """Return a kind for a message, truncated."""
     text = repr(kind)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 @cache
 def _readers() -> dict[str, Callable[[str], Fact]]:
-    """How each kind is read; the kind itself stands in a column of its own."""
+    """The decoder of each kind of fact; the kind itself is in its own column."""
     kinds = cast("tuple[type[Fact], ...]", get_args(Fact))
     return {one.kind: Decoder[Fact](one).decode for one in kinds}
 

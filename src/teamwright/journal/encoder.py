@@ -1,6 +1,6 @@
-"""Values as rows of a database; `decoder.py` is the way back. Rows hold numbers, text and JSON: nothing is pickled.
+"""Encodes values as database rows; `decoder.py` is the inverse. Rows contain numbers, text and JSON, never pickles.
 
-A row leaves out what is at its default, so defaults of recorded facts must never change; add a field instead.
+A row omits fields at their defaults, so the defaults of recorded facts must never change; add a field instead.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from teamwright.values.people.interventions import Intervention
 from teamwright.values.turns.messages import DIGEST_BYTES
 
 NUMBERS = 1 << 32
-"""How many events a run may have: a row's position is its run's place times this, plus its number."""
+"""The most events of a run: the position of a row is the run's place times this, plus the event number."""
 
 FIRST_VERSION = 1
-"""A row without a version has this one, for ever."""
+"""The version of a row without one; it must never change."""
 
 _RECORD = "\x1e"
-"""What stands between the bodies of one row, which no JSON text holds."""
+"""The separator between the bodies of one row; JSON text can't contain it."""
 _HEX = 2 * DIGEST_BYTES
 _HASH = re.compile(rf"(?<![0-9a-f])[0-9a-f]{{{_HEX}}}(?![0-9a-f])")
 
 _encode = Encoder().encode
 
-EVENT = "position, time, scope, place, kind, data, version"
+EVENT_COLUMNS = "position, time, scope, place, kind, data, version"
 Row = tuple[int, float, str, str, str, str, int | None, str | None]
-"""The columns of an event, and last the bodies that came with it."""
+"""The columns of an event, and last the bodies stored with it."""
 
 
 def to_row(position: int, event: Event, bodies: str | None) -> Row:
-    """The row of an event at this position."""
+    """Return the row of an event at this position."""
     fact, version = event.fact, event.version
     return (
         position, event.time, event.scope, event.place, fact.kind, _encode(fact).decode(),
@@ -43,22 +43,22 @@ def to_row(position: int, event: Event, bodies: str | None) -> Row:
 
 
 def to_text(fact: Fact) -> str:
-    """A fact as JSON text, without its kind and what is at its default."""
+    """Encode a fact as JSON text, without its kind and fields at their defaults."""
     return _encode(fact).decode()
 
 
-def hold(body: Body, text: str) -> str:
-    """A body as a row holds it, behind its hash."""
+def pack_body(body: Body, text: str) -> str:
+    """Prefix a body with its hash, as rows store it."""
     return body + text
 
 
-def together(held: Iterable[str]) -> str:
-    """Several bodies in one row."""
+def join_bodies(held: Iterable[str]) -> str:
+    """Join packed bodies for one row."""
     return _RECORD.join(held)
 
 
-def split(bodies: object) -> list[tuple[Body, str]]:
-    """The bodies of one row, mostly one; none, where the row is damaged, so that other rows are found all the same."""
+def split_bodies(bodies: object) -> list[tuple[Body, str]]:
+    """Split the bodies of one row, mostly one. A damaged row has none, so that other rows are still found."""
     if not isinstance(bodies, str):
         return []
     if _RECORD not in bodies:
@@ -67,10 +67,10 @@ def split(bodies: object) -> list[tuple[Body, str]]:
 
 
 def references(data: object) -> list[Body]:
-    """The hashes of the bodies that a fact refers to; whatever looks like one counts, so that none is ever missed."""
+    """Return the hashes of bodies in a fact's JSON; anything that looks like a hash counts, so that none is missed."""
     return _HASH.findall(data) if isinstance(data, str) else []
 
 
 def inbox_item_to_text(intervention: Intervention) -> str:
-    """An intervention as JSON text."""
+    """Encode an intervention as JSON text."""
     return _encode(intervention).decode()

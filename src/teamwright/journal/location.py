@@ -1,6 +1,6 @@
-"""Where the data of a user lives, and which journal is meant where one is named by a word, a path or nothing.
+"""Locates the user's data folder, and resolves a journal from a path, the word `memory`, or nothing.
 
-The user's data is in `TEAMWRIGHT_HOME`, or in the platform's data folder. Nothing is created here.
+The data folder is `TEAMWRIGHT_HOME`, or that of the platform. Nothing is created here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from teamwright.journal.protocol import Journal
 
 BUSY_TIMEOUT = 10.0
-"""Seconds that a commit waits for another process which is writing."""
+"""Seconds that a commit waits for another process that is writing."""
 
 
 def data_folder() -> Path:
-    """The folder of the journal and its locks."""
+    """The folder of the default journal and its locks."""
     if home := os.environ.get("TEAMWRIGHT_HOME"):
         return Path(home).expanduser()
     from platformdirs import user_data_path
@@ -28,14 +28,14 @@ def data_folder() -> Path:
 
 
 def default_journal() -> Path:
-    """The journal that is used where nobody names one."""
+    """The path of the default journal."""
     return data_folder() / "journal.db"
 
 
 def resolve_journal(journal: Journal | Path | str | None = None, *, busy_timeout: float = BUSY_TIMEOUT) -> Journal:
-    """Return the journal that is meant, not yet open: `None` is the user's, `"memory"` a new one in memory.
+    """Return a journal that is not yet open: `None` is the default journal, `"memory"` a new one in memory.
 
-    A path names a database, and `busy_timeout` is for that one. A journal of one's own is checked for what it lacks.
+    A path is that of a SQLite database, which uses `busy_timeout`. Any other object must implement `Journal`.
     """
     if journal == "memory":
         from teamwright.journal.memory import MemoryJournal

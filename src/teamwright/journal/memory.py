@@ -1,4 +1,4 @@
-"""A journal in memory: for tests, the lab and throw-away runs. It starts no thread, and keeps events as they are."""
+"""A journal in memory, for tests, the lab and temporary runs. It starts no thread and encodes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _number = attrgetter("number")
 
 
 class MemoryJournal:
-    """Keeps runs as long as it lives; every batch is committed at once."""
+    """Keeps runs for its own lifetime; every batch is committed at once."""
 
     instant = True
 
@@ -41,11 +41,11 @@ class MemoryJournal:
     async def close(self) -> None: ...
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Keep the batch, whole or not at all."""
+        """Commit the batch atomically."""
         done(self._add(batch))
 
     def _add(self, batch: Batch) -> JournalError | None:
-        """After a batch that is refused its run takes no further one until it is driven anew."""
+        """Add a batch. After a failed batch, its run accepts no other until its driver lock is acquired again."""
         run_id = batch.run_id
         if self._failed and run_id in self._failed:
             return self._failed[run_id]
@@ -64,7 +64,7 @@ class MemoryJournal:
         return None
 
     def _insert(self, batch: Batch, log: list[Event]) -> JournalError | None:
-        """Add events that do not simply go on where their run stands, as a driver's do."""
+        """Add events that do not simply follow the last one."""
         known = {event.number: event for event in (*log, *batch.events)}
         if len(known) < len(log) + len(batch.events):
             return self._failed.setdefault(batch.run_id, fenced_out(batch.run_id))
@@ -85,13 +85,13 @@ class MemoryJournal:
             self._driven.discard(run_id)
 
     async def is_driven(self, run_id: str) -> bool:
-        """Whether somebody holds the run's driver lock right now."""
+        """Whether the run's driver lock is held now."""
         return run_id in self._driven
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """The run's events with a number above `after`, in order, but for the kinds `without`."""
+        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
         log = self._logs.get(run_id, [])
         found = log[bisect_right(log, after, key=_number) :]
         if without:
@@ -99,18 +99,18 @@ class MemoryJournal:
         return found[:limit]
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """The JSON text of each body."""
+        """Return the JSON text of each body."""
         found = {one: self._bodies[one] for one in hashes if one in self._bodies}
         if len(found) < len(set(hashes)):
             raise missing_bodies(set(hashes) - found.keys())
         return found
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """All runs, newest first."""
+        """Return the summaries of all runs, newest first."""
         return [self._summary(run_id) for run_id in list(reversed(self._logs))[:limit]]
 
     async def find(self, run_id: str) -> RunSummary | None:
-        """One run's summary."""
+        """Return the summary of a run, or None."""
         return self._summary(run_id) if run_id in self._logs else None
 
     def _summary(self, run_id: str) -> RunSummary:
@@ -118,7 +118,7 @@ class MemoryJournal:
         return status.summary(run_id, driven=run_id in self._driven)
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Forget runs and the bodies that only they refer to."""
+        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
         for run_id in run_ids:
             if run_id in self._driven:
                 raise RunIsLive(run_id)
@@ -140,7 +140,7 @@ class MemoryJournal:
         return [item for item in self._inbox if item.run_id == run_id and item.id > after]
 
     async def changed(self, every: float) -> None:
-        """Wait until something is sent. Every sender is in this process, so nothing is polled."""
+        """Wait until something is sent. Every sender is in this process, so no polling is needed."""
         listener: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listeners.add(listener)
         try:

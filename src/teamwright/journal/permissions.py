@@ -1,7 +1,7 @@
-"""Keeps the journal's files to their owner: folders 0700, files 0600, whatever the umask says.
+"""Restricts the journal's files to their owner: folders 0700, files 0600, whatever the umask.
 
-Nothing here follows a symbolic link, waits on a file that is none, or opens the database: closing a second handle on
-it would drop the locks that SQLite holds.
+Nothing here follows a symbolic link, blocks on a special file, or opens the database: closing a second handle on it
+would release the locks of SQLite.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _OPEN = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) |
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Create a folder and its missing parents, for this user alone."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make a folder, or see that the one that exists is this user's and closed to others."""
+    """Create a folder, or check that an existing one belongs to this user, and close it to others."""
     make_folder(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise JournalUnavailable(
-            f"{str(folder)!r} is no folder, and the journal keeps its locks there: move it away, or set"
+            f"{str(folder)!r} is not a folder, and the journal keeps its locks there: move it away, or set"
             " TEAMWRIGHT_HOME to a folder of yours."
         )
     _check_owner(folder, found)
@@ -41,7 +41,7 @@ def make_own_folder(folder: Path) -> None:
 
 
 def tighten_folder(folder: Path, own: Iterable[str]) -> None:
-    """Close a folder to others if nothing lies in it but files of these names, as in one that earlier versions made."""
+    """Close a folder to others if it contains only files with these prefixes, as folders of earlier versions do."""
     with suppress(OSError):
         found = folder.lstat()
         if found.st_mode & _OTHERS and _is_mine(found):
@@ -51,7 +51,7 @@ def tighten_folder(folder: Path, own: Iterable[str]) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for this user alone, or close the one that exists to others."""
+    """Create an empty file for this user alone, or close an existing one to others."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -65,14 +65,14 @@ def make_file(path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """Give a finished file its name, so that no handle on it is closed while somebody else uses it."""
+    """Create the file under another name and link it, so that no handle is closed that another process uses."""
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     os.close(handle)
     try:
         os.link(draft, path)
     except FileExistsError:
         pass
-    except OSError:  # a file system without links: there the name is all that keeps others away
+    except OSError:  # a file system without hard links
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
     finally:
@@ -80,7 +80,7 @@ def _make(path: Path) -> None:
 
 
 def open_own(path: Path, *, create: bool = False) -> int:
-    """Open a regular file of this user's for reading and writing; raises `OSError` with a reason."""
+    """Open a regular file of this user for reading and writing; raise `OSError` with a reason."""
     handle = os.open(path, _OPEN | (os.O_CREAT if create else 0), FILE_MODE)
     try:
         found = os.fstat(handle)
@@ -105,11 +105,11 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
 
 
 def _is_mine(found: os.stat_result) -> bool:
-    """Whether a file is this user's; everything is root's."""
+    """Whether a file belongs to this user; root counts as the owner of every file."""
     return not hasattr(os, "geteuid") or os.geteuid() in {0, found.st_uid}
 
 
 def _tighten(path: Path, found: os.stat_result) -> None:
     if found.st_mode & _OTHERS:
-        with suppress(PermissionError):  # another user's: it is theirs to close
+        with suppress(PermissionError):  # belongs to another user, who alone may change it
             path.chmod(FILE_MODE if stat.S_ISREG(found.st_mode) else FOLDER_MODE)

@@ -1,4 +1,4 @@
-"""What a journal must do. A run's one driver appends its events; all others read, or write to its inbox."""
+"""The contract of a journal. The driver of a run appends its events; other processes read, or send to its inbox."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from teamwright.values.results import RunSummary
 
 
 class Batch(Struct, frozen=True):
-    """What one commit adds: one or more events of a run in order, and new bodies they refer to.
+    """The content of one commit: one or more events of a run in order, and the new bodies that they refer to.
 
-    A body is JSON text by its content hash. `alone` says that its run has nothing else to do until this is durable.
-    Events of a fork also refer to bodies that came with the run `source`: if it is deleted by then, the batch is
-    refused with `JournalCorrupt`, and once the batch is durable these bodies stay.
+    A body is JSON text, identified by its content hash. `alone` says that the run can do nothing else until this batch
+    is durable. Events of a fork also refer to bodies of the run `source`. If that run no longer exists, the batch fails
+    with `JournalCorrupt`; once the batch is durable, deleting `source` keeps these bodies.
     """
 
     events: Sequence[Event]
@@ -43,27 +43,27 @@ class InboxItem:
 
 
 Committed = Callable[[BaseException | None], None]
-"""Called in the event loop's thread once a batch is durable, or with the reason why it is not."""
+"""Called in the event loop's thread when a batch is durable, or with the error that prevented it."""
 
 
-class Writing(Protocol):
-    """The driver's side.
+class JournalWriter(Protocol):
+    """The part that the driver of a run uses.
 
-    `append` never waits; batches become durable in the order given, each whole or not at all, and `done` is called
-    after that. An event whose (run, number) exists already is `FencedOut`, and nothing of its batch is kept. After a
-    batch that failed, its run is refused with the same error until it is driven anew. A body is stored once however
-    often it is referred to.
+    `append` never waits. Batches become durable atomically and in the given order; then `done` is called. A batch with
+    an event whose (run, number) exists already fails with `FencedOut`. After a failed batch, further batches of the run
+    fail with the same error until the driver lock is acquired again. A body is stored once, however many events refer
+    to it.
     """
 
     @property
     def instant(self) -> bool:
-        """Whether a batch is durable, as far as it ever is, when `append` returns."""
+        """Whether a batch is already committed when `append` returns."""
         ...
 
     async def open(self) -> None: ...
 
     async def close(self) -> None:
-        """Wait for what is under way, then let go of everything."""
+        """Wait for pending commits, then release all resources."""
         ...
 
     def append(self, batch: Batch, done: Committed) -> None: ...
@@ -71,8 +71,8 @@ class Writing(Protocol):
     def drive(self, run_id: str) -> AbstractAsyncContextManager[None]:
         """Hold the run's driver lock for the length of an `async with` block.
 
-        Entering never waits for another holder: it raises `RunIsLive`. The lock ends with its process in any case. The
-        block may be entered in one task and left in another, so no cancel scope or timeout may span it.
+        Entering never waits for another holder: it raises `RunIsLive`. The lock is released when its process ends, even
+        by a crash. The block may be entered in one task and left in another, so no cancel scope may span it.
         """
         ...
 
@@ -81,35 +81,35 @@ class Writing(Protocol):
         ...
 
 
-class Reading(Protocol):
-    """Everybody's side: sees what is durable, from any process."""
+class JournalReader(Protocol):
+    """The part that all processes use: reads durable data."""
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """The run's events with a number above `after`, in order, but for the kinds `without`."""
+        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
         ...
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """The JSON text of each body."""
+        """Return the JSON text of each body."""
         ...
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """All runs, newest first."""
+        """Return the summaries of all runs, newest first."""
         ...
 
     async def find(self, run_id: str) -> RunSummary | None: ...
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs with all that only they refer to, give the space back, and return how many bytes were freed."""
+        """Delete runs and the bodies that only they refer to; return the number of bytes freed."""
         ...
 
 
-class Inbox(Protocol):
-    """What others send to a run. Only the run's driver acts on it."""
+class JournalInbox(Protocol):
+    """Interventions that other processes send to a run. Only the driver of the run acts on them."""
 
     async def send(self, run_id: str, intervention: Intervention) -> None:
-        """Add an intervention to a run's inbox; any process may."""
+        """Add an intervention to a run's inbox, from any process."""
         ...
 
     async def inbox(self, run_id: str, after: int = 0) -> list[InboxItem]:
@@ -121,16 +121,18 @@ class Inbox(Protocol):
         ...
 
 
-class Journal(Writing, Reading, Inbox, Protocol):
+class Journal(JournalWriter, JournalReader, JournalInbox, Protocol):
     """Durable storage of runs."""
 
 
-_METHODS = tuple(name for part in (Writing, Reading, Inbox) for name in vars(part) if not name.startswith("_"))
+_METHODS = tuple(
+    name for part in (JournalWriter, JournalReader, JournalInbox) for name in vars(part) if not name.startswith("_")
+)
 _FORMER_NAMES = {"inbox": "letters", "changed": "news"}
 
 
 def missing_members(journal: object) -> list[str]:
-    """Name the methods and attributes of the `Journal` contract that an object lacks."""
+    """Return the names of `Journal` methods and attributes that an object lacks."""
     missing: list[str] = []
     for name in _METHODS:
         if hasattr(journal, name):

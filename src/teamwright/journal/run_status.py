@@ -1,4 +1,4 @@
-"""The status of a run, folded from its events alone. A summary holds nothing that the events do not say."""
+"""The status of a run, folded from its events alone, for the list of runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from teamwright.values.events.run import RunEnded, RunInterrupted, RunPaused, Ru
 from teamwright.values.limits.usage import add_usd
 from teamwright.values.results import RunSummary, Status, StopReason, iso
 
-TURNS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
-"""What changes the status of a run, or leaves it without a driver."""
-COUNTED = TURNS | {AgentReturned, ScopeWaited}
-"""What adds to more than the time."""
+STATUS_FACTS = frozenset((RunStarted, RunResumed, RunPaused, RunInterrupted, RunEnded))
+"""Facts that change the status of a run, or attach or detach its driver."""
+SUMMED_FACTS = STATUS_FACTS | {AgentReturned, ScopeWaited}
+"""Facts that change more than the number and the time."""
 
 
 @dataclass(slots=True)
 class RunStatus:
     """The status of a run after the events that were applied to it, in order.
 
-    `seconds` is the time with a driver up to `since`, when the present driver began, less what was spent waiting for
-    people; `last` is the time of the newest event with a driver and `number` the newest event's number.
+    `seconds` is the time with a driver until `since`, when the current driver began, minus waits for people. `last` is
+    the time of the latest event with a driver, and `number` the number of the latest event.
     """
 
     number: int = 0
@@ -39,22 +39,22 @@ class RunStatus:
         """Apply one event; most change only the number and the time."""
         if self.since is None:
             self.since = event.time
-        if event.fact.__class__ in COUNTED:
-            self._count(event, event.fact)
+        if event.fact.__class__ in SUMMED_FACTS:
+            self._apply_fact(event, event.fact)
         self.number = event.number
         if self.status is None:
             self.last = event.time
 
-    def _count(self, event: Event, fact: Fact) -> None:
+    def _apply_fact(self, event: Event, fact: Fact) -> None:
         if isinstance(fact, AgentReturned):
             self.tokens += fact.usage.total_tokens
             self.usd = add_usd(self.usd, fact.usage.usd)
         elif isinstance(fact, ScopeWaited) and not event.scope:
             self.seconds -= fact.seconds
         else:
-            self._turn(fact, event.time)
+            self._change_status(fact, event.time)
 
-    def _turn(self, fact: Fact, time: float) -> None:
+    def _change_status(self, fact: Fact, time: float) -> None:
         match fact:
             case RunStarted():
                 self.team, self.started, self.since = fact.team, time, time
@@ -78,15 +78,15 @@ class RunStatus:
 
     @property
     def settled(self) -> bool:
-        """Whether it stands like this whoever drives it."""
+        """Whether the status holds whether or not a driver is attached."""
         return self.status not in {None, "interrupted"}
 
     def columns(self) -> tuple[str | float | None, ...]:
-        """What to keep, in the order of the fields."""
+        """The values to store, in the order of the fields."""
         return tuple(getattr(self, name) for name in COLUMNS)
 
     def summary(self, run_id: str, *, driven: bool) -> RunSummary:
-        """The run as a line in a list; without an ending it is running or interrupted, which only its lock tells."""
+        """Return the summary of the run; `driven` (its driver lock is held) tells running from interrupted."""
         return RunSummary(
             id=run_id,
             team=self.team,
@@ -100,4 +100,4 @@ class RunStatus:
 
 
 COLUMNS = tuple(field.name for field in fields(RunStatus))
-"""The fields, as a database has them."""
+"""The names of the fields, which are columns of the database."""

@@ -12,7 +12,7 @@ import pytest
 
 from teamwright.errors import JournalUnavailable
 from teamwright.journal.protocol import Batch
-from teamwright.journal.sqlite.disk_reserve import BYTES, Reserve
+from teamwright.journal.sqlite.disk_reserve import BYTES, DiskReserve
 from teamwright.journal.sqlite.journal import SqliteJournal
 from teamwright.testing.journal import body, commit, commit_all, event, events
 from teamwright.values.events.run import RunEnded, RunStarted
@@ -144,11 +144,11 @@ async def test_without_any_room_it_is_said_what_to_do(small_disk: Path) -> None:
 
 
 def test_no_room_is_held_where_there_is_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reserve = Reserve(str(tmp_path / "journal.db"))
-    monkeypatch.setattr(Reserve, "free", lambda _: 3 * BYTES)
+    reserve = DiskReserve(str(tmp_path / "journal.db"))
+    monkeypatch.setattr(DiskReserve, "free", lambda _: 3 * BYTES)
     reserve.fill()
     assert not reserve.release()
-    monkeypatch.setattr(Reserve, "free", lambda _: 5 * BYTES)
+    monkeypatch.setattr(DiskReserve, "free", lambda _: 5 * BYTES)
     reserve.fill()
     assert (tmp_path / "journal.db-reserve").stat().st_size == BYTES
     assert reserve.release()
@@ -159,5 +159,5 @@ def test_a_reserve_that_cannot_be_made_is_no_failure(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "no room")
 
     monkeypatch.setattr("teamwright.journal.sqlite.disk_reserve._allocate", full)
-    Reserve(str(tmp_path / "journal.db")).fill()
+    DiskReserve(str(tmp_path / "journal.db")).fill()
     assert list(tmp_path.iterdir()) == []

@@ -72,7 +72,7 @@ async def test_a_lost_database_is_told_at_the_next_commit_and_rescued(
         async with journal.drive("run"):
             await commit(journal, Batch(events("run", [1]), body("before")))
             lose(path)
-            with pytest.raises(JournalUnavailable, match=r"while it was in use.*all that it held is saved in") as told:
+            with pytest.raises(JournalUnavailable, match=r"while it was in use.*its content is saved in") as told:
                 await commit(journal, Batch(events("run", [2]), body("after")))
             with pytest.raises(JournalUnavailable):
                 await commit(journal, Batch(events("run", [3]), {}))

@@ -106,15 +106,15 @@ def test_a_stream_shows_what_the_whole_text_would(text: str) -> None:
     whole = f"so {text} then"
     for at in range(len(whole) + 1):
         coming = MaskedStream()
-        shown = coming.take(whole[:at]) + coming.take(whole[at:]) + coming.rest()
+        shown = coming.feed(whole[:at]) + coming.feed(whole[at:]) + coming.flush()
         assert shown == mask_text(whole)
     coming = MaskedStream()
-    assert "".join(map(coming.take, whole)) + coming.rest() == mask_text(whole)
+    assert "".join(map(coming.feed, whole)) + coming.flush() == mask_text(whole)
 
 
 def test_a_stream_shows_nothing_of_a_private_key() -> None:
     coming = MaskedStream()
-    shown = "".join(map(coming.take, f"before {PEM} after ")) + coming.rest()
+    shown = "".join(map(coming.feed, f"before {PEM} after ")) + coming.flush()
     assert shown.startswith(f"before {HIDDEN}")
     assert shown.endswith(" after ")
     assert "MIIE" not in shown
@@ -123,12 +123,12 @@ def test_a_stream_shows_nothing_of_a_private_key() -> None:
 
 def test_words_wait_for_their_end_but_other_scripts_and_endless_words_do_not() -> None:
     coming = MaskedStream()
-    assert [coming.take(piece) for piece in ("Wor", "ds and", " mo")] == ["", "Words ", "and "]
-    assert coming.rest() == "mo"
-    assert coming.rest() == ""
-    assert coming.take("日本語") == "日本語"
-    assert [coming.take("x" * 3_000) for _ in range(3)] == [""] * 3
-    assert coming.take(" y") == "… "
+    assert [coming.feed(piece) for piece in ("Wor", "ds and", " mo")] == ["", "Words ", "and "]
+    assert coming.flush() == "mo"
+    assert coming.flush() == ""
+    assert coming.feed("日本語") == "日本語"
+    assert [coming.feed("x" * 3_000) for _ in range(3)] == [""] * 3
+    assert coming.feed(" y") == "… "
 
 
 # S-01
@@ -158,7 +158,7 @@ def test_masking_a_stream_takes_time_in_proportion_to_it(unit: str, length: int)
 
     def shown(given: list[str]) -> str:
         coming = MaskedStream()
-        return "".join(map(coming.take, given)) + coming.rest()
+        return "".join(map(coming.feed, given)) + coming.flush()
 
     assert_linear(shown, prepare=pieces, size=2_000 if length < 10 else 30_000)
 

@@ -1,4 +1,4 @@
-"""The SQLite file under the journal: opening and preparing it, writing to it, and its failures in words.
+"""The SQLite file of the journal: opens and prepares it, deletes runs, and translates its errors.
 
 It never writes to a file that is not a journal.
 """
@@ -14,29 +14,29 @@ from pathlib import Path
 from teamwright.errors import JournalCorrupt, JournalError, JournalUnavailable
 from teamwright.journal.permissions import make_file, make_folder, make_own_folder, tighten_folder
 from teamwright.journal.sqlite.delete import delete_runs
-from teamwright.journal.sqlite.disk_reserve import Reserve
+from teamwright.journal.sqlite.disk_reserve import DiskReserve
 from teamwright.journal.sqlite.file_identity import FileIdentity
 from teamwright.journal.sqlite.layout import check_layout, is_older, pragma, prepare, transaction, upgrade
 from teamwright.journal.sqlite.locks import LOCKS
-from teamwright.journal.sqlite.queries import is_bad_text, lenient
+from teamwright.journal.sqlite.queries import is_bad_text, lenient_text
 from teamwright.journal.sqlite.rescue import FOLDER as RESCUE
 from teamwright.journal.sqlite.rescue import save_copy
 
 Column = str | bytes | float | None
-"""What a row holds in one place."""
+"""The value of a column."""
 
 _LOG_PAGES = 256
-"""When the write-ahead log is folded into the file. One that is written over is synced in half the time of one that
-grows, so it is kept short and made long enough before it is needed."""
+"""The length of the write-ahead log at a checkpoint. Syncing a log that is overwritten takes half the time of one that
+grows, so the log is kept short and preallocated."""
 _LOG_BYTES = (_LOG_PAGES + 16) * 4200
-AT_ONCE = 8
-"""Up to how many rows are always added by one statement."""
+SINGLE_STATEMENT_ROWS = 8
+"""The most rows that are always inserted by a single statement."""
 _BLOCK = 64
-"""How many rows of many go into one statement."""
+"""Rows per statement of a large insert."""
 _LARGEST = 256 * 1024 * 1024
-"""Bytes of the largest row that is written or read."""
+"""The size limit of a row, in bytes."""
 _STEP = 64
-"""How many pages are given back at a time on a full disk."""
+"""Pages per vacuum step on a full disk."""
 _MAKE_ROOM = "delete some other file of a few MiB"
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _ADVICE = {
@@ -51,22 +51,22 @@ _ADVICE = {
 
 
 class Database:
-    """One file, open twice: for the writer thread and for reading."""
+    """One file with two connections: for the writer thread and for readers."""
 
     def __init__(self, path: Path, busy_timeout: float) -> None:
-        """Open the file, creating it or bringing it up to date."""
+        """Open the file; create or upgrade it first where needed."""
         self.name = str(path)
         self._busy_timeout = busy_timeout
         self.uses_busy_timeout = True
         """Whether a commit waits for another process that is writing, or fails at once."""
-        self._reserve = Reserve(self.name)
+        self._reserve = DiskReserve(self.name)
         self.lost: JournalUnavailable | None = None
-        """Why nothing can be recorded any more, once the file has been deleted or replaced."""
+        """The error of every commit once the file has been deleted or replaced."""
         try:
-            _make_places(path)
+            _create_files(path)
         except OSError as error:
             raise JournalUnavailable(
-                f"The folder of the journal {self.name!r} can't be made or written: {error.strerror};"
+                f"The folder of the journal {self.name!r} can't be created or written: {error.strerror};"
                 " set TEAMWRIGHT_HOME to a folder of yours."
             ) from error
         with self.translated_errors():
@@ -78,7 +78,7 @@ class Database:
                 try:
                     self._open(busy_timeout)
                 finally:
-                    self._reserve.hold_rest()  # or the next run would use it up, and nothing could be deleted
+                    self._reserve.hold_rest()  # else the next run would use up the space, and no run could be deleted
         self._reserve.fill()
 
     def _open(self, busy_timeout: float) -> None:
@@ -88,9 +88,9 @@ class Database:
                 opened.close()
                 upgrade(self.name, busy_timeout)
                 self.writer = self._connect(opened, busy_timeout)
-            self.pen = self.writer.cursor()
-            opened.callback(self.pen.close)
-            """For what is written again and again: a connection makes a new one for each statement."""
+            self.cursor = self.writer.cursor()
+            opened.callback(self.cursor.close)
+            """Reused by every commit: `Connection.execute` would create a cursor for each statement."""
             prepare(self.writer, self.name, busy_timeout)
             self.reader = self._connect(opened, busy_timeout)
             self.reader.execute("PRAGMA query_only = ON")
@@ -99,7 +99,7 @@ class Database:
             self._opened = opened.pop_all()
 
     def _connect(self, opened: ExitStack, busy_timeout: float) -> sqlite3.Connection:
-        """Transactions are explicit; one thread at a time uses it, though not always the same one."""
+        """Open a connection with explicit transactions. One thread at a time uses it, not always the same."""
         connection = sqlite3.connect(self.name, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
         opened.callback(connection.close)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
@@ -109,22 +109,22 @@ class Database:
         return connection
 
     def use_busy_timeout(self, enabled: bool) -> None:
-        """Set the writer's busy timeout: the journal's own, or none, so that a busy database fails at once."""
+        """Set the writer's busy timeout to that of the journal, or to zero, so that a busy database fails at once."""
         if enabled != self.uses_busy_timeout:
             self.uses_busy_timeout = enabled
             self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * self._busy_timeout) if enabled else 0}")
 
     def close(self) -> None:
-        """Close both; the last process to do so folds the write-ahead log into the file."""
+        """Close both connections; the last process to do so checkpoints the write-ahead log."""
         if self.lost is None:
             self._opened.close()
             self._reserve.top_up()
             return
-        with self._identity.others_kept():
+        with self._identity.preserve_other_files():
             self._opened.close()
 
     def require_identity(self) -> None:
-        """Raise if what was just committed went into a file that nobody will find; what there is gets saved."""
+        """Raise if the last commit went into a file that is no longer at its path; save a copy of the data first."""
         if self.lost is None and (what := self._identity.changed()) is not None:
             self.lost = self._rescued(what)
         if self.lost is not None:
@@ -133,33 +133,33 @@ class Database:
     def _rescued(self, what: str) -> JournalUnavailable:
         path = Path(self.name)
         saved = save_copy(self.writer, path.parent, path.name)
-        told = f"The journal {self.name!r} {what} while it was in use, so nothing more can be recorded in it;"
+        problem = f"The journal {self.name!r} {what} while it was in use, so nothing more can be recorded in it;"
         if saved is None:
             return JournalUnavailable(
-                f"{told} what it held could not be saved either. Restore a backup of the journal."
+                f"{problem} its content could not be saved either. Restore a backup of the journal."
             )
         return JournalUnavailable(
-            f"{told} all that it held is saved in {str(saved)!r}. Put that file back, or use it where it is with"
+            f"{problem} its content is saved in {str(saved)!r}. Put that file back, or use it where it is with"
             f"  TEAMWRIGHT_HOME={saved.parent} teamwright runs list"
         )
 
     def changes(self) -> int:
-        """A number that differs once anybody has committed something."""
+        """A number that changes when any process commits."""
         return pragma(self.reader, "data_version")
 
-    def lengthen_log(self) -> None:
-        """Make the log as long as it is going to be, so that no commit has to, unless somebody else is writing.
+    def preallocate_log(self) -> None:
+        """Extend the log to its full length, so that no commit has to; skip it while another process is writing.
 
-        Whoever may write is the only one who may append to it, and SQLite passes over what it did not write itself.
+        The holder of the write lock may append to the log, and SQLite ignores frames that it did not write itself.
         """
         self.use_busy_timeout(False)
-        with suppress(sqlite3.Error, OSError), transaction(self.pen), Path(f"{self.name}-wal").open("ab", 0) as log:
+        with suppress(sqlite3.Error, OSError), transaction(self.cursor), Path(f"{self.name}-wal").open("ab", 0) as log:
             if log.tell() < _LOG_BYTES:
                 log.write(bytes(_LOG_BYTES - log.tell()))
                 os.fsync(log.fileno())
 
     def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs in one transaction, then shorten the file; returns by how many bytes."""
+        """Delete runs in one transaction, then shrink the file; return by how many bytes."""
         connection = self.writer
         with self.translated_errors():
             before = pragma(connection, "page_count")
@@ -171,7 +171,7 @@ class Database:
                     raise
                 held = self._reserve.release()
                 try:
-                    self._delete_little_by_little(run_ids)
+                    self._delete_on_full_disk(run_ids)
                 finally:
                     if held:
                         self._reserve.hold_rest()
@@ -182,16 +182,16 @@ class Database:
 
     def _delete(self, run_ids: Collection[str]) -> None:
         try:
-            with transaction(self.pen) as pen:
-                delete_runs(pen, run_ids)
+            with transaction(self.cursor) as cursor:
+                delete_runs(cursor, run_ids)
         except sqlite3.OperationalError as error:
             if not is_bad_text(error):
                 raise
-            with lenient(self.writer), transaction(self.pen) as pen:
-                delete_runs(pen, run_ids)
+            with lenient_text(self.writer), transaction(self.cursor) as cursor:
+                delete_runs(cursor, run_ids)
 
-    def _delete_little_by_little(self, run_ids: Collection[str]) -> None:
-        """Delete on a full disk: in the room that was held back, one run at a time, with the log emptied in between."""
+    def _delete_on_full_disk(self, run_ids: Collection[str]) -> None:
+        """Delete runs one at a time within the released reserve, and truncate the log in between."""
         for run_id in run_ids:
             try:
                 self._delete([run_id])
@@ -203,15 +203,15 @@ class Database:
                     f" {_MAKE_ROOM} first."
                 ) from error
             while free := pragma(self.writer, "freelist_count"):
-                with suppress(sqlite3.OperationalError):  # what stays in the file is used again by what comes next
+                with suppress(sqlite3.OperationalError):  # pages that remain in the file are reused
                     self.writer.executescript(f"PRAGMA incremental_vacuum({_STEP})")
                 if pragma(self.writer, "freelist_count") >= free:
                     break
-                with suppress(sqlite3.OperationalError):  # the file itself may have to grow until more is given back
+                with suppress(sqlite3.OperationalError):  # the file may have to grow before it can shrink
                     self.writer.executescript("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _is_full(self, error: sqlite3.Error) -> bool:
-        """Whether something failed for want of room: opening a database on a full disk fails in several ways."""
+        """Whether an operation failed because the disk is full, which SQLite reports in several ways."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
         unclear = code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
         return code == sqlite3.SQLITE_FULL or (unclear and self._reserve.is_needed)
@@ -223,11 +223,11 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self.journal_error(error) from error
-        except UnicodeDecodeError as error:  # what SQLite says of a damaged layout quotes its bytes
+        except UnicodeDecodeError as error:  # the error message of a damaged layout quotes its bytes
             raise self._damaged("its layout can't be read") from error
 
     def journal_error(self, error: sqlite3.Error) -> JournalError:
-        """Translate an SQLite error: what is wrong with the file, and what to do."""
+        """Translate an SQLite error to a journal error that says what to do."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE) & 0xFF
         if code in _DAMAGED or is_bad_text(error):
             return self._damaged("a text in it is not UTF-8" if is_bad_text(error) else str(error))
@@ -240,46 +240,46 @@ class Database:
 
     def _damaged(self, why: str) -> JournalCorrupt:
         return JournalCorrupt(
-            f"The journal {self.name!r} is damaged or is no journal ({why}): restore a backup, save what is left"
+            f"The journal {self.name!r} is damaged or not a journal ({why}): restore a backup, save what is left"
             f" with  sqlite3 {self.name} .recover  or move the file away to begin a new one."
         )
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether somebody else is writing."""
+    """Whether another connection holds the write lock."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 class Insert:
-    """Adds rows to a table, many by one statement: SQLite then lets go of the interpreter once, not for each row."""
+    """Inserts rows, many per statement: SQLite then releases the GIL once, not for each row."""
 
     __slots__ = ("_block", "_least", "_statements")
 
     def __init__(self, into: str, columns: int, otherwise: str = "") -> None:
         row = f"({', '.join('?' * columns)})"
-        self._least, self._block = AT_ONCE * columns, _BLOCK * columns
+        self._least, self._block = SINGLE_STATEMENT_ROWS * columns, _BLOCK * columns
         self._statements = {
             rows * columns: f"INSERT INTO {into} VALUES {', '.join([row] * rows)} {otherwise}"
-            for rows in (*range(1, AT_ONCE + 1), _BLOCK)
+            for rows in (*range(1, SINGLE_STATEMENT_ROWS + 1), _BLOCK)
         }
 
-    def __call__(self, pen: sqlite3.Cursor, columns: Sequence[Column]) -> int:
-        """Add rows, given as their columns in a row, and return how many were added.
+    def __call__(self, cursor: sqlite3.Cursor, columns: Sequence[Column]) -> int:
+        """Insert rows, given as a flat sequence of columns, and return how many were inserted.
 
-        Up to `AT_ONCE` are added by one statement, all or none; more need a transaction around them.
+        Up to `SINGLE_STATEMENT_ROWS` rows are inserted by one atomic statement; more need a transaction.
         """
         if statement := self._statements.get(len(columns)):
-            return pen.execute(statement, columns).rowcount
+            return cursor.execute(statement, columns).rowcount
         start = added = 0
         while left := len(columns) - start:
             size = self._block if left >= self._block else min(left, self._least)
-            added += pen.execute(self._statements[size], columns[start : start + size]).rowcount
+            added += cursor.execute(self._statements[size], columns[start : start + size]).rowcount
             start += size
         return added
 
 
-def _make_places(path: Path) -> None:
-    """Make the file and its folders, for this user alone."""
+def _create_files(path: Path) -> None:
+    """Create the file and its folders, for this user alone."""
     make_folder(path.parent)
     tighten_folder(path.parent, (path.name, f".{path.name}", LOCKS, RESCUE, "profiles"))
     make_own_folder(path.parent / LOCKS)

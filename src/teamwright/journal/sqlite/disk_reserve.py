@@ -1,4 +1,4 @@
-"""A file beside the database that holds room on the disk, so that runs can be deleted when there is no other left."""
+"""A file beside the database that reserves disk space, so that runs can be deleted when the disk is full."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from teamwright.journal.permissions import FILE_MODE
 
 BYTES = 2 * 1024 * 1024
-"""What opening a database and deleting a run from it may need for the log."""
+"""The space that opening a database and deleting a run may need for the log."""
 _STEP = 64 * 1024
 
 
-class Reserve:
-    """The file; only opening and deleting use its room, and what they leave is held again at once.
+class DiskReserve:
+    """The reserve file. Only opening and deleting use its space, and the rest is reserved again at once.
 
-    A reserve is first made when there is room for four of them.
+    A reserve is created when the disk has space for four of them.
     """
 
     def __init__(self, database: str) -> None:
         self._path = Path(f"{database}-reserve")
 
     def fill(self) -> None:
-        """Hold room, if there is plenty; never fails."""
+        """Create the reserve if the disk has plenty of space; never fails."""
         with suppress(OSError):
             if not self._path.exists() and self.free() > 4 * BYTES:
                 handle = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
@@ -36,7 +36,7 @@ class Reserve:
                     os.close(handle)
 
     def hold_rest(self) -> None:
-        """Hold as much as there is room for, after the room was given up; never fails."""
+        """Reserve as much of the space as the disk still has; never fails."""
         with suppress(OSError):
             handle = os.open(self._path, os.O_CREAT | os.O_WRONLY, FILE_MODE)
             try:
@@ -46,13 +46,13 @@ class Reserve:
                 os.close(handle)
 
     def top_up(self) -> None:
-        """Hold as much as there is room for, where a reserve is held; never fails."""
+        """Extend an existing reserve as far as the disk allows; never fails."""
         with suppress(OSError):
             if self._path.stat().st_size < BYTES:
                 self.hold_rest()
 
     def release(self) -> bool:
-        """Give the room up; whether there was any."""
+        """Release the reserve; return whether there was one."""
         try:
             self._path.unlink()
         except OSError:
@@ -60,12 +60,12 @@ class Reserve:
         return True
 
     def free(self) -> int:
-        """How many bytes the disk has left."""
+        """The free bytes of the disk."""
         return shutil.disk_usage(self._path.parent).free
 
     @property
     def is_needed(self) -> bool:
-        """Whether the disk is as good as full."""
+        """Whether the disk is nearly full."""
         try:
             return self.free() < BYTES
         except OSError:

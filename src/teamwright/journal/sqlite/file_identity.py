@@ -1,6 +1,6 @@
-"""Tells whether the files of an open database are still those at its path, which SQLite does not look at again.
+"""Checks whether the files of an open database are still those at its path, which SQLite does not check again.
 
-A database that was deleted, replaced or cut off still takes commits, into files that nobody will ever find.
+A database that was deleted, replaced or truncated still accepts commits, into files that can no longer be found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _Identity = tuple[int, int] | None
 
 
 class FileIdentity:
-    """The database, its log and its index, as they were when they were opened."""
+    """The identity of the database, its log and its index at the time of opening."""
 
     __slots__ = ("_connection", "_database", "_log", "_log_name", "_name", "_shared", "_shared_name", "_size")
 
@@ -26,7 +26,7 @@ class FileIdentity:
         self._size = 0
 
     def changed(self) -> str | None:
-        """What has become of the files; nothing, where all are as they were. Takes a few microseconds."""
+        """Return what happened to the files, or None where they are unchanged. Takes a few microseconds."""
         try:
             found = os.stat(self._name)  # noqa: PTH116 - at each commit: a path takes twice as long
             if (found.st_dev, found.st_ino) != self._database:
@@ -41,22 +41,22 @@ class FileIdentity:
         except FileNotFoundError as error:
             return "was deleted" if error.filename == self._name else f"has lost its file {error.filename!r}"
         except OSError as error:
-            return f"can't be found any more ({error.strerror})"
+            return f"can no longer be found ({error.strerror})"
         if size < self._size and not self._is_sound():
             return "was cut off"
         self._size = size
         return None
 
     def _is_sound(self) -> bool:
-        """Whether a file that has become shorter was shortened by SQLite, after runs were deleted."""
+        """Whether SQLite itself has shortened the file, after runs were deleted."""
         try:
             return self._connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
         except sqlite3.Error:
             return False
 
     @contextmanager
-    def others_kept(self) -> Generator[None]:
-        """Give files of others their names back: whoever closes a database last removes these by name."""
+    def preserve_other_files(self) -> Generator[None]:
+        """Preserve files of another database at these paths, which closing the last connection would remove."""
         kept: list[str] = []
         for name, own in ((self._log_name, self._log), (self._shared_name, self._shared)):
             if _identity(name) not in {None, own}:

@@ -1,8 +1,7 @@
 """The journal in one SQLite file: WAL, `synchronous=FULL`, one writer thread, one connection for reading.
 
-It never blocks the event loop: what is written goes through the writer thread, what is read through a worker thread,
-and a driver lock is never waited for.
-Several processes may have the file open; a forked child must open a journal of its own.
+It never blocks the event loop: commits go through the writer thread, reads through a worker thread, and acquiring a
+driver lock never waits. Several processes may have the file open; a forked child must open its own journal.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from teamwright.journal.errors import fenced_out, missing_bodies, missing_source
 from teamwright.journal.location import BUSY_TIMEOUT
 from teamwright.journal.protocol import Batch, Committed, InboxItem
 from teamwright.journal.run_status import RunStatus
-from teamwright.journal.sqlite.database import AT_ONCE, Column, Database, Insert, is_locked
+from teamwright.journal.sqlite.database import SINGLE_STATEMENT_ROWS, Column, Database, Insert, is_locked
 from teamwright.journal.sqlite.layout import transaction
 from teamwright.journal.sqlite.locks import LOCKS, DriverLocks
-from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient, read_bodies, read_events, read_place
+from teamwright.journal.sqlite.queries import STATUS_COLUMNS, lenient_text, read_bodies, read_events, read_place
 from teamwright.journal.sqlite.run_rows import RunRows
 from teamwright.journal.sqlite.writer import Writer
 from teamwright.values.events.body import Body
@@ -59,13 +58,13 @@ class SqliteJournal:
         self._seen: int | None = None
 
     async def open(self) -> None:
-        """Create the file or bring it up to date."""
+        """Open the file; create or upgrade it first where needed."""
         self._opened = await anyio.to_thread.run_sync(Database, self._path, self._busy_timeout, limiter=self._reading)
         self._failed, self._run_rows, self._seen = {}, {}, None
         self._running = Writer(f"journal {self._path.name}", self._commit_group, self._commit_here)
 
     async def close(self) -> None:
-        """Wait for what is under way, then let go of everything."""
+        """Wait for pending commits, then close the file."""
         writer, self._running = self._running, None
         if writer is not None:
             await writer.close()
@@ -75,63 +74,63 @@ class SqliteJournal:
                 await anyio.to_thread.run_sync(database.close, limiter=self._reading)
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch for the writer thread, or commit it here when nobody is kept waiting by that."""
+        """Queue a batch for the writer thread, or commit it in place when no other task needs the event loop."""
         self._writer.append(batch, done)
 
     @asynccontextmanager
     async def drive(self, run_id: str) -> AsyncGenerator[None]:
         """Hold the run's driver lock, in a file beside the database."""
         with self._locks.hold(run_id):
-            self._writer.do(lambda: self._begin_anew(run_id))
+            self._writer.submit(lambda: self._prepare_driving(run_id))
             self._driven.add(run_id)
             try:
                 yield
             finally:
                 self._driven.discard(run_id)
                 if self._running is not None:
-                    self._running.do(lambda: self._forget(run_id))
+                    self._running.submit(lambda: self._forget(run_id))
 
     async def is_driven(self, run_id: str) -> bool:
-        """Whether somebody holds the run's driver lock right now."""
+        """Whether any process holds the run's driver lock now."""
         return self._locks.is_held(run_id)
 
     async def read(
         self, run_id: str, after: int = 0, limit: int | None = None, *, without: Collection[str] = ()
     ) -> list[Event]:
-        """The run's events with a number above `after`, in order, but for the kinds `without`."""
+        """Return the run's events with a number above `after`, in order, except the kinds in `without`."""
 
         def work(reader: sqlite3.Connection) -> list[Event]:
             place = read_place(reader, run_id)
             return [] if place is None else read_events(reader, run_id, place, after, limit, without)
 
-        return await self._look(work)
+        return await self._read(work)
 
     async def bodies(self, hashes: Collection[Body]) -> dict[Body, str]:
-        """The JSON text of each body."""
+        """Return the JSON text of each body."""
         wanted = set(hashes)
-        found = await self._look(lambda reader: read_bodies(reader, wanted))
+        found = await self._read(lambda reader: read_bodies(reader, wanted))
         if len(found) < len(wanted):
             raise missing_bodies(wanted - found.keys())
         return found
 
     async def runs(self, limit: int | None = None) -> list[RunSummary]:
-        """All runs, newest first."""
+        """Return the summaries of all runs, newest first."""
         return await self._summaries("ORDER BY place DESC LIMIT ?", -1 if limit is None else limit)
 
     async def find(self, run_id: str) -> RunSummary | None:
-        """One run's summary."""
+        """Return the summary of a run, or None."""
         return next(iter(await self._summaries("WHERE id = ?", run_id)), None)
 
     async def _summaries(self, which: str, parameter: str | int) -> list[RunSummary]:
         def work(reader: sqlite3.Connection) -> list[RunSummary]:
-            with lenient(reader):
+            with lenient_text(reader):
                 rows = reader.execute(f"SELECT id, place, {STATUS_COLUMNS} FROM runs {which}", (parameter,)).fetchall()
             return [self._summary(reader, str(run_id), columns) for run_id, *columns in rows]
 
-        return await self._look(work)
+        return await self._read(work)
 
     def _summary(self, reader: sqlite3.Connection, run_id: str, columns: Sequence[object]) -> RunSummary:
-        """One run that can't be read is marked, and does not hide the others."""
+        """Return the summary of a run. A run that can't be read is marked as damaged and does not hide the others."""
         status = RunStatus()
         try:
             place, status = decode_run(run_id, columns)
@@ -142,7 +141,7 @@ class SqliteJournal:
         return status.summary(run_id, driven=not status.settled and self._locks.is_held(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Delete runs with all that only they refer to, and give the space back."""
+        """Delete runs and the bodies that only they refer to, and shrink the file; return the bytes freed."""
 
         def work() -> int:
             with ExitStack() as held:
@@ -169,23 +168,23 @@ class SqliteJournal:
         """Return the run's inbox items with an id above `after`, in order."""
 
         def work(reader: sqlite3.Connection) -> list[InboxItem]:
-            with lenient(reader):
+            with lenient_text(reader):
                 rows = reader.execute(
                     "SELECT id, data FROM inbox WHERE run_id = ? AND id > ? ORDER BY id", (run_id, after)
                 ).fetchall()
             return [InboxItem(number, run_id, decode_inbox_item(run_id, number, data)) for number, data in rows]
 
-        return await self._look(work)
+        return await self._read(work)
 
     async def changed(self, every: float) -> None:
-        """Wait until any process has committed something since the last call; polls at this interval."""
+        """Wait until any process has committed since the last call; polls at this interval."""
         seen = self._seen
         while seen == self._seen:
             await anyio.sleep(every)
-            self._seen = await self._look(lambda _: self._database.changes())
+            self._seen = await self._read(lambda _: self._database.changes())
 
     def _commit_here(self, batch: Batch) -> Sequence[BaseException | None] | None:
-        """Make a batch durable in the loop's thread; `None` if that would keep somebody waiting."""
+        """Commit a batch in the loop's thread; return `None` where that could block other work."""
         if self._failed or len(self._driven) > 1 or len(batch.events) > _SMALL:
             return None
         if self._database.uses_busy_timeout:
@@ -199,13 +198,13 @@ class SqliteJournal:
         return (None,)
 
     def _commit_group(self, batches: Sequence[Batch]) -> Sequence[BaseException | None]:
-        """Make a group durable and say what became of each batch. One that can't be stored fails alone."""
+        """Commit a group of batches and return the error of each; a batch that can't be stored fails alone."""
         self._database.use_busy_timeout(True)
         if not any(map(self._refusal, batches)):
             try:
                 self._commit(batches)
             except (sqlite3.IntegrityError, ValueError, OverflowError, JournalError):
-                pass  # it is about one of them: see below which
+                pass  # one of the batches is invalid: commit them one by one
             except sqlite3.Error as error:
                 return [self._fail(batch, self._database.journal_error(error)) for batch in batches]
             else:
@@ -221,7 +220,7 @@ class SqliteJournal:
         except sqlite3.IntegrityError:
             return self._fail(batch, fenced_out(batch.run_id))
         except (ValueError, OverflowError) as error:
-            return self._fail(batch, JournalError(f"What happened in run {batch.run_id!r} can't be recorded: {error}"))
+            return self._fail(batch, JournalError(f"The events of run {batch.run_id!r} can't be recorded: {error}"))
         except JournalError as error:
             return self._fail(batch, error)
         except sqlite3.Error as error:
@@ -229,24 +228,24 @@ class SqliteJournal:
         return None
 
     def _fail(self, batch: Batch, failure: JournalError) -> JournalError:
-        """After a lost batch its run takes no further one until it is driven anew, so that its record has no gap."""
+        """Fail further batches of the run until its driver lock is acquired again, so that its record has no gap."""
         self._failed[batch.run_id] = failure
         return failure
 
     def _refusal(self, batch: Batch) -> JournalError | None:
         return self._database.lost or self._failed.get(batch.run_id)
 
-    def _begin_anew(self, run_id: str) -> None:
+    def _prepare_driving(self, run_id: str) -> None:
         self._failed.pop(run_id, None)
         self._forget(run_id)
-        self._database.lengthen_log()
+        self._database.preallocate_log()
 
     def _forget(self, run_id: str) -> None:
-        """Let go of what was known of a run: another process may drive it from here on."""
+        """Drop the cache of a run, which another process may drive from now on."""
         self._run_rows.pop(run_id, None)
 
     def _commit(self, batches: Sequence[Batch]) -> None:
-        """Make batches durable, all or none: their events with the bodies and, now and then, how their runs stand."""
+        """Commit batches atomically: their events and bodies and, where due, the status of their runs."""
         self._write(batches)
         self._database.require_identity()
 
@@ -256,7 +255,7 @@ class SqliteJournal:
         touched: dict[str, RunRows] = {}
         due: set[str] = set()
         try:
-            with transaction(self._database.pen) as pen:
+            with transaction(self._database.cursor) as cursor:
                 columns: list[Column] = []
                 for batch in batches:
                     if batch.source is not None and read_place(self._database.writer, batch.source) is None:
@@ -265,44 +264,49 @@ class SqliteJournal:
                     if rows.is_due(batch.events) or batch.run_id not in self._driven:
                         due.add(batch.run_id)
                     columns += rows.add(batch)
-                _add_events(pen, columns)
+                _add_events(cursor, columns)
                 for run_id in due:
-                    touched[run_id].save(pen)
+                    touched[run_id].save(cursor)
         except BaseException:
             for run_id in touched:
                 self._run_rows.pop(run_id, None)
             raise
 
     def _add(self, batch: Batch) -> bool:
-        """Add a batch by one statement, which needs no transaction around it; not where there is more to write."""
+        """Insert a small batch by one statement, without a transaction; return False where that is not possible."""
         rows = self._run_rows.get(batch.run_id)
-        if rows is None or len(batch.events) > AT_ONCE or batch.source is not None or rows.is_due(batch.events):
+        if (
+            rows is None
+            or len(batch.events) > SINGLE_STATEMENT_ROWS
+            or batch.source is not None
+            or rows.is_due(batch.events)
+        ):
             return False
         try:
-            _add_events(self._database.pen, rows.add(batch))
+            _add_events(self._database.cursor, rows.add(batch))
         except BaseException:
             del self._run_rows[batch.run_id]
             raise
         return True
 
     def _rows_of(self, run_id: str) -> RunRows:
-        """The cached rows of a run. A run that is not driven here may change elsewhere, so it is read again."""
+        """The cached rows of a run. A run that is not driven here may change elsewhere, so it is not cached."""
         rows = self._run_rows.get(run_id)
         if rows is None:
-            rows = RunRows(self._database.pen, run_id)
+            rows = RunRows(self._database.cursor, run_id)
             if run_id in self._driven:
                 self._run_rows[run_id] = rows
         return rows
 
-    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Read in a worker thread, one at a time, in a slot of its own: busy functions can't keep it waiting."""
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read in a worker thread, one read at a time; its own limiter keeps other thread work from delaying it."""
         database = self._database
 
-        def look() -> T:
+        def read() -> T:
             with database.translated_errors():
                 return work(database.reader)
 
-        return await anyio.to_thread.run_sync(look, limiter=self._reading)
+        return await anyio.to_thread.run_sync(read, limiter=self._reading)
 
     @property
     def _writer(self) -> Writer:

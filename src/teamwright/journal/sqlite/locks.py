@@ -1,6 +1,6 @@
-"""Driver locks: one file per run, locked by the operating system, so that a lock ends with its process in any case.
+"""Driver locks: one file per run, locked by the operating system, which releases the lock when the process ends.
 
-A lock is never taken by waiting, and asking whether one is held never makes a driver fail.
+Acquiring a lock never waits, and checking whether one is held never makes a driver fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from teamwright.values.turns.messages import digest
 if sys.platform == "win32":
     import msvcrt
 
-    def _take(file: int, *, shared: bool) -> bool:  # noqa: ARG001 - Windows knows exclusive locks only
+    def _try_lock(file: int, *, shared: bool) -> bool:  # noqa: ARG001 - Windows has exclusive locks only
         try:
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -28,7 +28,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _take(file: int, *, shared: bool) -> bool:
+    def _try_lock(file: int, *, shared: bool) -> bool:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -43,8 +43,8 @@ _ATTEMPTS = 1000
 _held: set[int] = set()
 
 
-def _let_go_in_child() -> None:
-    """A forked child shares its parent's locks and would keep them beyond its death; closing leaves them whole."""
+def _close_in_child() -> None:
+    """Close inherited locks in a forked child, which would hold them beyond its parent's death."""
     for file in _held:
         with suppress(OSError):
             os.close(file)
@@ -52,47 +52,47 @@ def _let_go_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_in_child)
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 class DriverLocks:
-    """The driver locks of one journal's runs, in a folder of their own."""
+    """The driver locks of the runs of one journal."""
 
     def __init__(self, folder: Path, journal: str) -> None:
         self._folder, self._journal = folder, journal
 
     @contextmanager
     def hold(self, run_id: str) -> Generator[None]:
-        """Hold a run's lock; raises `RunIsLive` when it is held, here or in another process."""
+        """Hold a run's lock; raise `RunIsLive` if it is held, here or in another process."""
         file = self._lock(run_id)
         _held.add(file)
         try:
             yield
         finally:
-            if file in _held:  # not so in a child that was forked in between: the lock is its parent's
+            if file in _held:  # false in a child forked meanwhile: the lock is its parent's
                 _held.discard(file)
                 self._remove(run_id)
                 os.close(file)
 
     def is_held(self, run_id: str) -> bool:
-        """Whether somebody holds the run's lock right now."""
+        """Whether any process holds the run's lock now."""
         try:
             file = open_own(self._path(run_id))
         except OSError:
             return False
         try:
-            return not _take(file, shared=True)
+            return not _try_lock(file, shared=True)
         finally:
             os.close(file)
 
     def _lock(self, run_id: str) -> int:
-        """Those who only look hold a shared lock for an instant, so only a refused shared lock tells of a driver."""
+        """Acquire the lock. A check holds a shared lock briefly, so only a denied shared lock means a driver."""
         for _ in range(_ATTEMPTS):
             file = self._open(run_id)
-            if _take(file, shared=False):
+            if _try_lock(file, shared=False):
                 if self._is_current(file, run_id):
                     return file
-            elif not _take(file, shared=True):
+            elif not _try_lock(file, shared=True):
                 os.close(file)
                 raise RunIsLive(run_id)
             os.close(file)
@@ -104,20 +104,20 @@ class DriverLocks:
         except OSError as error:
             raise JournalUnavailable(
                 f"The driver lock of run {run_id!r}, {str(self._path(run_id))!r}, can't be used: {error.strerror};"
-                " make its folder writable, move away what lies there, or set TEAMWRIGHT_HOME to another folder."
+                " make its folder writable, move away what is there, or set TEAMWRIGHT_HOME to another folder."
             ) from error
 
     def _is_current(self, file: int, run_id: str) -> bool:
-        """Whether the locked file is still the one of that name: its last holder may just have removed it."""
+        """Whether the locked file is still at its path: its last holder may just have removed it."""
         try:
             return os.path.samestat(os.fstat(file), self._path(run_id).stat())
         except FileNotFoundError:
             return False
 
     def _remove(self, run_id: str) -> None:
-        with suppress(OSError):  # Windows keeps open files; one that stays does no harm
+        with suppress(OSError):  # Windows keeps open files; a leftover file does no harm
             self._path(run_id).unlink()
 
     def _path(self, run_id: str) -> Path:
-        """Hashed, since case, length and reserved words differ between file systems."""
+        """The path of a lock, hashed since case, length and reserved names differ between file systems."""
         return self._folder / f"{digest(self._journal, run_id)}.lock"

@@ -1,7 +1,7 @@
-"""The database's layout as a list of steps. A step that was released is never edited: the next one mends it. So a step
-uses nothing of the project, which changes.
+"""The migrations of the database. A released migration is never edited; the next one corrects it. So a migration uses
+no other code of the project, which may change.
 
-`PRAGMA user_version` counts the steps that a database has had.
+`PRAGMA user_version` is the number of migrations that a database has had.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from teamwright.errors import JournalTooNew
 
 Execute = Callable[..., Any]
-"""Runs a statement with its parameters, and returns the rows that come of it."""
+"""Executes a statement with parameters and returns its rows."""
 Migration = Callable[[Execute], None]
 
 
 def create(execute: Execute) -> None:
-    """The first layout.
+    """Create the first layout.
 
     `position` is the run's place times 2³² plus the event's number: one key that clusters a run's events, grows at its
-    end, and refuses a number that exists. A run's row tells how it stood at event `number`. A body's text stands apart
+    end, and rejects a number that exists. A run's row is its status at event `number`. The text of a body is separate
     from the index of hashes, so that new texts fill whole pages.
     """
     execute(
@@ -40,9 +40,9 @@ def create(execute: Execute) -> None:
 
 
 def put_bodies_beside_events(execute: Execute) -> None:
-    """A body lies in the row of an event, so that a commit mostly writes one page; `bodies` tells in which.
+    """Store bodies in the rows of events, so that most commits write one page; the table `bodies` indexes them.
 
-    A run's bodies are noted there as its own row is written: up to event `number`. Later ones are only in their rows.
+    A run's bodies are indexed when its own row is saved: up to event `number`. Later ones are only in their rows.
     """
     places: dict[str, int] = {}
     for position, data in execute("SELECT position, data FROM events ORDER BY position"):
@@ -69,13 +69,13 @@ LAYOUT: dict[str, tuple[str, str | None]] = {
     "inbox": ("table", "id,run_id,data"),
     "inbox_of_run": ("index", None),
 }
-"""What the last step leaves: tables with their columns, and indexes."""
+"""The layout after the last migration: tables with their columns, and indexes."""
 
 MIGRATIONS: tuple[Migration, ...] = (create, put_bodies_beside_events)
 
 
 def migrate(name: str, version: int, execute: Execute, migrations: tuple[Migration, ...] = MIGRATIONS) -> None:
-    """Take the database `name` from `version` to the newest layout, within the caller's transaction."""
+    """Migrate the database `name` from `version` to the latest layout, within the caller's transaction."""
     if version > len(migrations):
         raise JournalTooNew(
             f"The journal {name!r} has layout {version} and this version of Teamwright knows up to {len(migrations)}:"

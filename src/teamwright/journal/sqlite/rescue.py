@@ -1,4 +1,4 @@
-"""Saves what an open database holds after its file was lost, as a journal in a folder that can be used as it is."""
+"""Saves the content of an open database whose file was lost, as a journal in a new folder."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from teamwright.journal.permissions import make_file
 
 FOLDER = "rescue-"
-"""How the names of such folders begin."""
+"""The prefix of such folders."""
 
 
 def save_copy(connection: sqlite3.Connection, folder: Path, name: str) -> Path | None:
-    """Copy a database into a new folder here, or else among the system's temporary files; nothing if neither works."""
+    """Copy a database into a new folder here or, failing that, in the temporary folder; None if neither works."""
     for parent in (folder, Path(tempfile.gettempdir())):
         with suppress(OSError, sqlite3.Error):
             saved = Path(tempfile.mkdtemp(prefix=FOLDER, dir=parent)) / name

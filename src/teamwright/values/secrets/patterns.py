@@ -263,7 +263,7 @@ class MaskedStream:
         self._length = 0
         self._inside = False
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be shown now."""
         end = _last_end(piece)
         if end == 0:
@@ -274,7 +274,7 @@ class MaskedStream:
         self._wait(piece[end:])
         return self._shown(words)
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """What was waiting, when nothing more comes."""
         words = "".join(self._waiting)
         self._waiting, self._length = [], 0
