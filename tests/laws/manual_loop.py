@@ -136,7 +136,7 @@ class WatchedSqliteJournal(SqliteJournal):
 
     def busy(self) -> bool:
         writer = self._running
-        return self._queries_in_flight > 0 or (writer is not None and writer._given != writer._finished)
+        return self._queries_in_flight > 0 or (writer is not None and writer._queued != writer._finished)
 
     async def open(self) -> None:
         self._queries_in_flight += 1
@@ -152,10 +152,10 @@ class WatchedSqliteJournal(SqliteJournal):
         finally:
             self._queries_in_flight -= 1
 
-    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._queries_in_flight += 1
         try:
-            return await super()._look(work)
+            return await super()._read(work)
         finally:
             self._queries_in_flight -= 1
 
