@@ -18,19 +18,19 @@ def test_listeners_receive_events_and_deltas_in_order() -> None:
     bus, first, second = Bus(), list[object](), list[object]()
     with bus.listening(first.append), bus.listening(second.append):
         bus.publish([event(1), event(2)])
-        bus.show(DELTA)
+        bus.publish_delta(DELTA)
     assert first == second == [event(1), event(2), DELTA]
 
 
 def test_a_removed_listener_receives_nothing_more() -> None:
     bus, heard = Bus(), list[object]()
     with bus.listening(heard.append):
-        assert bus.watched
+        assert bus.has_listeners
         bus.publish([event(1)])
     bus.publish([event(2)])
-    bus.show(DELTA)
+    bus.publish_delta(DELTA)
     assert heard == [event(1)]
-    assert not bus.watched
+    assert not bus.has_listeners
 
 
 def test_a_listener_may_leave_while_an_event_is_handed_out() -> None:

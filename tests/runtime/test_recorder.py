@@ -55,7 +55,7 @@ class Desk:
 async def test_facts_are_numbered_from_where_the_record_stands() -> None:
     desk = Desk(MemoryJournal(), last=7)
     assert [desk.add("a").number, desk.add("b").number] == [8, 9]
-    await desk.recorder.durable()
+    await desk.recorder.flush()
     assert [event.number for event in desk.published] == [8, 9]
 
 
@@ -63,14 +63,14 @@ async def test_nothing_is_published_before_it_is_durable() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    waiting = asyncio.create_task(desk.recorder.durable())
+    waiting = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0.01)
     assert desk.published == []
     assert not waiting.done()
     journal.commit()
     await waiting
     assert len(desk.published) == 1
-    await desk.recorder.durable()
+    await desk.recorder.flush()
 
 
 async def test_facts_of_one_go_of_the_loop_are_one_batch() -> None:
@@ -88,10 +88,10 @@ async def test_a_waiter_is_woken_by_the_batch_that_holds_its_fact() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    first = asyncio.create_task(desk.recorder.durable())
+    first = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0)
     desk.add("b")
-    second = asyncio.create_task(desk.recorder.durable())
+    second = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0.01)
     journal.commit()
     await first
@@ -104,7 +104,7 @@ async def test_a_failed_commit_reaches_everyone_and_stops_the_writing() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    waiting = asyncio.create_task(desk.recorder.durable())
+    waiting = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0.01)
     journal.commit(FencedOut("overtaken"))
     with pytest.raises(FencedOut):
@@ -113,7 +113,7 @@ async def test_a_failed_commit_reaches_everyone_and_stops_the_writing() -> None:
     assert desk.published == []
     desk.add("b")
     with pytest.raises(FencedOut):
-        await desk.recorder.durable()
+        await desk.recorder.flush()
     assert journal.batches == []
 
 
@@ -121,7 +121,7 @@ async def test_another_error_becomes_a_journal_error() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    waiting = asyncio.create_task(desk.recorder.durable())
+    waiting = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0.01)
     journal.commit(OSError("disk full"))
     with pytest.raises(JournalError, match="disk full"):
@@ -140,7 +140,7 @@ async def test_what_is_held_back_is_handed_over_at_once_or_forgotten() -> None:
     assert len(journal.batches) == 1
     desk.recorder.held = True
     desk.add("b")
-    desk.recorder.drop()
+    desk.recorder.discard()
     desk.recorder.release()
     assert len(journal.batches) == 1
 
@@ -148,10 +148,10 @@ async def test_what_is_held_back_is_handed_over_at_once_or_forgotten() -> None:
 async def test_a_text_is_kept_once() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
-    body = desk.recorder.keep("hello")
-    assert desk.recorder.keep("hello") == body
-    assert desk.recorder.keep({"hello": 1}) != body
-    refs = desk.recorder.keep_messages(
+    body = desk.recorder.store("hello")
+    assert desk.recorder.store("hello") == body
+    assert desk.recorder.store({"hello": 1}) != body
+    refs = desk.recorder.store_messages(
         [Message(name="a", content="hello"), Message(name="u", content="x", role="user")]
     )
     assert refs[0].body == body
@@ -164,8 +164,8 @@ async def test_a_text_is_kept_once() -> None:
 async def test_a_text_that_the_journal_has_is_not_kept_again() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
-    desk.recorder.know("hello", "its-hash")
-    assert desk.recorder.keep("hello") == "its-hash"
+    desk.recorder.mark_stored("hello", "its-hash")
+    assert desk.recorder.store("hello") == "its-hash"
     desk.add("a")
     await asyncio.sleep(0)
     assert journal.batches[0][0].bodies == {}
@@ -175,7 +175,7 @@ async def test_a_wait_that_is_cancelled_does_not_lose_the_fact() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    waiting = asyncio.create_task(desk.recorder.durable())
+    waiting = asyncio.create_task(desk.recorder.flush())
     await asyncio.sleep(0.01)
     waiting.cancel()
     await asyncio.sleep(0)
@@ -185,9 +185,9 @@ async def test_a_wait_that_is_cancelled_does_not_lose_the_fact() -> None:
 
 async def test_there_is_nothing_to_wait_for_where_all_is_durable() -> None:
     desk = Desk(MemoryJournal())
-    await desk.recorder.durable()  # yields once to the others, which had no turn yet
+    await desk.recorder.flush()  # yields once to the others, which had no turn yet
     desk.add("a")
-    assert desk.recorder.waiting() is None
+    assert desk.recorder.pending_commit() is None
     assert [event.number for event in desk.published] == [1]
 
 
@@ -195,7 +195,7 @@ async def test_a_single_writer_has_its_facts_committed_at_once() -> None:
     journal = SlowJournal()
     desk = Desk(journal)
     desk.add("a")
-    wait = desk.recorder.waiting(at_once=True)
+    wait = desk.recorder.pending_commit(at_once=True)
     assert wait is not None
     assert [batch.alone for batch, _ in journal.batches] == [True]
     journal.commit()
@@ -206,11 +206,11 @@ async def test_what_was_kept_last_is_not_written_twice_and_anything_else_is_kept
     journal = MemoryJournal()
     desk = Desk(journal)
     value: JsonValue = ["a", {"b": 1}]
-    body = desk.recorder.keep(value)
-    assert desk.recorder.keep_again(value) == body
-    assert desk.recorder.keep_again(["another"]) == desk.recorder.keep(["another"]) != body
-    desk.recorder.drop()
+    body = desk.recorder.store(value)
+    assert desk.recorder.store_unchanged(value) == body
+    assert desk.recorder.store_unchanged(["another"]) == desk.recorder.store(["another"]) != body
+    desk.recorder.discard()
     desk.add("a")
-    assert desk.recorder.keep_again(value) == body
-    await desk.recorder.durable()
+    assert desk.recorder.store_unchanged(value) == body
+    await desk.recorder.flush()
     assert await journal.bodies([body])

@@ -27,11 +27,11 @@ def state(past: RunRecord | None = None) -> RunState:
 
 async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
     run = state()
-    outer = run.account("t", Limits(tokens=10), None)
+    outer = run.open_account("t", Limits(tokens=10), None)
     assert outer is not None
-    assert run.account("t/s", None, outer) is outer
-    assert run.account("t/s", Limits(seconds=5), outer) is outer
-    inner = run.account("t/s", Limits(calls=1), outer)
+    assert run.open_account("t/s", None, outer) is outer
+    assert run.open_account("t/s", Limits(seconds=5), outer) is outer
+    inner = run.open_account("t/s", Limits(calls=1), outer)
     assert inner is not None
     assert inner.parent is outer
 
@@ -39,7 +39,7 @@ async def test_an_account_is_made_only_where_there_is_a_limit() -> None:
 async def test_an_account_begins_with_what_was_spent_before() -> None:
     past = RunRecord()
     past.charges.by_scope["t"].add(7, 3, 2)
-    account = state(past).account("t", Limits(tokens=10), None)
+    account = state(past).open_account("t", Limits(tokens=10), None)
     assert account is not None
     assert account.spent == [7, 3, 2]
 
@@ -54,21 +54,21 @@ async def test_the_first_error_counts() -> None:
     assert run.stopped
 
 
-async def test_a_disagreement_aborts_the_run_with_both_sides() -> None:
+async def test_a_report_mismatchment_aborts_the_run_with_both_sides() -> None:
     run = state()
     with pytest.raises(NonDeterminism, match="recorded, the program now replayed"):
-        run.disagree("t/s", "recorded", "replayed")
+        run.report_mismatch("t/s", "recorded", "replayed")
     assert isinstance(run.error, NonDeterminism)
 
 
 async def test_only_open_questions_with_nothing_else_continuing_wait_for_people() -> None:
     run = state()
-    assert not run.waits_for_people
+    assert not run.is_waiting_for_people
     question: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
     run.questions["t/q"] = PendingQuestion(Question(text="?"), question)
-    assert run.waits_for_people
-    run.agents_at_work = 1
-    assert not run.waits_for_people
-    run.agents_at_work = 0
+    assert run.is_waiting_for_people
+    run.busy_agents = 1
+    assert not run.is_waiting_for_people
+    run.busy_agents = 0
     question.set_result(Answer(text="yes"))
-    assert not run.waits_for_people
+    assert not run.is_waiting_for_people

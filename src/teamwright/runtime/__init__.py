@@ -1,1 +1,1 @@
-"""The engine: runs teams durably, and is the only place where work meets the journal."""
+"""The engine: runs teams durably. The only package in which work meets the journal."""

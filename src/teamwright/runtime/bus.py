@@ -1,4 +1,6 @@
-"""The present of a run: events once they are durable, and pieces of replies. Read only; nothing flows back."""
+"""Publishes durable events and pieces of replies to listeners in this process. One way: nothing flows back to the
+run.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ Listener = Callable[[Event | Delta], None]
 
 
 class Bus:
-    """Hands each event to whoever listens. A listener must return at once and can't change anything."""
+    """Passes each event to every listener. A listener must return at once and cannot change anything."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
 
     @contextmanager
     def listening(self, listener: Listener) -> Generator[None]:
-        """Listen for the time of the block."""
+        """Register a listener for the duration of the block."""
         self._listeners.append(listener)
         try:
             yield
@@ -26,18 +28,18 @@ class Bus:
             self._listeners.remove(listener)
 
     def publish(self, events: Iterable[Event]) -> None:
-        """Tell everyone about events that are durable."""
+        """Pass durable events to every listener."""
         if self._listeners:
             for event in events:
                 for listener in tuple(self._listeners):
                     listener(event)
 
-    def show(self, delta: Delta) -> None:
-        """Show a piece of a reply that is being written."""
+    def publish_delta(self, delta: Delta) -> None:
+        """Pass a piece of a reply, while it is being written, to every listener."""
         for listener in tuple(self._listeners):
             listener(delta)
 
     @property
-    def watched(self) -> bool:
-        """Whether anybody listens."""
+    def has_listeners(self) -> bool:
+        """Whether there are any listeners."""
         return bool(self._listeners)

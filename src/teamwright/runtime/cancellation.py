@@ -1,4 +1,4 @@
-"""Cancellation that is sure to end.
+"""Cancellation that is guaranteed to end.
 
 A task may swallow a cancellation, or a library in it may reset the count that `Task.cancelling` returns. So a task that
 has not ended is cancelled again, with growing pauses, and abandoned after a grace time. Nothing here decides whether a
@@ -14,29 +14,29 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 CANCEL_GRACE = 5.0
-"""Seconds that a run's members have to end once they are cancelled."""
+"""Seconds that members have to end once they are cancelled."""
 
 FIRST_PAUSE = 0.25
-"""Seconds before a task that has not ended is cancelled for the second time: most clean up in less."""
+"""Seconds before a task is cancelled a second time; most clean up faster."""
 
 _abandoned: set[asyncio.Task[Any]] = set()
 
 
 class Cancellation:
-    """Cancels a task until it has ended; after `grace` seconds the task is abandoned and `abandoned` is called."""
+    """Cancels a task until it ends; after `grace` seconds abandons it and calls `abandoned`."""
 
-    __slots__ = ("_abandon", "_pause", "_requests", "_task", "_timer", "_until")
+    __slots__ = ("_abandon", "_deadline", "_pause", "_requests", "_task", "_timer")
 
     def __init__(self, task: asyncio.Task[Any], grace: float, abandoned: Callable[[], None] | None = None) -> None:
         self._task, self._abandon = task, abandoned
-        self._until = asyncio.get_running_loop().time() + grace
+        self._deadline = asyncio.get_running_loop().time() + grace
         self._pause, self._requests = FIRST_PAUSE, 0
         self._timer: asyncio.TimerHandle | None = None
         task.add_done_callback(self._ended)
         self._request()
 
     def withdraw(self) -> None:
-        """Take all requests back: what was to be stopped has ended, and the task goes on."""
+        """Withdraw all cancel requests: what had to stop has ended, and the task continues."""
         self._task.remove_done_callback(self._ended)
         self._ended(self._task)
         for _ in range(self._requests):
@@ -44,16 +44,16 @@ class Cancellation:
 
     def _request(self) -> None:
         loop = asyncio.get_running_loop()
-        left = self._until - loop.time()
-        if left <= 0:
-            self._task.cancel()  # once more, so that it does not go on waiting for something of the run
+        remaining = self._deadline - loop.time()
+        if remaining <= 0:
+            self._task.cancel()  # once more, so that it stops waiting for anything of the run
             abandon_task(self._task)
             if self._abandon is not None:
                 self._abandon()
             return
         self._requests += 1
         self._task.cancel()
-        self._timer = loop.call_later(min(self._pause, left), self._request)
+        self._timer = loop.call_later(min(self._pause, remaining), self._request)
         self._pause *= 2
 
     def _ended(self, _: asyncio.Task[Any]) -> None:
@@ -62,9 +62,9 @@ class Cancellation:
 
 
 class ContainedTask(Generic[T]):
-    """Work in a task of its own, which can be stopped although it may not let itself be stopped.
+    """Work in its own task, which can be stopped even if it ignores cancellation.
 
-    `abandoned` is called when it has outlived its grace time.
+    `abandoned` is called when the work has outlived its grace time.
     """
 
     __slots__ = ("_abandon", "_cancellation", "_grace", "_interrupted", "_task", "_waiter", "abandoned")
@@ -87,11 +87,11 @@ class ContainedTask(Generic[T]):
         self._task.add_done_callback(self._done)
 
     def stop(self) -> None:
-        """Cancel the work, and again until it has ended or is abandoned."""
+        """Cancel the work, repeatedly, until it ends or is abandoned."""
         if self._cancellation is None and not self._task.done():
-            self._cancellation = Cancellation(self._task, self._grace, self._leave)
+            self._cancellation = Cancellation(self._task, self._grace, self._on_abandoned)
 
-    async def ended(self) -> None:
+    async def wait(self) -> None:
         """Wait until the work has ended or is abandoned. Cancelling the wait stops the work first."""
         interruption: asyncio.CancelledError | None = None
         loop = asyncio.get_running_loop()
@@ -112,15 +112,15 @@ class ContainedTask(Generic[T]):
         return self._cancellation is not None
 
     @property
-    def failed(self) -> bool:
-        """Whether there is no result: the work was cancelled, was abandoned or has raised."""
+    def has_failed(self) -> bool:
+        """Whether there is no result: the work raised, was cancelled or was abandoned."""
         return self.abandoned or self._task.cancelled() or self._task.exception() is not None
 
     def result(self) -> T:
-        """What the work returned; raises what it raised."""
+        """Return what the work returned; raises what it raised."""
         return self._task.result()
 
-    def _leave(self) -> None:
+    def _on_abandoned(self) -> None:
         self.abandoned = True
         self._abandon()
         self._wake()
@@ -135,15 +135,15 @@ class ContainedTask(Generic[T]):
 
 
 def abandon_task(task: asyncio.Task[Any]) -> None:
-    """Stop waiting for a task. The end of the event loop does not wait for it either."""
-    _abandoned.add(task)  # or it would be collected while it runs
+    """Stop waiting for a task; the end of the event loop does not wait for it either."""
+    _abandoned.add(task)  # keeps it from being garbage-collected while it runs
     task.add_done_callback(_forget)
     task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue] - it is abandoned on purpose
     asyncio._unregister_task(task)  # pyright: ignore[reportAttributeAccessIssue] - documented for extensions
 
 
 def has_abandoned_tasks() -> bool:
-    """Whether tasks that were abandoned are still there, perhaps with tasks of their own."""
+    """Whether any abandoned task has not ended yet."""
     return bool(_abandoned)
 
 
@@ -153,6 +153,6 @@ def _forget(task: asyncio.Task[Any]) -> None:
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Retrieve what a task raised, or asyncio would log it when nobody asks for its result."""
+    """Retrieve a task's exception, which asyncio would log otherwise."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Runs that are deleted while somebody reads them."""
+"""Tells a run that was deleted while it was being read from a damaged journal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from teamwright.journal.protocol import Journal
 
 @asynccontextmanager
 async def deleted_is_not_found(journal: Journal, run_id: str) -> AsyncGenerator[None]:
-    """Raise `RunNotFound` where parts of a run are missing because it was deleted meanwhile: that is no damage."""
+    """Raise `RunNotFound` instead of `JournalCorrupt` if parts of a run are missing because it was deleted."""
     try:
         yield
     except JournalCorrupt:

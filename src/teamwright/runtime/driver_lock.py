@@ -1,4 +1,4 @@
-"""The driver lock of a run, held so that a cancellation never keeps it from being released."""
+"""Holds the driver lock of a run, and releases it even while the holder is being cancelled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from teamwright.journal.protocol import Journal
 async def driver_lock(journal: Journal, run_id: str) -> AsyncGenerator[None]:
     """Hold the run's driver lock; raises `RunIsLive` when another driver holds it.
 
-    The release is shielded: a journal that releases its lock over a network may wait for that, also while the engine
-    is being closed.
+    The release is shielded from cancellation, because a journal may have to release its lock over a network while the
+    engine is closing.
     """
     lock = journal.drive(run_id)
     await lock.__aenter__()

@@ -1,4 +1,4 @@
-"""The engine: starts, resumes and forks runs over one journal. `engine.runs` is for what is recorded of them."""
+"""The engine starts, resumes and forks runs over one journal. `engine.runs` reads and controls recorded runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from teamwright.history.checkpoints import Checkpoint
     from teamwright.history.record.run_record import RunRecord
     from teamwright.journal.protocol import Journal
-    from teamwright.runtime.run import Beginning, Run
+    from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.teams.team import Team
     from teamwright.values.events.event import Delta, Event
@@ -41,23 +41,22 @@ if TYPE_CHECKING:
     from teamwright.values.turns.messages import Message
 
 LARGEST_TASK = 1024 * 1024
-WATCH_EVERY = 0.08
 
 
 def new_seed() -> int:
-    """A seed for the random numbers of one run."""
+    """Return a seed for the random numbers of one run."""
     import secrets
 
     return secrets.randbits(48)
 
 
 class Engine:
-    """Runs teams. Use it as an async context manager; leaving it interrupts what still runs, which can be resumed.
+    """Runs teams. Use it as an async context manager; leaving it interrupts running runs, which can be resumed.
 
-    The engine drives runs; `runs` reads, follows, answers, pauses and cancels them, wherever they are driven.
-    `journal` is `"memory"`, a path to a database, or a journal of one's own; by default the user's data folder.
-    `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
-    `grace` is how many seconds members have to end when they are stopped; one that takes longer is abandoned.
+    The engine drives runs; `runs` reads, follows, answers, pauses and cancels them, in whichever process they are
+    driven. `journal` is `"memory"`, a path to a database, or a `Journal`; by default a database in the user's data
+    folder. `wall` is read once per driver, after which time comes from `monotonic` (by default the event loop's).
+    `grace` is how many seconds cancelled members have to end; one that takes longer is abandoned.
     """
 
     def __init__(
@@ -118,14 +117,14 @@ class Engine:
         continues: str | None = None,
         limits: Limits | None = None,
     ) -> RunResult:
-        """Run a team on a task to its end. A run id that exists already is not started again."""
+        """Run a team on a task to its end. If a run with this id exists, return its result and start nothing."""
         handle = await self.start(team, task, run_id=run_id, history=history, continues=continues, limits=limits)
         return await handle.result()
 
     async def stream(
         self, team: AgentLike, task: str, *, run_id: str | None = None, limits: Limits | None = None
     ) -> AsyncGenerator[Event | Delta]:
-        """Run a team and yield its events as they become durable, and pieces of replies as they come."""
+        """Run a team and yield its events as they become durable, and pieces of replies as they arrive."""
         handle = await self.start(team, task, run_id=run_id, limits=limits)
         async for event in self.runs.follow(handle.run_id):
             yield event
@@ -141,9 +140,9 @@ class Engine:
         continues: str | None = None,
         limits: Limits | None = None,
     ) -> Handle:
-        """Start a run in the background; when this returns, the run is in the journal and others can find it.
+        """Start a run in the background. When this returns, the run is in the journal and visible to other processes.
 
-        `limits` bound the whole run, over all its drivers, as those of teams do.
+        `limits` apply to the whole run, across all its drivers, in addition to those of its team.
         """
         if len(task.encode("utf-8", "surrogatepass")) > LARGEST_TASK:
             raise UsageError(
@@ -154,49 +153,52 @@ class Engine:
             return Handle(self, run_id)
         origin = None
         if continues is not None and history:
-            raise UsageError("A run either continues another or is given a history, not both.")
+            raise UsageError("Pass either `continues` or `history`, not both.")
         if continues is not None:
-            before = await self.runs.history(continues)
-            history, origin = before.conversation(), Origin(run_id=continues, number=before.number, how="continue")
+            previous = await self.runs.history(continues)
+            history = previous.conversation()
+            origin = Origin(run_id=continues, number=previous.number, how="continue")
         identity = run_id or new_run_id(self._wall())
         if identity in self._live:
             return Handle(self, identity)
-        from teamwright.runtime.run import Beginning
+        from teamwright.runtime.run import RunInput
 
         made = require_team(team)
-        if made.declared is None:  # a manifest has been checked
+        if made.declared is None:  # a manifest was checked when it was loaded
             made.check_fallbacks()
             made.check_keys()
-        run = self._run(identity, made)
-        handle = self._launch(run, Beginning(task, self._seed(), history, origin, limits, run_id is not None))
+        run = self._new_run(identity, made)
+        handle = self._launch(run, RunInput(task, self._seed(), history, origin, limits, run_id is not None))
         try:
             await run.begun.wait()
         except anyio.get_cancelled_exc_class():
             handle.interrupt()
             raise
-        return self._handed_out(handle)
+        return self._hand_out(handle)
 
     async def resume(self, run_id: str, *, team: AgentLike | None = None) -> RunResult:
-        """Go on with a run that was interrupted or paused; `team` only if it is made of things without a name."""
+        """Resume a run that was interrupted or paused, to its end. Pass `team` if it can't be loaded from the
+        record.
+        """
         return await (await self.start_resume(run_id, team=team)).result()
 
     async def start_resume(self, run_id: str, *, team: AgentLike | None = None) -> Handle:
-        """Resume a run in the background. Only one can drive it, and whoever comes second is told here."""
+        """Resume a run in the background; raises `RunIsLive` if another driver holds the run."""
         self._require_open()
         async with AsyncExitStack() as lock:
             async with self._deliveries.recording:
                 await lock.enter_async_context(driver_lock(self.journal, run_id))
-            past = await self._record(run_id)
-            if past.ended is not None:
+            record = await self._read_record(run_id)
+            if record.ended is not None:
                 raise NotResumable(
-                    f"Run {run_id!r} has ended ({past.ended.status}); go on from it with  teamwright runs fork {run_id}"
-                    f"  or  teamwright run --continue {run_id}"
+                    f"Run {run_id!r} has ended ({record.ended.status}); go on from it with"
+                    f"  teamwright runs fork {run_id}  or  teamwright run --continue {run_id}"
                 )
-            ending = past.cancelled or past.aborted
+            ending = record.cancelled or record.aborted
             if ending is None:
-                made = require_team(team) if team is not None else await self._team_of(past)
-                run = self._run(run_id, made, past, lock.pop_all())
-                return self._handed_out(self._launch(run, None))
+                made = require_team(team) if team is not None else await self._team_of(record)
+                run = self._new_run(run_id, made, record, lock.pop_all())
+                return self._hand_out(self._launch(run, None))
         await self.runs.end(run_id, ending)
         return Handle(self, run_id)
 
@@ -211,12 +213,12 @@ class Engine:
         new_id: str | None = None,
         limits: Limits | None = None,
     ) -> RunResult:
-        """Run a new run from the record of another, up to `at`; what is unchanged is not paid again.
+        """Run a fork to its end: a new run from the record of another, up to `at`. Unchanged asks are not paid again.
 
-        `at` is a checkpoint, its name, a place whose last turn is meant, or the number of an event.
-        `retry` goes back to just before the member that failed. Without `at`, a run that was stopped from outside (its
-        budget, its time, a cancel) is forked from just before that. `limits` take the place of the run's limits of the
-        same kind, and of those of its outermost team unless `team` is given.
+        `at` is a checkpoint, its name, a key (its last turn is used), or the number of an event. `retry` goes back to
+        just before the member that failed. Without `at`, a run that was stopped from outside (by budget, time or
+        cancel) is forked from just before the stop. `limits` replace the run's limits of the same kind, and those of
+        its outermost team unless `team` is given.
         """
         handle = await self.start_fork(run_id, at=at, retry=retry, team=team, task=task, new_id=new_id, limits=limits)
         return await handle.result()
@@ -232,7 +234,7 @@ class Engine:
         new_id: str | None = None,
         limits: Limits | None = None,
     ) -> Handle:
-        """Start such a run in the background."""
+        """Start a fork in the background; the arguments are those of `fork`."""
         history = await self.runs.history(run_id)
         without: Collection[str] = ()
         if retry:
@@ -245,58 +247,58 @@ class Engine:
         if team is not None:
             made = require_team(team)
         else:
-            made = await self._team_of(await self._record(run_id), limits)
+            made = await self._team_of(await self._read_record(run_id), limits)
         from teamwright.runtime.redaction import Redactor
 
-        told = None if task is None else Redactor(made.secrets).text(task)
-        batch = history.fork(identity, self._clock(history.record)(), cut, told, made, without, limits)
+        redacted_task = None if task is None else Redactor(made.secrets).text(task)
+        batch = history.fork(identity, self._clock(history.record)(), cut, redacted_task, made, without, limits)
         async with deleted_is_not_found(self.journal, run_id):
             await commit(self.journal, batch)
-        run = self._run(identity, made, await self._record(identity))
-        return self._handed_out(self._launch(run, None))
+        run = self._new_run(identity, made, await self._read_record(identity))
+        return self._hand_out(self._launch(run, None))
 
     def _require_open(self) -> TaskGroup:
         if self._tasks is None:
             raise UsageError("The engine is not open; use  async with Engine() as engine:")
         return self._tasks
 
-    def _run(
+    def _new_run(
         self,
         run_id: str,
         team: Team,
-        past: RunRecord | None = None,
+        record: RunRecord | None = None,
         lock: AbstractAsyncContextManager[object] | None = None,
     ) -> Run:
         from teamwright.runtime.run import Run
 
-        clock = self._clock(past)
-        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, past, lock=lock, grace=self.grace)
+        clock = self._clock(record)
+        return Run(run_id, team, self.journal, self.bus, clock, self._limiters, record, lock=lock, grace=self.grace)
 
-    def _launch(self, run: Run, beginning: Beginning | None) -> Handle:
-        handle = Handle(self, run.run_id, run, beginning)
-        run.interactive = True  # until whoever gets the handle could call `set_interactive`
+    def _launch(self, run: Run, run_input: RunInput | None) -> Handle:
+        handle = Handle(self, run.run_id, run, run_input)
+        run.interactive = True  # until the owner of the handle had a chance to call `set_interactive`
         self._live.add(run)
         self._require_open().start_soon(handle.drive)
         return handle
 
-    def _handed_out(self, handle: Handle) -> Handle:
-        """The handle as it is returned: its owner can call `set_interactive` before anything else happens."""
+    def _hand_out(self, handle: Handle) -> Handle:
+        """Return the handle so that its owner can call `set_interactive` before anything else happens."""
         import asyncio
 
         asyncio.get_running_loop().call_soon(handle.apply_default_mode)
         return handle
 
     def deliver(self, delivery: Delivery) -> None:
-        """Tell a webhook in the background that a run waits; an engine that is being left starts nothing more."""
+        """Notify a webhook in the background that a run waits; a closing engine starts no delivery."""
         if self._tasks is not None:
             self._deliveries.start(self._tasks, delivery)
 
     async def delivered(self) -> None:
-        """Wait until no notice to a webhook is under way: each was taken, or given up after its last attempt."""
+        """Wait until no webhook delivery is in flight: each was accepted, or given up after its last attempt."""
         await self._deliveries.settled()
 
     def release(self, run_id: str) -> None:
-        """Remove a run from those that are driven here; its handle calls this."""
+        """Remove a run from the live runs; its handle calls this."""
         self._live.remove(run_id)
 
     checkpoints = MovedToRuns(Runs.checkpoints)
@@ -309,31 +311,28 @@ class Engine:
     result = MovedToRuns(Runs.result)
     follow = MovedToRuns(Runs.follow)
 
-    def _clock(self, past: RunRecord | None = None) -> Callable[[], float]:
-        """A clock for one driver of a run, which begins no earlier than what is recorded of it."""
-        return self._new_clock(past.latest_time if past is not None else 0.0)
+    def _clock(self, record: RunRecord | None = None) -> Callable[[], float]:
+        """Return the clock of one driver of a run, which starts no earlier than the last recorded event."""
+        return self._new_clock(record.latest_time if record is not None else 0.0)
 
-    async def _record(self, run_id: str) -> RunRecord:
-        """Read what is recorded of a run."""
+    async def _read_record(self, run_id: str) -> RunRecord:
+        """Read the record that a replay of a run needs."""
         from teamwright.runtime.run_reader import read_record
 
         return await read_record(self.journal, run_id)
 
-    async def _team_of(self, past: RunRecord, limits: Limits | None = None) -> Team:
-        """The team of a record; reading its files and importing its functions happens beside the event loop."""
-        from teamwright.teams.load import (  # with the manifests, which most runs never need
-            source_with_limits,
-            team_from_source,
-        )
+    async def _team_of(self, record: RunRecord, limits: Limits | None = None) -> Team:
+        """Load the team of a record, in a thread: it reads files and imports functions."""
+        from teamwright.teams.load import source_with_limits, team_from_source  # with the manifests, which most runs never need
 
-        source = past.source()
+        source = record.source()
         if limits is not None:
             source = source_with_limits(source, limits)
         return await anyio.to_thread.run_sync(partial(team_from_source, source, self.models, recorded=True))
 
 
 def new_run_id(now: float) -> str:
-    """A new id: sorts by time, and two in one second differ."""
+    """Return a new run id, which sorts by time and is unique within a second."""
     import secrets
 
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
@@ -359,7 +358,7 @@ def run_sync(
 def resume_sync(
     run_id: str, *, team: AgentLike | None = None, journal: Journal | Path | str | None = None
 ) -> RunResult:
-    """Resume a run from code that is not async; `team` only if it is made of things without a name."""
+    """Resume a run from code that is not async; pass `team` if it can't be loaded from the record."""
 
     async def main() -> RunResult:
         async with Engine(journal) as engine:

@@ -1,4 +1,4 @@
-"""Follows a run: its recorded events, then its new ones, without a gap. It reads only."""
+"""Follows a run: yields its recorded events, then new ones, without a gap. Read only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from teamwright.values.events.event import Delta, Event
 async def follow(
     journal: Journal, bus: Bus, live: LiveRuns, run_id: str, after: int = 0
 ) -> AsyncGenerator[Event | Delta]:
-    """Yield the run's events from the one after `after`, until the run ends or nobody drives it.
+    """Yield the run's events from the one after `after`, until the run ends or has no driver.
 
-    Events of a run that is driven here come from the bus, with pieces of replies; those of others from the journal.
+    Events of a run that is driven here come from the bus, with pieces of replies; those of other runs from the journal.
     """
     present: deque[Event | Delta] = deque()
     arrived = anyio.Event()

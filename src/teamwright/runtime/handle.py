@@ -1,4 +1,4 @@
-"""A run that was started in the background: whoever started it waits here for its result, or stops driving it."""
+"""The handle of a run that was started in the background: waits for its result, or stops driving it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from teamwright.errors import FencedOut, RunIsLive
 
 if TYPE_CHECKING:
     from teamwright.agents.model.models import Models
-    from teamwright.runtime.run import Beginning, Run
+    from teamwright.runtime.run import Run, RunInput
     from teamwright.runtime.runs import Runs
     from teamwright.runtime.webhooks.deliveries import Delivery
     from teamwright.values.results import RunResult
@@ -29,18 +29,18 @@ class Driver(Protocol):
         ...
 
     def release(self, run_id: str) -> None:
-        """Remove a run from those that are driven here."""
+        """Remove a run from the live runs."""
         ...
 
 
 @dataclass(slots=True)
 class Handle:
-    """A run that was started: its id, and its result when it is there."""
+    """A started run: its id, and its result once it has ended."""
 
     engine: Driver
     run_id: str
     _run: Run | None = None
-    _beginning: Beginning | None = None
+    _run_input: RunInput | None = None
     _done: anyio.Event | None = None
     _result: RunResult | None = None
     _error: Exception | None = None
@@ -56,18 +56,18 @@ class Handle:
         assert self._done is not None
         try:
             with self.engine.models.shared():
-                result = await run.drive(self._beginning)
+                result = await run.drive(self._run_input)
             if run.webhook_delivery is not None:
                 self.engine.deliver(run.webhook_delivery)
             if result is None and (cancel := run.pending_cancel):
                 result = await self.engine.runs.end(self.run_id, cancel)
             self._result = result or await self.engine.runs.result(self.run_id)
         except (RunIsLive, FencedOut) as error:
-            if self._beginning is None or run.has_begun:
+            if self._run_input is None or run.has_begun:
                 self._error = error
             else:
-                self._run = None  # somebody else began a run of this id at the same moment
-        except Exception as error:  # noqa: BLE001 - told to whoever waits for the result
+                self._run = None  # another driver started a run of this id at the same moment
+        except Exception as error:  # noqa: BLE001 - raised from `result`
             self._error = error
         finally:
             self.engine.release(self.run_id)
@@ -76,21 +76,21 @@ class Handle:
 
     @property
     def drives(self) -> bool:
-        """Whether the run is driven through this handle; not so where its id existed before."""
+        """Whether the run is driven through this handle; false if a run of its id existed before."""
         return self._run is not None
 
     def set_interactive(self, interactive: bool) -> None:
-        """Say whether somebody answers questions while the run is driven, as a person at a terminal does.
+        """Say whether questions are answered while the run is driven, as by a person at a terminal.
 
-        An interactive run waits for its answers. Otherwise, which is the default, the run pauses once nothing but an
-        answer can continue it.
+        An interactive run waits for its answers. Otherwise, which is the default, the run pauses once only an answer
+        can unblock it.
         """
         self._interactive = interactive
         if self._run is not None:
             self._run.set_interactive(interactive)
 
     def apply_default_mode(self) -> None:
-        """Make the run non-interactive unless `set_interactive` was called before; the engine calls this."""
+        """Make the run non-interactive unless `set_interactive` was called; the engine calls this."""
         if self._interactive is None:
             self.set_interactive(False)
 
@@ -105,7 +105,7 @@ class Handle:
         self.set_interactive(False)
 
     def is_past_deadline(self, seconds: float) -> bool:
-        """Whether a time limit was over so long ago and nothing has come of it; may be called from any thread."""
+        """Whether a deadline passed more than `seconds` ago without the event loop acting on it. Thread-safe."""
         return self._run is not None and self._run.is_past_deadline(seconds)
 
     @property
@@ -114,14 +114,14 @@ class Handle:
         return self._run.last_inbox_id if self._run is not None else 0
 
     def interrupt(self) -> None:
-        """Stop driving; what is recorded stays and the run can be resumed. `result` then tells how it stands."""
+        """Stop driving; the run can be resumed. `result` then returns its present status."""
         if self._run is not None:
             self._run.interrupt()
 
     async def result(self) -> RunResult:
-        """Wait for the end. When the wait is cancelled, the run is interrupted and can be resumed.
+        """Wait for the end of the run. Cancelling the wait interrupts the run, which can be resumed.
 
-        A run that somebody else drives is waited for as well, and goes on when the wait is cancelled.
+        A run that another process drives is waited for as well, and continues when the wait is cancelled.
         """
         if self._run is not None and self._done is not None:
             try:

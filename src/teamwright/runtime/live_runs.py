@@ -1,4 +1,4 @@
-"""The runs that this engine drives, and the delivery of what others send to them."""
+"""The runs that this engine drives, and the delivery of inbox items to them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from teamwright.runtime.run import Run
 
 POLL_INTERVAL = 0.08
-"""Seconds between two looks at a journal that can't notify of changes."""
+"""Seconds between two polls of a journal that can't notify of changes."""
 
 
 class LiveRuns:
-    """Runs by their id, from the moment they are launched until their driver has released them."""
+    """Runs by id, from their launch until their driver has released them."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -33,7 +33,7 @@ class LiveRuns:
         return iter(list(self._runs.values()))
 
     def get(self, run_id: str) -> Run | None:
-        """The run of this id, if it is driven here."""
+        """Return the run of this id, or `None` if it is not driven here."""
         return self._runs.get(run_id)
 
     def add(self, run: Run) -> None:
@@ -46,21 +46,21 @@ class LiveRuns:
         self._runs.pop(run_id, None)
 
     async def watch_inboxes(self) -> None:
-        """Deliver inbox items as they arrive, until cancelled. The journal is not polled while no run is driven."""
+        """Deliver inbox items as they arrive, until cancelled. The journal is not polled while no run is live."""
         while True:
             if not self._runs:
                 self._launched = anyio.Event()
                 await self._launched.wait()
-            with suppress(JournalError):  # whoever writes to a journal that is gone reports it; here we look again
+            with suppress(JournalError):  # the run that writes to the journal reports it; here we poll again
                 await self._journal.changed(POLL_INTERVAL)
                 await self.deliver_inboxes()
 
     async def deliver_inboxes(self) -> None:
-        """Hand each run the inbox items that it has not received yet."""
+        """Pass each run the inbox items that it has not received yet."""
         for run in self:
             try:
                 items = await self._journal.inbox(run.run_id, run.last_inbox_id)
-            except (JournalCorrupt, JournalTooNew) as error:  # whoever waits for an effect must not wait for ever
+            except (JournalCorrupt, JournalTooNew) as error:  # a run must not wait for ever for an unreadable inbox
                 run.journal_failed(error)
                 continue
             for item in items:

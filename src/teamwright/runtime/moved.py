@@ -1,4 +1,6 @@
-"""Methods of `Engine` that are methods of `engine.runs` now: they work for one version, with a DeprecationWarning."""
+"""Methods of `Engine` that have moved to `engine.runs`; the old names work for one version, with a
+DeprecationWarning.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ class _HasRuns(Protocol):
 
 
 class MovedToRuns(Generic[P, R]):
-    """A method of the former place, with the signature of the new one."""
+    """A method under its old name, with the signature of the new one."""
 
     def __init__(self, method: Callable[Concatenate[Runs, P], R]) -> None:
         self._method = method
 
     def __get__(self, engine: _HasRuns | None, owner: type | None = None) -> Callable[P, R]:
-        if engine is None:  # read from the class, as documentation tools do
+        if engine is None:  # accessed on the class, as documentation tools do
             return cast("Callable[P, R]", self._method)
         name = self._method.__name__
         warnings.warn(f"engine.{name}() has moved: use engine.runs.{name}()", DeprecationWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Numbers a run's facts and sees them into the journal; publishes them once they are durable, and not before."""
+"""Numbers a run's facts, appends them to the journal, and publishes them only once they are durable."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from teamwright.values.events.event import Event, Fact
 from teamwright.values.turns.messages import Message, digest
 
 YIELD_EVERY = 0.005
-"""Where there is nothing to wait for, how long a run may keep the event loop to itself, by the loop's own clock. The
-interpreter lets a thread go on for as long while others wait."""
+"""Seconds that a run may keep the event loop busy without yielding, by the loop's clock; as long as the interpreter's
+own thread switch interval."""
 
 
 class Recorder:
-    """A run's pen. Facts written in one go of the event loop become one batch.
+    """Appends a run's facts to the journal, batching those recorded in the same event-loop iteration.
 
-    A held recorder numbers facts but hands none to the journal until it is let go.
+    A held recorder numbers facts but submits none to the journal until `release`.
     """
 
     def __init__(
@@ -42,77 +42,77 @@ class Recorder:
         self.last_durable = last
         self._events: list[Event] = []
         self._bodies: dict[Body, str] = {}
-        self.texts: dict[str, Body] = {}
+        self.stored_texts: dict[str, Body] = {}
         self._latest: tuple[JsonValue, Body] = None, ""
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._shipping = False
+        self._is_scheduled = False
         self._yielded = 0.0
         self._error: JournalError | None = None
         self.held = False
 
     def add(self, scope: str, place: str, fact: Fact) -> Event:
-        """Write down a fact; it is durable a little later."""
+        """Record a fact and return its event, which becomes durable a little later."""
         self.number += 1
         event = Event(self._run_id, self.number, self._now(), scope, place, fact)
         self._events.append(event)
-        if not self._shipping and not self.held:
-            self._shipping = True
-            asyncio.get_running_loop().call_soon(self._ship_late)
+        if not self._is_scheduled and not self.held:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._submit_scheduled)
         return event
 
-    def keep(self, value: JsonValue) -> Body:
-        """Keep a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
-        if isinstance(value, str) and (known := self.texts.get(value)):
+    def store(self, value: JsonValue) -> Body:
+        """Store a value as a body and return its hash. A text is hashed once, however often a run refers to it."""
+        if isinstance(value, str) and (known := self.stored_texts.get(value)):
             return known
         text = to_json(value).decode()
         body = digest(text)
         self._bodies[body] = text
         if isinstance(value, str):
-            self.texts[value] = body
+            self.stored_texts[value] = body
         else:
             self._latest = value, body
         return body
 
-    def keep_again(self, value: JsonValue) -> Body:
-        """Like `keep`, for what may be the last value that was kept and that nobody can have changed since."""
-        return self._latest[1] if self._latest[0] is value else self.keep(value)
+    def store_unchanged(self, value: JsonValue) -> Body:
+        """Store a value, reusing the hash of the last one stored if it is the same object, unchanged since."""
+        return self._latest[1] if self._latest[0] is value else self.store(value)
 
-    def knows(self, messages: Sequence[Message]) -> bool:
-        """Whether all these texts have been kept before."""
-        texts = self.texts
+    def has_stored(self, messages: Sequence[Message]) -> bool:
+        """Whether the texts of all these messages are stored already."""
+        texts = self.stored_texts
         for message in messages:  # noqa: SIM110 - a generator takes longer than most messages
             if message.content not in texts:
                 return False
         return True
 
-    def know(self, text: str, body: Body) -> None:
-        """Remember that the journal has this text already."""
-        self.texts[text] = body
+    def mark_stored(self, text: str, body: Body) -> None:
+        """Remember that the journal holds this text already."""
+        self.stored_texts[text] = body
 
-    def keep_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
-        """Keep each message's text, and return how to find it again."""
+    def store_messages(self, messages: Sequence[Message]) -> tuple[MessageRef, ...]:
+        """Store the text of each message and return references to them."""
         refs: list[MessageRef] = []
         for message in messages:
-            body = self.keep(message.content)
+            body = self.store(message.content)
             if message.role == "user":
                 refs.append(MessageRef(name=message.name, body=body, role="user"))
             else:
                 refs.append(MessageRef(name=message.name, body=body))
         return tuple(refs)
 
-    async def durable(self, *, at_once: bool = False) -> None:
-        """Wait until everything written so far is durable; `at_once` as for `waiting`."""
-        if (wait := self.waiting(at_once=at_once)) is not None:
+    async def flush(self, *, at_once: bool = False) -> None:
+        """Wait until everything recorded so far is durable; `at_once` as in `pending_commit`."""
+        if (wait := self.pending_commit(at_once=at_once)) is not None:
             await wait
 
-    def waiting(self, *, at_once: bool = False) -> Awaitable[None] | None:
-        """What to wait for until everything written so far is durable: nothing, where it is already.
+    def pending_commit(self, *, at_once: bool = False) -> Awaitable[None] | None:
+        """Return what to await until everything recorded so far is durable, or `None` if it is.
 
-        `at_once` says that nobody else will add to the batch. Now and then the rest of the program is given way to,
-        although there is nothing to wait for.
+        `at_once` submits now, because nothing else will join the batch. Now and then it returns a bare yield to the
+        event loop, so that other tasks get their turn.
         """
         if self._error is None and (at_once or self._journal.instant) and not self.held:
-            self._ship(alone=at_once)
+            self._submit(alone=at_once)
         if self._error is not None:
             raise self._error
         loop = asyncio.get_running_loop()
@@ -126,21 +126,21 @@ class Recorder:
         return None
 
     def release(self) -> None:
-        """Hand over what was held back."""
+        """Submit what was held back."""
         self.held = False
         if self._events:
-            self._ship()
+            self._submit()
 
-    def drop(self) -> None:
-        """Forget what the journal has not been given yet."""
-        self._events, self._bodies, self.texts, self._latest = [], {}, {}, (None, "")
+    def discard(self) -> None:
+        """Discard what has not been submitted to the journal."""
+        self._events, self._bodies, self.stored_texts, self._latest = [], {}, {}, (None, "")
 
-    def _ship_late(self) -> None:
-        """Hand over what nobody waited for in this go of the event loop."""
-        self._shipping = False
-        self._ship()
+    def _submit_scheduled(self) -> None:
+        """Submit what was recorded in this event-loop iteration and not flushed."""
+        self._is_scheduled = False
+        self._submit()
 
-    def _ship(self, *, alone: bool = False) -> None:
+    def _submit(self, *, alone: bool = False) -> None:
         if not self._events or self.held or self._error is not None:
             return
         batch = Batch(self._events, self._bodies, alone)

@@ -51,12 +51,12 @@ from teamwright.values.secrets.classification import without_keys
 from teamwright.values.turns.messages import History, Message
 from teamwright.values.turns.turn import Failure, Turn
 
-WHY: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
+PAUSE_REASONS: dict[Reason, StopReason] = {"failure": "retries_exhausted", "approval": "approval", "question": "person"}
 """Why a run is set down when it waits for people: what is most pressing decides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class RunInput:
     """What a new run starts with."""
 
     task: str
@@ -69,8 +69,8 @@ class Beginning:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A run whose beginning is recorded: its outermost scope, and the turn of its team."""
+class OpenedRun:
+    """A run whose run_input is recorded: its outermost scope, and the turn of its team."""
 
     scope: Scope
     turn: Turn
@@ -87,22 +87,22 @@ class Run:
         bus: Bus,
         wall: Callable[[], float],
         limiters: RateLimiters,
-        past: RunRecord | None = None,
+        record: RunRecord | None = None,
         *,
         lock: AbstractAsyncContextManager[object] | None = None,
         grace: float = CANCEL_GRACE,
     ) -> None:
         self.run_id, self._team, self._journal, self._wall = run_id, team, journal, wall
         self._lock = lock or driver_lock(journal, run_id)
-        self._past = past or RunRecord()
-        self._paused: StopReason | None = None
-        self._over = False
-        self._cancel_sent: Cancel | None = None
+        self._record = record or RunRecord()
+        self._pause_reason: StopReason | None = None
+        self._is_over = False
+        self._cancel_request: Cancel | None = None
         self._ended = False
         self._waiting_for: dict[str, Question] = {}
         self._driving_since = wall()
         self._paused_at: float | None = None
-        self._waited = 0.0
+        self._seconds_waited = 0.0
         self.interactive = False
         self.webhook_delivery: Delivery | None = None
         """What is to be sent to a webhook once this driver has released the run."""
@@ -111,32 +111,32 @@ class Run:
         self._state = state = RunState(
             run_id=run_id,
             seed=0,
-            past=self._past,
-            recorder=Recorder(journal, run_id, self._past.number, wall, self._publish, self.journal_failed),
-            delivery=OrderedDelivery(self._past.deliveries.due, self._stuck, self._caught_up),
+            record=self._record,
+            recorder=Recorder(journal, run_id, self._record.number, wall, self._publish, self.journal_failed),
+            delivery=OrderedDelivery(self._record.deliveries.due, self._on_stuck, self._on_caught_up),
             redactor=Redactor(team.secrets),
             bus=bus,
             wall=wall,
             read_bodies=journal.bodies,
             limiters=limiters,
-            store=self._past.workspace(),
-            unpriced=self._past.unpriced,
-            call_returned=self._call_returned,
+            store=self._record.workspace(),
+            unpriced=self._record.unpriced,
+            call_returned=self._on_call_returned,
             grace=grace,
             cancel=self._cancel,
         )
-        state.delivery.when_idle = self._idle
+        state.delivery.when_idle = self._on_idle
         self.last_inbox_id = 0
 
-    async def drive(self, beginning: Beginning | None = None) -> RunResult | None:
+    async def drive(self, run_input: RunInput | None = None) -> RunResult | None:
         """Run or resume to the end; nothing comes back from a run that was set down or interrupted before it."""
         async with self._lock:
-            known = beginning is None or beginning.named
+            known = run_input is None or run_input.named
             items = await self._journal.inbox(self.run_id) if known else []
-            opening: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
-            root = self._start_task(opening)
+            opening: asyncio.Future[OpenedRun] = asyncio.get_running_loop().create_future()
+            root = self._start_root_task(opening)
             try:
-                opened = self._open(beginning)
+                opened = self._open(run_input)
                 opening.set_result(opened)
                 for item in items:
                     self.receive(item)
@@ -145,10 +145,10 @@ class Run:
                 raise
             with anyio.CancelScope(shield=True):  # the engine interrupts a run by `interrupt`
                 with suppress(asyncio.CancelledError):  # by which the root task has been stopped
-                    await root.ended()
-            return await self._outcome(root, opened.scope)
+                    await root.wait()
+            return await self._finish(root, opened.scope)
 
-    def _start_task(self, opening: asyncio.Future[Opened]) -> ContainedTask[RunResult | None]:
+    def _start_root_task(self, opening: asyncio.Future[OpenedRun]) -> ContainedTask[RunResult | None]:
         """Start the root task of the run, which ends the run if nothing stops it before.
 
         It runs after this go of the event loop, in which the run is opened: the first events become one batch.
@@ -158,7 +158,7 @@ class Run:
         state = self._state
         state.driver = asyncio.current_task()
         state.root = ContainedTask(
-            self._work(opening),
+            self._run_team(opening),
             name=self.run_id,
             grace=state.grace,
             abandoned=state.abandon,
@@ -166,18 +166,18 @@ class Run:
         )
         return state.root
 
-    def _open(self, beginning: Beginning | None) -> Opened:
+    def _open(self, run_input: RunInput | None) -> OpenedRun:
         """Record that the run begins or is resumed."""
         state = self._state
-        task, history = self._begin(beginning) if beginning else self._resume()
+        task, history = self._begin(run_input) if run_input else self._resume()
         if state.limits is not None:
             state.record_limits("", state.limits)
         lane = state.delivery.open_lane()
         lane.timers = (self,)
-        scope = Scope(state, "", lane, account=state.account("", state.limits, None))
-        return Opened(scope, Turn(task, history))
+        scope = Scope(state, "", lane, account=state.open_account("", state.limits, None))
+        return OpenedRun(scope, Turn(task, history))
 
-    async def _work(self, opening: asyncio.Future[Opened]) -> RunResult | None:
+    async def _run_team(self, opening: asyncio.Future[OpenedRun]) -> RunResult | None:
         """Let the team answer and end the run with that; nothing when the run is being stopped."""
         if self._state.stopped:
             return None
@@ -187,76 +187,76 @@ class Run:
             return None
         return await self._end(ending_of(reply, opened.scope.usage))
 
-    async def _outcome(self, root: ContainedTask[RunResult | None], scope: Scope) -> RunResult | None:
+    async def _finish(self, root: ContainedTask[RunResult | None], scope: Scope) -> RunResult | None:
         """What comes of a run whose root task has ended or was abandoned."""
         state = self._state
         if state.error is not None:
             raise state.error
-        if not root.stopping or not root.failed:
+        if not root.stopping or not root.has_failed:
             result = root.result()
             if result is not None:
                 return result
-        if self._over:  # stopped while its ending was being committed
+        if self._is_over:  # stopped while its ending was being committed
             return await self.flush()
-        if self._paused is not None and not state.cancelled:
-            return await self._set_down(self._paused)
+        if self._pause_reason is not None and not state.cancelled:
+            return await self._record_pause(self._pause_reason)
         if state.closing or not state.cancelled:
-            return await self._interrupted()
-        said = tuple(scope.said)
+            return await self._record_interruption()
+        said = tuple(scope.messages)
         if state.aborted is not None:
             return await self._end(ending_of(abort_failure(state.aborted, said), scope.usage))
-        assert self._cancel_sent is not None
-        why = self._cancel_sent.reason or "cancelled"
+        assert self._cancel_request is not None
+        why = self._cancel_request.reason or "cancelled"
         cancelled = Failure(member=self._team.name, error="cancelled", message=why, messages=said)
         return await self._end(ending_of(cancelled, scope.usage))
 
     @property
     def has_begun(self) -> bool:
         """Whether anything that this driver wrote down is durable."""
-        return self._state.recorder.last_durable > self._past.number
+        return self._state.recorder.last_durable > self._record.number
 
     @property
     def pending_cancel(self) -> Cancel | None:
         """A cancel that arrived while the driver was leaving, and that nobody has carried out yet."""
-        return self._cancel_sent if self._state.closing and not self._ended else None
+        return self._cancel_request if self._state.closing and not self._ended else None
 
     def _publish(self, events: Sequence[Event]) -> None:
         """Publish events that are durable; from the first of them on, others can find the run."""
         self.begun.set()
         self._state.bus.publish(events)
 
-    def _begin(self, beginning: Beginning) -> tuple[str, History]:
+    def _begin(self, run_input: RunInput) -> tuple[str, History]:
         recorder, team = self._state.recorder, self._team
-        self._state.seed = beginning.seed
+        self._state.seed = run_input.seed
         redactor = self._state.redactor
-        task = redactor.text(beginning.task)
-        history = [one.changed(content=redactor.text(one.content)) for one in beginning.history]
+        task = redactor.text(run_input.task)
+        history = [one.changed(content=redactor.text(one.content)) for one in run_input.history]
         event = recorder.add(
             "",
             "",
             RunStarted(
                 team=team.name,
-                task=recorder.keep(task),
-                manifest=recorder.keep(without_keys(team.source.to_json())),
-                seed=beginning.seed,
+                task=recorder.store(task),
+                manifest=recorder.store(without_keys(team.source.to_json())),
+                seed=run_input.seed,
                 strategies=team.strategies(),
-                origin=beginning.origin,
-                history=recorder.keep_messages(history),
-                limits=beginning.limits.bounds if beginning.limits else None,
+                origin=run_input.origin,
+                history=recorder.store_messages(history),
+                limits=run_input.limits.bounds if run_input.limits else None,
                 format=RUN_FORMAT,
             ),
         )
-        self._state.limits = beginning.limits
+        self._state.limits = run_input.limits
         # As recorded, so that a resumed run begins at the same instant.
-        self._past.started_at = self._state.now = event.time
+        self._record.started_at = self._state.now = event.time
         self._state.task = task
-        self._past.driver_time.apply_change(event)
+        self._record.driver_time.apply_change(event)
         return task, History.of(history)
 
     def _resume(self) -> tuple[str, History]:
-        started = self._past.started
+        started = self._record.started
         if started is None:
-            raise NotResumable(f"Run {self.run_id!r} has no beginning in the journal.")
+            raise NotResumable(f"Run {self.run_id!r} has no run_input in the journal.")
         if started.format > RUN_FORMAT:
             raise NotResumable(
                 f"Run {self.run_id!r} was begun by a newer version of Teamwright (run format {started.format}, and this"
@@ -270,39 +270,39 @@ class Run:
                     f" {now[name]}; install the older one, or go on with  teamwright runs fork {self.run_id}"
                 )
         state = self._state
-        state.seed, state.now, state.format = started.seed, self._past.started_at, started.format
-        state.limits = self._past.limits()
-        self._past.charge_open_turns()
-        state.recorder.held = state.delivery.replaying
+        state.seed, state.now, state.format = started.seed, self._record.started_at, started.format
+        state.limits = self._record.limits()
+        self._record.charge_open_turns()
+        state.recorder.held = state.delivery.is_replaying
         state.recorder.add("", "", RunResumed(driver=f"{socket.gethostname()}:{os.getpid()}"))
-        state.task = str(self._past.bodies.value(started.task))
-        return state.task, History.of(self._past.bodies.messages(started.history))
+        state.task = str(self._record.bodies.value(started.task))
+        return state.task, History.of(self._record.bodies.messages(started.history))
 
-    def _scripts_used_up(self, ending: Ending) -> Ending:
+    def _check_scripts(self, ending: Ending) -> Ending:
         """A run that ended well fails if a strict script has rules left; counted from the record, as rules are."""
         if ending.failure is not None:
             return ending
         from teamwright.agents.scripted.agent import unused_rules
 
-        past, now = self._past.charges.marks, self._state.marks
-        left = unused_rules(self._team.everyone(), lambda name, mark: past[name, mark] + now[name, mark])
+        recorded, now = self._record.charges.marks, self._state.marks
+        left = unused_rules(self._team.everyone(), lambda name, mark: recorded[name, mark] + now[name, mark])
         if not left:
             return ending
         text = f"the script is strict, and {'; '.join(left)}"
         failure = Failure(member=self._team.name, error="script", message=text, messages=ending.messages)
         return ending_of(failure, ending.usage)
 
-    def _check_that_nothing_was_left_out(self, ending: Ending) -> None:
+    def _check_open_asks(self, ending: Ending) -> None:
         """A run that ends well has come to everything that was under way when its record ended."""
         if ending.status == "completed" and (ask := self._state.unreached_ask()):
-            self._state.disagree(ask, f"that {ask!r} was asked", "ended without asking it")
+            self._state.report_mismatch(ask, f"that {ask!r} was asked", "ended without asking it")
 
     async def _end(self, ending: Ending) -> RunResult:
-        ending = self._scripts_used_up(ending).with_warnings(*(fact.warning for fact in self._state.unpriced.values()))
-        self._check_that_nothing_was_left_out(ending)
+        ending = self._check_scripts(ending).with_warnings(*(fact.warning for fact in self._state.unpriced.values()))
+        self._check_open_asks(ending)
         seconds = self._seconds()
         recorder = self._state.recorder
-        self._ended = self._over = True
+        self._ended = self._is_over = True
         self._state.closing = True  # also for a task that a strategy made by itself and left behind
         recorder.add(
             "",
@@ -310,8 +310,8 @@ class Run:
             RunEnded(
                 status=ending.status,
                 stop_reason=ending.stop_reason,
-                output=None if ending.output is None else recorder.keep(ending.output),
-                data=None if ending.data is None else recorder.keep_again(ending.data),
+                output=None if ending.output is None else recorder.store(ending.output),
+                data=None if ending.data is None else recorder.store_unchanged(ending.data),
                 usage=ending.usage,
                 warnings=ending.warnings,
                 seconds=seconds,
@@ -320,30 +320,32 @@ class Run:
                 member=ending.failure.member if ending.failure else None,
             ),
         )
-        await recorder.durable(at_once=True)
-        return ending.result(self.run_id, self._past.started_at, seconds)
+        await recorder.flush(at_once=True)
+        return ending.result(self.run_id, self._record.started_at, seconds)
 
-    async def _set_down(self, reason: StopReason) -> None:
+    async def _record_pause(self, reason: StopReason) -> None:
         """Leave the run where it is; resuming goes on from here."""
         recorder = self._state.recorder
-        self._over = True
+        self._is_over = True
         event = recorder.add("", "", RunPaused(stop_reason=reason, waiting_for=tuple(sorted(self._waiting_for))))
-        await recorder.durable()
+        await recorder.flush()
         webhook = Webhook.of(self._team.notify)
         if webhook is not None and reason in FOR_PEOPLE:
             notice = Notice.of(self.run_id, self._team.name, reason, event.number, self._waiting_for)
             self.webhook_delivery = Delivery(event, webhook, to_json(notice.to_json()), self._state.redactor.text)
 
-    async def _interrupted(self) -> None:
+    async def _record_interruption(self) -> None:
         """Record that the driver was stopped; what is recorded so far becomes durable."""
         if not self._state.recorder.held:
-            self._over = True
+            self._is_over = True
             self._state.recorder.add("", "", RunInterrupted())
             await self.flush()
 
     def is_past_deadline(self, seconds: float) -> bool:
         """Whether a time limit was over so long ago and the event loop has not come to it."""
-        return any(isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self._state.parts))
+        return any(
+            isinstance(part, Deadline) and part.is_overdue(seconds) for part in tuple(self._state.open_resources)
+        )
 
     def interrupt(self) -> None:
         """Stop driving; the run can be resumed."""
@@ -353,15 +355,15 @@ class Run:
     async def flush(self) -> None:
         """See what has been recorded so far into the journal."""
         with anyio.CancelScope(shield=True):
-            await self._state.recorder.durable()
+            await self._state.recorder.flush()
 
     def receive(self, item: InboxItem) -> None:
         """Act on an inbox item once; one that arrives after the run's end or pause stays in the inbox."""
-        if self._over or item.id <= self.last_inbox_id:
+        if self._is_over or item.id <= self.last_inbox_id:
             return
         self.last_inbox_id = item.id
         state = self._state
-        if item.id <= self._past.last_inbox_item and item.intervention.kind != "answer":
+        if item.id <= self._record.last_inbox_item and item.intervention.kind != "answer":
             return
         match item.intervention:
             case Answered(key=key, answer=given):
@@ -373,7 +375,7 @@ class Run:
                 if not state.cancelled:
                     cancel = cancel.changed(reason=state.redactor.text(cancel.reason))
                     state.recorder.add("", "", RunIntervened(intervention=cancel, letter=item.id))
-                    self._cancel_sent = cancel
+                    self._cancel_request = cancel
                     self._cancel()
             case Pause():
                 state.recorder.add("", "", RunIntervened(intervention=item.intervention, letter=item.id))
@@ -396,35 +398,35 @@ class Run:
     def resume_timer(self) -> None:
         """Let the time of the run go on."""
         if self._paused_at is not None:
-            self._waited += self._wall() - self._paused_at
+            self._seconds_waited += self._wall() - self._paused_at
             self._state.record_wait("", self._paused_at)
             self._paused_at = None
 
-    def _call_returned(self) -> None:
+    def _on_call_returned(self) -> None:
         self._check_pause()
         if self._state.questions:
             self._state.delivery.check_idle()
 
     def _check_pause(self) -> None:
         """Set the run down when that was asked for and all calls are back."""
-        if self._state.pausing and not self._state.open_calls and not self._state.delivery.replaying:
+        if self._state.pausing and not self._state.open_calls and not self._state.delivery.is_replaying:
             self._pause("pause")
 
-    def _idle(self) -> None:
+    def _on_idle(self) -> None:
         """Every branch waits: set the run down when only people can move it on, and nobody is there."""
-        if self._state.waits_for_people and not self.interactive:
+        if self._state.is_waiting_for_people and not self.interactive:
             reasons = {waiting.question.reason for waiting in self._state.questions.values()}
-            self._pause(next(stop for reason, stop in WHY.items() if reason in reasons))
+            self._pause(next(stop for reason, stop in PAUSE_REASONS.items() if reason in reasons))
 
     def _pause(self, reason: StopReason) -> None:
-        if self._paused or self._state.closing or self._state.cancelled:
+        if self._pause_reason or self._state.closing or self._state.cancelled:
             return
-        self._paused = reason
+        self._pause_reason = reason
         self._waiting_for = {key: waiting.question for key, waiting in self._state.questions.items()}
         self._state.closing = True
         asyncio.get_running_loop().call_soon(self._state.stop)
 
-    def _caught_up(self) -> None:
+    def _on_caught_up(self) -> None:
         if self._state.closing:  # a driver that leaves during the replay writes nothing
             return
         self._state.recorder.release()
@@ -435,14 +437,14 @@ class Run:
     def _cancel(self) -> None:
         """End the run; what was recorded is replayed first, so that nothing which was said is lost."""
         self._state.cancelled = True
-        if not self._state.delivery.replaying:
+        if not self._state.delivery.is_replaying:
             self._state.stop()
 
-    def _stuck(self, recorded: str, waiting: list[str]) -> None:
+    def _on_stuck(self, recorded: str, waiting: list[str]) -> None:
         if self._state.error is not None or self._state.closing:  # everything is being stopped
             return
         waits = ", ".join(map(repr, waiting)) or "nothing"
-        self._state.disagree(recorded, f"that {recorded!r} came next", f"waits for {waits}")
+        self._state.report_mismatch(recorded, f"that {recorded!r} came next", f"waits for {waits}")
 
     def journal_failed(self, error: JournalError) -> None:
         """The journal can't be used for this run: stop driving it, and leave its record as it is."""
@@ -450,5 +452,5 @@ class Run:
 
     def _seconds(self) -> float:
         """Time with a driver, over all its drivers, and not waiting for people."""
-        now = self._wall() - self._driving_since - self._waited
-        return max(0.0, self._past.scope_seconds("", 0.0) + now)
+        now = self._wall() - self._driving_since - self._seconds_waited
+        return max(0.0, self._record.scope_seconds("", 0.0) + now)

@@ -13,7 +13,7 @@ from teamwright.values.events.event import Event
 
 
 async def read_events(journal: Journal, run_id: str, without: Collection[str] = ()) -> list[Event]:
-    """Return the run's events but for the kinds `without`; raises `RunNotFound` when there are none."""
+    """Return the run's events except those of the kinds `without`; raises `RunNotFound` if there are none."""
     events = await journal.read(run_id, without=without)
     if not events:
         raise RunNotFound(run_id, [summary.id for summary in await journal.runs(200)])
@@ -21,7 +21,7 @@ async def read_events(journal: Journal, run_id: str, without: Collection[str] = 
 
 
 async def read_record(journal: Journal, run_id: str) -> RunRecord:
-    """Return what a replay needs: not the effects of turns that have ended, which are most of a long record."""
+    """Return what a replay needs, without the effects of ended turns, which make up most of a long record."""
     async with deleted_is_not_found(journal, run_id):
         events = await read_events(journal, run_id, without=EFFECTS)
         check_record(events, whole=False)

@@ -1,6 +1,6 @@
 """The data of one scope of a run: a team's turn, an agent's turn, a named part of the work, or a branch.
 
-Whatever asks, calls, waits or spends takes a scope. A scope itself records nothing and waits for nothing.
+Asks, effects, waits and charges all take a scope. A scope itself records nothing and never waits.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ from teamwright.values.turns.turn import Tier, Turn
 ONE_CALL = Tally(calls=1)
 
 AskPerson = Callable[[str, Question], Awaitable[Answer]]
-"""Asks a person a question at a place of a scope."""
+"""Asks a person a question under a key of a scope."""
 
 
 class TimeLimit(Protocol):
-    """The deadline that holds in a scope."""
+    """The deadline that applies to a scope."""
 
     @property
     def remaining(self) -> float:
-        """Seconds left here and in every scope around that has a deadline."""
+        """Seconds left until the nearest deadline of this scope and its parents."""
         ...
 
 
 class DegradationLadder(Protocol):
-    """What is cut back in a team while its budget is under pressure."""
+    """What a team reduces while its budget is under pressure."""
 
     @property
     def cutback(self) -> Cutback:
-        """What is cut back now."""
+        """What is reduced now."""
         ...
 
     def tier(self, member: AgentLike) -> Tier:
-        """Which of its models a member answers with now."""
+        """Return which of its models a member answers with now."""
         ...
 
     def shorten(self, turn: Turn) -> Turn:
-        """The turn with as much of its history as members get now."""
+        """Return the turn with as much of its history as members receive now."""
         ...
 
     async def consider(self, scope: Scope, place: str, ask_person: AskPerson) -> None:
-        """Decide, before an ask begins, whether to cut back or to restore something."""
+        """Apply or undo at most one rung before an ask begins."""
         ...
 
     def ask_ended(self, key: str) -> None:
@@ -69,35 +69,35 @@ class DegradationLadder(Protocol):
 
 
 class Scope:
-    """Where in the run something happens, and what holds there: account, limits, deadline, lane, keys, messages."""
+    """A place in the run and what applies there: account, limits, deadline, lane, keys, messages."""
 
     __slots__ = (
         "_claimed",
         "_horizon",
         "account",
         "agent_scope",
-        "announced",
-        "began",
+        "answered_at",
+        "call_announced",
         "charges",
         "deadline",
+        "decides_degradation",
         "degradation",
-        "emitted",
+        "emitted_count",
         "fallback",
-        "heard_at",
+        "first_event",
         "holding",
         "in_agent",
         "lane",
         "limits",
         "member",
+        "messages",
         "parent",
         "path",
         "policy",
         "recovery",
         "run",
-        "said",
         "stopping",
         "usage",
-        "weighs",
     )  # fmt: skip
 
     def __init__(
@@ -110,34 +110,35 @@ class Scope:
         member: str = "",
         agent_scope: str = "",
         account: Account | None = None,
-        said: list[Message] | None = None,
+        messages: list[Message] | None = None,
     ) -> None:
         self.run, self.path, self.lane, self.parent = run, path, lane, parent
         self.member, self.agent_scope, self.account = member, agent_scope, account
         self.limits: Limits | None = None
         self.usage: Usage = NOTHING
-        self.said: list[Message] = [] if said is None else said
-        self.stopping = self.announced = False
-        self.heard_at = 0.0
-        self.began = self.emitted = 0
+        self.messages: list[Message] = [] if messages is None else messages
+        self.stopping = self.call_announced = False
+        self.answered_at = 0.0
+        self.first_event = self.emitted_count = 0
         self._claimed: set[str] = set()
         self._horizon: Horizon | None = None
-        if parent is not None:  # what holds around a scope holds in it
+        if parent is not None:  # a scope inherits from its parent
             self.deadline, self.recovery, self.fallback = parent.deadline, parent.recovery, parent.fallback
-            self.holding, self.degradation, self.weighs = parent.holding, parent.degradation, parent.weighs
-            self.in_agent, self.charges, self.policy = parent.in_agent, parent.charges, parent.policy
+            self.degradation, self.decides_degradation = parent.degradation, parent.decides_degradation
+            self.holding, self.in_agent = parent.holding, parent.in_agent
+            self.charges, self.policy = parent.charges, parent.policy
             return
         self.deadline: TimeLimit | None = None
         self.recovery: Recovery | None = None
         self.fallback: AgentLike | None = None
-        self.holding: Holding = run.path_locks.everything
+        self.holding: Holding = run.path_locks.root
         self.degradation: DegradationLadder | None = None
-        self.in_agent = self.weighs = False
+        self.in_agent = self.decides_degradation = False
         self.policy: Policy = UNSET
         self.charges = Charges()
 
-    def part(self, path: str, lane: Lane, account: Account | None) -> Scope:
-        """A named part or a branch of this scope; its messages count as messages of this scope."""
+    def open_part(self, path: str, lane: Lane, account: Account | None) -> Scope:
+        """Create a named part or a branch of this scope; its messages count as messages of this scope."""
         return Scope(
             self.run,
             path,
@@ -146,11 +147,11 @@ class Scope:
             member=self.member,
             agent_scope=self.agent_scope,
             account=account,
-            said=self.said,
+            messages=self.messages,
         )
 
     def claim(self, key: str) -> str:
-        """Reserve a key of this scope and return its recorded form; raises `DuplicateKey` the second time."""
+        """Reserve a key of this scope and return its recorded form; raises `DuplicateKey` if it is taken."""
         place = escape_place(key)
         if place in self._claimed:
             raise DuplicateKey(join_key(self.path, place))
@@ -169,10 +170,10 @@ class Scope:
             return self.run.horizon
         if self.parent is not None and self.path != self.agent_scope:
             return self.parent.horizon
-        return Horizon(self.began)
+        return Horizon(self.first_event)
 
     def spend(self, usage: Usage) -> None:
-        """Add to the usage of this scope and of every scope around it."""
+        """Add usage to this scope and its parents."""
         if usage is NOTHING:
             return
         scope: Scope | None = self
@@ -181,7 +182,7 @@ class Scope:
             scope = scope.parent
 
     def tally(self) -> Tally | None:
-        """The sum of the effects of this agent's turn; a team has none of its own."""
+        """Return the sum of the effects of this agent's turn; a team has none of its own."""
         charges = self.charges
         if self.path != self.agent_scope or not charges.calls:
             return None
@@ -195,7 +196,7 @@ class Scope:
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """The branches that this scope is in, outermost first."""
+        """The lanes of the branches that this scope is in, outermost first."""
         found: list[Lane] = []
         scope: Scope | None = self
         while scope is not None:
@@ -204,12 +205,12 @@ class Scope:
             scope = scope.parent
         return tuple(reversed(found))
 
-    def members_around(self) -> list[str]:
-        """The members whose turns enclose this scope, the run's own team first."""
+    def enclosing_members(self) -> list[str]:
+        """Return the members whose turns enclose this scope, the run's own team first."""
         found: list[str] = []
         scope: Scope | None = self
         while scope is not None:
-            if scope.path in self.run.asked:
+            if scope.path in self.run.reached_asks:
                 found.append(scope.member)
             scope = scope.parent
         return found[::-1]
@@ -220,37 +221,37 @@ class Scope:
         return self.parent is not None and not self.parent.path
 
     def is_within(self, team: str) -> bool:
-        """Whether this scope lies inside a turn of the team of this name."""
+        """Whether this scope is inside a turn of the team of this name."""
         scope: Scope | None = self
         while scope is not None and scope.member != team:
             scope = scope.parent
         return scope is not None
 
     @property
-    def being_stopped(self) -> bool:
-        """Whether a recorded decision stops this scope, as opposed to the process being interrupted."""
+    def is_being_stopped(self) -> bool:
+        """Whether a recorded decision stops this scope, as opposed to an interruption of the process."""
         scope: Scope | None = self
         while scope is not None and not scope.stopping:
             scope = scope.parent
         return scope is not None or self.run.cancelled
 
     @property
-    def closed(self) -> bool:
-        """Whether nothing may reach the run from here: its driver is leaving, or this scope was abandoned."""
+    def is_closed(self) -> bool:
+        """Whether nothing from here may reach the run: its driver is stopping, or this scope was abandoned."""
         run = self.run
         return run.closing or (bool(run.abandoned) and run.is_abandoned(self.path))
 
-    def cancelled_from_outside(self) -> bool:
-        """Whether a cancellation that was raised here stops this scope, or is a mistake of something inside it.
+    def is_cancelled_from_outside(self) -> bool:
+        """Whether a cancellation raised here stops this scope, or is a mistake of code inside it.
 
-        The state of the run decides, since libraries may reset the count of the task. Only the code of an agent may
-        cancel what it has started itself; there the count is all that can be looked at.
+        The state of the run decides, since libraries may reset the cancellation count of a task. Only an agent's code
+        may cancel what it has started itself; there the count is all that can be checked.
         """
-        if self.run.interrupted or self.being_stopped:
+        if self.run.interrupted or self.is_being_stopped:
             return True
         task = asyncio.current_task()
         if task is None or self.in_agent:
             return task is not None and task.cancelling() > 0
-        while task.cancelling():  # a member that cancelled its own task
+        while task.cancelling():  # a member has cancelled its own task
             task.uncancel()
         return False

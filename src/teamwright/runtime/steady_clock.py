@@ -1,4 +1,4 @@
-"""The clock of one driver: wall time that nobody can set while the driver lives.
+"""The clock of one driver: wall time that does not jump while the driver runs.
 
 It reads the wall clock once and adds monotonic time, so a wall clock that is set back or forward changes no recorded
 time, no limit and no wait. It never starts before the run's last event, so recorded times never go backwards.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 def steady_clock(
     wall: Callable[[], float], monotonic: Callable[[], float] | None = None, not_before: float = 0.0
 ) -> Callable[[], float]:
-    """Return a clock in seconds since the epoch; `monotonic` is the running event loop's time by default."""
+    """Return a clock in seconds since the epoch; `monotonic` defaults to the running event loop's time."""
     elapsed = monotonic or _loop_time()
     origin = elapsed()
     start = max(wall(), not_before)
@@ -30,11 +30,11 @@ def steady_clock(
 
 
 def _loop_time() -> Callable[[], float]:
-    """The running event loop's clock; of a plain loop what it reads itself, since each event asks for the time."""
+    """Return the running event loop's clock; for a plain loop the function that it calls itself, which is cheaper."""
     loop = asyncio.get_running_loop()
     return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 def remaining_wait(due: float, now: float, whole: float) -> float:
-    """Seconds left of a recorded wait: never negative, and never more than the whole wait."""
+    """Return the seconds left of a recorded wait: never negative, never more than the whole wait."""
     return min(whole, max(0.0, due - now))

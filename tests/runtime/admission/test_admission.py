@@ -110,7 +110,7 @@ def test_waiters_for_a_model_count_when_the_remaining_budget_is_shared() -> None
 @pytest.mark.parametrize("how", ["cancel", "leave"])
 def test_stopping_a_run_frees_budget_and_slots(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     account = Account("t", Limits(tokens=5 * RESERVED), None)
-    monkeypatch.setattr(RunState, "account", lambda *about: account)
+    monkeypatch.setattr(RunState, "open_account", lambda *about: account)
 
     async def main() -> None:
         provider = Provider(lambda number: 50.0)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from teamwright import Engine, FunctionAgent, Limits, ModelAgent, Reply, RunResult, Team, Turn
 from teamwright.errors import NonDeterminism
 from teamwright.journal.memory import MemoryJournal
-from teamwright.runtime.admission.degradation import CUT, GO_ON, compacted
+from teamwright.runtime.admission.degradation import CUT, GO_ON, compact_history
 from teamwright.testing.chat import ChatAnswer, ChatRequest, Say
 from teamwright.testing.model_server import ModelServer
 from teamwright.values.events.budget import BudgetDegraded
@@ -314,11 +314,11 @@ async def test_members_of_lower_priority_answer_with_the_economy_model(served: S
 
 def test_a_short_history_is_passed_unchanged() -> None:
     turn = Turn("go", History.of([Message(name="a", content="x" * 200)]))
-    assert compacted(turn, 1) is turn
+    assert compact_history(turn, 1) is turn
 
 
 def test_a_compacted_turn_keeps_the_latest_and_begins_with_the_rest_in_short() -> None:
     history = History.of([Message(name=name, content=f"{name} " * 100) for name in "abc"])
-    first, last = compacted(Turn("go", history), 1).history
+    first, last = compact_history(Turn("go", history), 1).history
     assert last is history[2]
     assert [len(line) <= 90 for line in first.content.splitlines()[1:]] == [True, True]

@@ -27,7 +27,7 @@ def test_without_a_limit_on_tokens_or_money_there_is_no_pressure() -> None:
 
 def test_estimates_are_corrected_by_what_the_estimated_has_cost() -> None:  # Z-11
     forecast = Forecast({"a": 100, "b": 100, "c": 200})
-    forecast.heard("a/work")
+    forecast.ask_ended("a/work")
     pressure = forecast.pressure(used(150), Account("team", Limits(tokens=1000), None, Cost(150, 0, 1)))
     assert pressure is not None
     assert (pressure.forecast, pressure.limit, pressure.share) == (600, 1000, 0.6)
@@ -35,9 +35,9 @@ def test_estimates_are_corrected_by_what_the_estimated_has_cost() -> None:  # Z-
 
 def test_without_estimates_the_rest_costs_what_is_usual() -> None:  # Z-11
     forecast = Forecast({f"step-{number}": 0 for number in range(1, 5)})
-    forecast.heard("step-1")
-    forecast.heard("step-2")
-    forecast.heard("select-1")
+    forecast.ask_ended("step-1")
+    forecast.ask_ended("step-2")
+    forecast.ask_ended("select-1")
     pressure = forecast.pressure(used(100), Account("team", Limits(tokens=100), None, Cost(100, 0, 2)))
     assert pressure is not None
     assert pressure.share == 2.0
@@ -47,7 +47,7 @@ def test_the_level_that_is_closest_to_its_limit_counts_in_tokens_or_money() -> N
     outer = Account("", Limits(usd=0.01), None, Cost(100, 8_000_000_000, 1))
     inner = Account("team", Limits(tokens=1000), outer, Cost(100, 2_000_000_000, 1))
     forecast = Forecast({"a": 0, "b": 0, "c": 0})
-    forecast.heard("a")
+    forecast.ask_ended("a")
     pressure = forecast.pressure(used(100, 0.002), inner)
     assert pressure is not None
     assert pressure.what == "usd"
@@ -57,5 +57,5 @@ def test_the_level_that_is_closest_to_its_limit_counts_in_tokens_or_money() -> N
 def test_an_ask_counts_once_and_one_that_was_not_predicted_never() -> None:
     forecast = Forecast({"a": 10})
     for key in ("a/work", "a/work", "z"):
-        forecast.heard(key)
-    assert forecast.done == 1
+        forecast.ask_ended(key)
+    assert forecast.asks_done == 1

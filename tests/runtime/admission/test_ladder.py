@@ -7,8 +7,8 @@ import pytest
 from teamwright.runtime.admission.ladder import AUTO, LADDER, TeamTraits
 from teamwright.values.limits.degradation import NO_CUTBACK, Cutback
 
-BUSY = TeamTraits("a2a_lite", peers=True, thrifty=frozenset("b"), busiest=4)
-PLAIN = TeamTraits("output", peers=False, thrifty=frozenset(), busiest=1)
+BUSY = TeamTraits("a2a_lite", peers=True, economy_members=frozenset("b"), peak_concurrency=4)
+PLAIN = TeamTraits("output", peers=False, economy_members=frozenset(), peak_concurrency=1)
 
 
 def test_the_rungs_are_in_the_order_that_was_promised() -> None:  # Z-11
@@ -27,6 +27,8 @@ def test_a_rung_changes_its_field_alone(rung: object) -> None:  # Z-11
 def test_one_worker_is_always_left() -> None:
     workers = next(rung for rung in LADDER if rung.name == "workers")
     lower = workers.lower(
-        NO_CUTBACK, TeamTraits("output", peers=False, thrifty=frozenset(), busiest=2), AUTO._replace(workers=5)
+        NO_CUTBACK,
+        TeamTraits("output", peers=False, economy_members=frozenset(), peak_concurrency=2),
+        AUTO._replace(workers=5),
     )
     assert lower.workers == 1

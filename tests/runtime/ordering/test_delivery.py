@@ -44,7 +44,7 @@ async def quiet() -> None:
 
 def arriving(delivery: OrderedDelivery, lane: Lane, key: str, order: list[str]) -> asyncio.Task[None]:
     async def go() -> None:
-        await delivery.arrive(lane, key, "")
+        await delivery.wait_turn(lane, key, "")
         order.append(key)
         delivery.park(lane)
 
@@ -56,10 +56,10 @@ async def test_recorded_things_are_delivered_in_recorded_order() -> None:
     delivery = watching.delivery
     lanes = {key: delivery.open_lane() for key in "cba"}
     tasks = [arriving(delivery, lane, key, order) for key, lane in lanes.items()]
-    assert delivery.replaying
+    assert delivery.is_replaying
     await asyncio.gather(*tasks)
     assert order == ["a", "b", "c"]
-    assert not delivery.replaying
+    assert not delivery.is_replaying
     assert watching.caught_up == 1
 
 
@@ -84,8 +84,8 @@ async def test_a_branch_that_waits_by_its_own_means_counts_as_waiting_once_all_i
 async def test_new_things_are_delivered_in_the_order_in_which_they_are_announced() -> None:
     delivery, order = Watching().delivery, list[str]()
     lanes = {key: delivery.open_lane() for key in "ab"}
-    delivery.announce("b")
-    delivery.announce("a")
+    delivery.enqueue("b")
+    delivery.enqueue("a")
     await asyncio.gather(*[arriving(delivery, lane, key, order) for key, lane in lanes.items()])
     assert order == ["b", "a"]
 
@@ -94,7 +94,7 @@ async def test_all_waiting_but_not_for_what_is_next_is_reported_with_both_sides(
     watching = Watching("a")
     lane = watching.delivery.open_lane()
     with pytest.raises(LookupError, match="a"):
-        await watching.delivery.arrive(lane, "b", "")
+        await watching.delivery.wait_turn(lane, "b", "")
     assert watching.stuck == [("a", ["b"])]
 
 
@@ -131,12 +131,12 @@ async def test_who_is_caught_up_waits_for_the_last_recorded_thing() -> None:
     delivery.enter_agent(other, "agent")
 
     async def live() -> None:
-        await delivery.caught_up(other, "agent")
+        await delivery.wait_caught_up(other, "agent")
         order.append("live")
 
     await asyncio.gather(asyncio.create_task(live()), arriving(delivery, one, "a", order))
     assert order == ["a", "live"]
-    await delivery.caught_up(other, "agent")
+    await delivery.wait_caught_up(other, "agent")
 
 
 async def test_something_withdrawn_is_dropped_and_the_rest_continues() -> None:
@@ -153,7 +153,7 @@ async def test_an_action_is_done_when_its_turn_comes() -> None:
     watching, order = Watching("a", "b"), list[str]()
     delivery = watching.delivery
     lane = delivery.open_lane()
-    delivery.expect("b", lambda: order.append("act"))
+    delivery.call_in_turn("b", lambda: order.append("act"))
     await arriving(delivery, lane, "a", order)
     await quiet()
     assert order == ["a", "act"]
@@ -163,11 +163,11 @@ async def test_nothing_continues_while_something_is_being_stopped() -> None:
     delivery, order = Watching("a").delivery, list[str]()
     stopped, waiting = delivery.open_lane(), delivery.open_lane()
     delivery.park(stopped)
-    delivery.unwind(stopped)
+    delivery.begin_unwind(stopped)
     task = arriving(delivery, waiting, "a", order)
     await quiet()
     assert order == []
-    delivery.unwound()
+    delivery.end_unwind()
     delivery.close_lane(stopped)
     await task
     assert order == ["a"]
@@ -178,18 +178,18 @@ async def test_the_run_is_idle_when_a_person_is_asked_and_every_branch_waits() -
     told: list[bool] = []
     delivery.when_idle = lambda: told.append(True)
     one, other = delivery.open_lane(), delivery.open_lane()
-    assert not delivery.lone
+    assert not delivery.has_single_lane
     delivery.park(one)
     delivery.park(other)
     assert told == []
-    delivery.people_asked = 1
+    delivery.open_questions = 1
     delivery.park(other)
     assert told == []
     await quiet()
     assert told == [True]
-    delivery.people_asked = 0
+    delivery.open_questions = 0
     delivery.close_lane(other)
-    assert delivery.lone
+    assert delivery.has_single_lane
 
 
 async def test_a_wait_that_is_cancelled_is_forgotten() -> None:
@@ -201,7 +201,7 @@ async def test_a_wait_that_is_cancelled_is_forgotten() -> None:
     waiting.cancel()
     await quiet()
     delivery.park(one)
-    delivery.announce("b")
+    delivery.enqueue("b")
     await arriving(delivery, other, "b", order)
     assert order == ["b"]
 

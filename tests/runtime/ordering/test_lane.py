@@ -45,18 +45,18 @@ def test_a_branch_stands_still_with_all_of_its_branches() -> None:
     def running() -> list[bool]:
         return [clock.runs for clock in timers]
 
-    root.inside, inner.inside, root.waits, inner.waits = 2, 1, True, True
-    leaf.asking += 1
+    root.open_children, inner.open_children, root.waits_for_children, inner.waits_for_children = 2, 1, True, True
+    leaf.open_questions += 1
     update_timers(leaf)
     assert running() == [True, False, True, False]
-    other.asking += 1
+    other.open_questions += 1
     update_timers(other)
     assert running() == [False, False, False, False]
-    leaf.asking -= 1
+    leaf.open_questions -= 1
     update_timers(leaf)
     assert running() == [True, True, False, True]
-    root.waits = False
-    other.asking -= 1
+    root.waits_for_children = False
+    other.open_questions -= 1
     update_timers(other)
     assert running() == [True, True, True, True]
 

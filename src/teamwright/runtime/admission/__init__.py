@@ -1,1 +1,1 @@
-"""What a call needs before it may start: budget, rate limits, degradation."""
+"""Admission control: budget, rate limits and degradation before a call is sent."""

@@ -62,7 +62,7 @@ class Admission:
         effect, run = self._effect, self._scope.run
         limiter = run.limiters.for_effect(effect) if effect.model else None
         while True:
-            if run.pausing or self._scope.closed:
+            if run.pausing or self._scope.is_closed:
                 await run.park_until_cancelled()
             reservation = await self._reserve(self._account) if self._account else None
             if limiter is None:
@@ -86,7 +86,7 @@ class Admission:
                 self._account.add_waiting(-1)
         permit: Permit | None = None
         try:
-            if not run.pausing and not scope.closed:
+            if not run.pausing and not scope.is_closed:
                 permit = self._permit_with(slot)
         finally:
             if permit is None:

@@ -1,6 +1,6 @@
-"""What a team will have spent when it is done, from what its strategy expects and what its turns have cost so far.
+"""Forecasts what a team will have spent at its end, from its strategy's estimate and the cost of its turns so far.
 
-Pure: the same outlook and the same costs give the same forecast.
+Pure: the same estimate and the same costs give the same forecast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from teamwright.values.limits.usage import Usage
 
 
 class Pressure(NamedTuple):
-    """How the forecast stands to the tightest limit: above 1, the budget will not last."""
+    """The forecast against the tightest limit: with a `share` above 1 the budget will not last."""
 
     share: float
     what: BudgetUnit
@@ -24,43 +24,43 @@ class Pressure(NamedTuple):
 
 
 class Forecast:
-    """The work of one team: what of it is done, and what is left."""
+    """The asks that a team has done and those still expected."""
 
     def __init__(self, outlook: Outlook) -> None:
-        self._left = dict(outlook)
+        self._expected = dict(outlook)
         self._done_tokens = 0
-        self.done: int = 0
+        self.asks_done: int = 0
 
-    def heard(self, key: str) -> None:
-        """An ask with this key, within the team, has ended."""
+    def ask_ended(self, key: str) -> None:
+        """Count the ask with this key, relative to the team, as done."""
         for known in (key, root_key(key)):
-            if known in self._left:
-                self._done_tokens += self._left.pop(known)
-                self.done += 1
+            if known in self._expected:
+                self._done_tokens += self._expected.pop(known)
+                self.asks_done += 1
                 return
 
     def pressure(self, used: Usage, account: Account) -> Pressure | None:
-        """The limit around the team that its work will come closest to; nothing while nobody can know.
+        """Return the limit that the team's work will come closest to; `None` while there is nothing to go by.
 
-        `used` is what the team has used so far.
+        `used` is the usage of the team so far.
         """
         found: list[Pressure] = []
         for index, so_far in ((TOKENS, used.total_tokens), (USD, picodollars(used.usd))):
-            to_come = self._to_come(so_far, estimated=index == TOKENS)
-            if to_come is None:
+            remaining = self._remaining_cost(so_far, estimated=index == TOKENS)
+            if remaining is None:
                 continue
             for level in account.chain():
                 for bound, limit in level.bounds:
                     if bound == index:
-                        forecast = level.spent[index] + to_come
+                        forecast = level.spent[index] + remaining
                         found.append(Pressure(forecast / max(1, limit), BUDGET_UNITS[index], forecast, limit))
         return max(found, default=None)
 
-    def _to_come(self, so_far: int, *, estimated: bool) -> float | None:
-        """What the rest will take: its estimates, corrected by what the estimated cost so far; else the usual cost."""
-        expected = sum(self._left.values())
+    def _remaining_cost(self, so_far: int, *, estimated: bool) -> float | None:
+        """Return the cost of the remaining asks: estimates scaled by actual cost, else the average so far."""
+        expected = sum(self._expected.values())
         if self._done_tokens:
             return so_far * expected / self._done_tokens
-        if self.done:
-            return so_far * len(self._left) / self.done
+        if self.asks_done:
+            return so_far * len(self._expected) / self.asks_done
         return float(expected) if expected and estimated else None

@@ -1,6 +1,6 @@
-"""The rungs of the degradation ladder, in their order. Each changes one thing about what is sent or who works.
+"""The rungs of the degradation ladder, in order. Each reduces one thing that is sent, or how many members work.
 
-A rung that would change nothing in a team is passed over there.
+A rung that would change nothing in a team is skipped there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from teamwright.values.specs.manifest import Share
 
 
 class Thresholds(NamedTuple):
-    """When a policy cuts back and when it lets go, as shares of the limit, and how far it goes."""
+    """At which shares of the limit a policy applies and undoes rungs, and how far each rung goes."""
 
     above: float
     below: float
@@ -28,16 +28,16 @@ AGGRESSIVE = Thresholds(above=0.9, below=0.7, summary=0.65, workers=2, recent=3)
 
 @dataclass(slots=True)
 class TeamTraits:
-    """What there is to cut back in a team; `busiest` is how many have worked at once so far."""
+    """What there is to reduce in a team; `peak_concurrency` is the largest number of concurrent asks so far."""
 
     share: Share
     peers: bool
-    thrifty: frozenset[str]
-    busiest: int = 0
+    economy_members: frozenset[str]
+    peak_concurrency: int = 0
 
 
 class Rung(Protocol):
-    """One thing to cut back: a field of the `Cutback`."""
+    """One reduction: a field of the `Cutback`."""
 
     @property
     def name(self) -> str: ...
@@ -46,7 +46,7 @@ class Rung(Protocol):
     def field(self) -> str: ...
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Cut this back further; the same value where nothing is left to cut."""
+        """Return the cutback with this reduction added; unchanged where there is nothing to reduce."""
         ...
 
 
@@ -56,28 +56,29 @@ class PeerTalk:
     name, field = "peer_talk", "peers"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Only shapes with channels between workers have any."""
+        """Applies only to topologies with channels between workers."""
         return now.changed(peers=False) if traits.peers else now
 
 
 class Summaries:
-    """Summaries in envelopes are shorter."""
+    """Envelopes carry shorter summaries."""
 
     name, field = "summaries", "summary"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Only with `share: a2a_lite` are there summaries."""
+        """Applies only with `share: a2a_lite`, which has summaries."""
         return now.changed(summary=thresholds.summary) if traits.share == "a2a_lite" else now
 
 
 class Workers:
-    """Fewer work at once: talk about half-finished work is saved, and less is under way when the budget ends."""
+    """Fewer members work at once: less talk about half-finished work, and less in flight when the budget ends."""
 
     name, field = "workers", "workers"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """One always works."""
-        return now.changed(workers=max(1, traits.busiest - thresholds.workers)) if traits.busiest > 1 else now
+        """Keeps at least one worker."""
+        peak = traits.peak_concurrency
+        return now.changed(workers=max(1, peak - thresholds.workers)) if peak > 1 else now
 
 
 class Economy:
@@ -86,17 +87,17 @@ class Economy:
     name, field = "economy", "economy"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """Only those who have one."""
-        return now.changed(economy=True) if traits.thrifty else now
+        """Applies only to members that have one."""
+        return now.changed(economy=True) if traits.economy_members else now
 
 
 class Compaction:
-    """Only the latest messages are told whole, and earlier ones by a line each."""
+    """Members receive only the latest messages whole, and an excerpt of each earlier one."""
 
     name, field = "compaction", "recent"
 
     def lower(self, now: Cutback, traits: TeamTraits, thresholds: Thresholds) -> Cutback:
-        """With `share: output` nothing earlier is told anyway."""
+        """Skipped with `share: output`, where members receive no earlier messages."""
         return now.changed(recent=thresholds.recent) if traits.share != "output" else now
 
 

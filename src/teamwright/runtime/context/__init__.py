@@ -1,1 +1,1 @@
-"""The one door to the outside: asks, effects, questions, timers and branches of one run."""
+"""A run's access to the outside world: asks, effects, questions, timers and branches."""

@@ -54,34 +54,34 @@ class Ask:
         self._scope, self._member, self._key, self.new_context = scope, member, key, new_context
         self.turn, self.attempt, self.gate = turn, first, gate
 
-    async def ending(self) -> Reply | Failure:
+    async def resolve(self) -> Reply | Failure:
         """The recorded ending, in its place in the order of the journal, or a new one."""
         scope, run = self._scope, self._scope.run
         if self.gate is not None:
             self.turn = await self.gate.approve_task(self.turn)
-        place, full, recorded = self._match()
-        if full in run.asked:  # by another way to write the same key: `a/b` here, and `b` in the scope `a`
+        place, full, recorded = self._find_recorded()
+        if full in run.reached_asks:  # by another way to write the same key: `a/b` here, and `b` in the scope `a`
             raise DuplicateKey(full)
-        run.asked.add(full)
+        run.reached_asks.add(full)
         if recorded is not None and recorded.ending is not None:
             if recorded.is_cancelled:
-                await self._until_stopped(recorded)
-            if not run.delivery.passes(scope.lane, full):
-                await run.delivery.arrive(scope.lane, full, scope.agent_scope)
+                await self._replay_stop(recorded)
+            if not run.delivery.try_deliver(scope.lane, full):
+                await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
             scope.spend(recorded.ending.usage)
-            reply = recorded_reply(recorded, run.past.bodies, run.recorder.know)
-            return self._hear(full, reply, run.past.deliveries.arrivals[full])
+            reply = recorded_reply(recorded, run.record.bodies, run.recorder.mark_stored)
+            return self._deliver(full, reply, run.record.deliveries.arrivals[full])
         child, seconds = self._begin(place, full, recorded)
         ending, event = self._record(place, await self._take_turn(child, place, seconds, recorded), child)
-        if full in run.past.reopened_teams:
-            run.past.reopened_teams.discard(full)
+        if full in run.record.reopened_teams:
+            run.record.reopened_teams.discard(full)
         else:
-            run.delivery.announce(full)
-        if not run.delivery.passes(scope.lane, full):
-            await run.delivery.arrive(scope.lane, full, scope.agent_scope)
-        return self._hear(full, ending, event)
+            run.delivery.enqueue(full)
+        if not run.delivery.try_deliver(scope.lane, full):
+            await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
+        return self._deliver(full, ending, event)
 
-    def _match(self) -> tuple[str, str, RecordedAsk | None]:
+    def _find_recorded(self) -> tuple[str, str, RecordedAsk | None]:
         """Find the ask in the record: its place, its key, and what is recorded there.
 
         On a fork, an ask whose turn differs from the record is made again under the key `…#2`.
@@ -90,10 +90,10 @@ class Ask:
         while True:
             place = with_attempt(self._key, self.attempt)
             full = join_key(path, place)
-            recorded = run.past.asks.get(full)
+            recorded = run.record.asks.get(full)
             if recorded is None or (recorded.asked.member == member and recorded.asked.digest == self.turn.digest):
                 return place, full, recorded
-            run.disagree(
+            run.report_mismatch(
                 join_key(path, self._key),
                 f"that {recorded.asked.member!r} was asked at {join_key(path, self._key)!r} with the turn"
                 f" {recorded.asked.digest[:8]}, after {recorded.asked.length} messages",
@@ -105,11 +105,11 @@ class Ask:
     def _begin(self, place: str, full: str, recorded: RecordedAsk | None) -> tuple[Scope, float | None]:
         """The scope of the turn, which is in the record from here on, and how many seconds it may take."""
         scope, run = self._scope, self._scope.run
-        child = _child(scope, full, self._member)
-        seconds = self._seconds(child)
-        asked = recorded.asked if recorded else self._asked(child, seconds)
-        child.began = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
-        child.announced = asked.called
+        child = _child_scope(scope, full, self._member)
+        seconds = self._time_limit(child)
+        asked = recorded.asked if recorded else self._asked_fact(child, seconds)
+        child.first_event = recorded.number if recorded else run.recorder.add(scope.path, place, asked).number
+        child.call_announced = asked.called
         if child.limits is not None:
             run.record_limits(full, child.limits)
         if run.format == 1:
@@ -118,13 +118,13 @@ class Ask:
             self.turn = replace(self.turn, left=asked.left, tier=asked.tier)
         return child, seconds
 
-    def _asked(self, child: Scope, seconds: float | None) -> AgentAsked:
+    def _asked_fact(self, child: Scope, seconds: float | None) -> AgentAsked:
         turn, ladder = self.turn, self._scope.degradation
         return AgentAsked(
             member=self._member.name,
             member_kind=self._member.kind,
             turn=turn.number,
-            task=child.run.recorder.keep(turn.task),
+            task=child.run.recorder.store(turn.task),
             length=len(turn.history),
             digest=turn.digest,
             purpose=turn.purpose,
@@ -133,7 +133,7 @@ class Ask:
             tier="primary" if ladder is None else ladder.tier(self._member),
         )
 
-    def _seconds(self, child: Scope) -> float | None:
+    def _time_limit(self, child: Scope) -> float | None:
         """How long the turn may take; the run's own limit on time is that of its outermost team."""
         own = child.limits.seconds if child.limits is not None else None
         bounds = child.run.limits
@@ -144,72 +144,74 @@ class Ask:
     ) -> Reply | Failure:
         """Let the member answer; one that is stopped by others has its ending recorded here."""
         scope, run = self._scope, self._scope.run
-        run.turns[child.path] = partial(self._abandon, place, child)
+        run.open_turns[child.path] = partial(self._abandon, place, child)
         alone = child.in_agent
         at_work = alone - scope.in_agent  # an agent that asks another one is waiting
-        run.agents_at_work += at_work
+        run.busy_agents += at_work
         if alone:
             run.delivery.enter_agent(scope.lane, child.path)
         try:
             if self.gate is not None and self.gate.refusal is not None:
                 return self.gate.refusal
             if seconds is not None:
-                ending = await self._in_time(child, recorded, seconds)
+                ending = await self._respond_before_deadline(child, recorded, seconds)
             elif alone and scope.deadline is not None:
-                ending = await self._contained(child)
+                ending = await self._respond_in_task(child)
             else:
                 ending = await self._respond(child)
             if self.gate is not None and isinstance(ending, Reply):
                 return await self.gate.approve_reply(ending, child)
             return ending
         except asyncio.CancelledError:
-            if scope.being_stopped and child.path in run.turns:
+            if scope.is_being_stopped and child.path in run.open_turns:
                 self._record_stop(place, child)
             raise
         finally:
-            if run.turns.pop(child.path, None) is not None:
-                run.agents_at_work -= at_work
+            if run.open_turns.pop(child.path, None) is not None:
+                run.busy_agents -= at_work
                 if alone:
                     run.delivery.leave_agent(child.path)
 
     def _abandon(self, place: str, child: Scope) -> None:
         """Record that the member did not end, and the turn's ending where a recorded decision has stopped it."""
         run = self._scope.run
-        run.agents_at_work -= child.in_agent - self._scope.in_agent
+        run.busy_agents -= child.in_agent - self._scope.in_agent
         if child.in_agent:
             run.delivery.leave_agent(child.path)
         self._record_abandoned(child)
-        if self._scope.being_stopped:
+        if self._scope.is_being_stopped:
             self._record_stop(place, child)
 
     def _record_stop(self, place: str, child: Scope) -> None:
-        self._say(self._record(place, failure_from(None, self._member, child), child)[0])
+        self._add_messages(self._record(place, failure_from(None, self._member, child), child)[0])
 
     def _record_abandoned(self, child: Scope) -> None:
         run = child.run
         if child.in_agent and run.error is None and not run.recorder.held:
             run.recorder.add(child.path, "", AgentAbandoned(name=self._member.name, grace=run.grace))
 
-    def _task(self, child: Scope) -> ContainedTask[Reply | Failure]:
+    def _start_task(self, child: Scope) -> ContainedTask[Reply | Failure]:
         """The member's answer in a task of its own, so that a member that does not end can be abandoned."""
 
         def abandoned() -> None:
-            if not child.closed:  # by a scope around it, which was abandoned in the same moment
+            if not child.is_closed:  # by a scope around it, which was abandoned in the same moment
                 child.run.abandon(child.path)
                 self._record_abandoned(child)
 
         return ContainedTask(self._respond(child), name=child.path, grace=child.run.grace, abandoned=abandoned)
 
-    async def _contained(self, child: Scope) -> Reply | Failure:
-        task = self._task(child)
-        await task.ended()
+    async def _respond_in_task(self, child: Scope) -> Reply | Failure:
+        task = self._start_task(child)
+        await task.wait()
         return task.result()
 
-    async def _in_time(self, child: Scope, recorded: RecordedAsk | None, seconds: float) -> Reply | Failure:
+    async def _respond_before_deadline(
+        self, child: Scope, recorded: RecordedAsk | None, seconds: float
+    ) -> Reply | Failure:
         """The member's answer, or the failure that it took too long."""
-        task = self._task(child)
+        task = self._start_task(child)
         with Deadline(child, seconds, recorded.time if recorded else None, task.stop):
-            await task.ended()
+            await task.wait()
         if not task.stopping:
             return task.result()
         await child.run.delivery.rejoin(child.lane)
@@ -229,7 +231,7 @@ class Ask:
         except (DuplicateKey, MisplacedEffect, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
-            if child.stopping or self._scope.cancelled_from_outside():
+            if child.stopping or self._scope.is_cancelled_from_outside():
                 raise
             inside = AgentError(f"was cancelled from inside ({type(error).__name__})")
             return failure_from(inside, member, child)
@@ -253,21 +255,21 @@ class Ask:
         event = run.recorder.add(self._scope.path, place, ending_fact(ending, self._member, child))
         return ending, event
 
-    def _hear(self, full: str, ending: Reply | Failure, event: Event | None) -> Reply | Failure:
+    def _deliver(self, full: str, ending: Reply | Failure, event: Event | None) -> Reply | Failure:
         """Deliver the ending to whoever asked."""
         run = self._scope.run
         if event is not None:
             run.advance_to(event)
-            run.heard[full] = (event.number, ending)
-        self._say(ending)
+            run.delivered[full] = (event.number, ending)
+        self._add_messages(ending)
         return ending
 
-    def _say(self, ending: Reply | Failure) -> None:
+    def _add_messages(self, ending: Reply | Failure) -> None:
         """Add the messages to the partial result of the scope that asked, from the moment that they are delivered."""
         if self.turn.purpose == "work":
-            self._scope.said += ending.messages
+            self._scope.messages += ending.messages
 
-    async def _until_stopped(self, recorded: RecordedAsk) -> None:
+    async def _replay_stop(self, recorded: RecordedAsk) -> None:
         """Replay an ask that was cut short: wait for the same decision to stop it again."""
         assert recorded.ending is not None
         scope, run = self._scope, self._scope.run
@@ -277,7 +279,7 @@ class Ask:
         finally:
             run.delivery.unpark(scope.lane)
             if self.turn.purpose == "work":
-                scope.said.extend(run.past.bodies.messages(recorded.ending.messages))
+                scope.messages.extend(run.record.bodies.messages(recorded.ending.messages))
             scope.spend(recorded.ending.usage)
 
 
@@ -291,7 +293,7 @@ def _remaining(child: Scope, seconds: float | None) -> Amounts | None:
     return None if seconds is None else Amounts(seconds=seconds)
 
 
-def _child(scope: Scope, path: str, member: AgentLike) -> Scope:
+def _child_scope(scope: Scope, path: str, member: AgentLike) -> Scope:
     """The scope of a member's turn: a team's belongs to whoever asks, any other agent's is its own affair."""
     run = scope.run
     policy = policy_of(member)
@@ -303,14 +305,14 @@ def _child(scope: Scope, path: str, member: AgentLike) -> Scope:
         scope,
         member=member.name,
         agent_scope=scope.agent_scope if team else path,
-        account=scope.account if limits is None else run.account(path, limits, scope.account),
+        account=scope.account if limits is None else run.open_account(path, limits, scope.account),
     )
-    child.policy, child.limits, child.weighs, child.in_agent = policy, limits, False, not team
+    child.policy, child.limits, child.decides_degradation, child.in_agent = policy, limits, False, not team
     if not team:
-        child.charges = run.past.charges.open_turns.pop(path, None) or Charges()
+        child.charges = run.record.charges.open_turns.pop(path, None) or Charges()
         return child
     if (ladder := Degradation.of(member, child)) is not None:
-        child.degradation, child.weighs = ladder, True
+        child.degradation, child.decides_degradation = ladder, True
     if policy.recovery is not None:
         child.recovery = policy.recovery
         child.fallback = member.member_fallback if isinstance(member, Team) else None

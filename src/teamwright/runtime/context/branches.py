@@ -51,7 +51,7 @@ class RunBranch(Generic[T]):
                 self._value = await self._work(self._context)
                 self.done = True
         except asyncio.CancelledError as error:
-            if self.scope.cancelled_from_outside():
+            if self.scope.is_cancelled_from_outside():
                 raise
             self._failed(RuntimeError(f"the branch {self.name!r} was cancelled from inside"), error)
         except (KeyboardInterrupt, GeneratorExit):
@@ -119,13 +119,13 @@ class RunBranches:
         self._drop_queue()
         for branch in running:
             if branch.cancelled:
-                delivery.unwound()
-            self._scope.lane.inside -= 1
+                delivery.end_unwind()
+            self._scope.lane.open_children -= 1
             self._at_work(-1)
             branch.abandon()
             delivery.close_lane(branch.scope.lane)
         if self._wake is not None:
-            self._scope.lane.waits = False
+            self._scope.lane.waits_for_children = False
             self._at_work(1)
             if not self._wake.done():
                 self._wake.set_result(None)
@@ -137,7 +137,7 @@ class RunBranches:
             raise asyncio.CancelledError("abandoned")
         around = self._scope
         lane = around.run.delivery.open_lane(around.lane)
-        scope = around.part(join_key(around.path, around.claim(name)), lane, around.account)
+        scope = around.open_part(join_key(around.path, around.claim(name)), lane, around.account)
         branch = RunBranch(name, scope, self._new_context(scope), work)
         self._all.append(cast("RunBranch[object]", branch))
         if self._has_room:
@@ -165,7 +165,7 @@ class RunBranches:
             if branch.cancelled:
                 continue
             branch.cancelled = branch.scope.stopping = True
-            delivery.unwind(branch.scope.lane)
+            delivery.begin_unwind(branch.scope.lane)
             branch.stop(partial(self._abandon, branch))
 
     def _drop_queue(self) -> None:
@@ -184,9 +184,9 @@ class RunBranches:
 
     async def __aenter__(self) -> Self:
         run = self._scope.run
-        if run.abandoned and self._scope.closed:
+        if run.abandoned and self._scope.is_closed:
             await run.park_until_cancelled()
-        run.parts[self] = None
+        run.open_resources[self] = None
         return self
 
     async def __aexit__(
@@ -195,7 +195,7 @@ class RunBranches:
         if error is not None:
             self.cancel()
         interruption = await self._all_ended()
-        self._scope.run.parts.pop(self, None)
+        self._scope.run.open_resources.pop(self, None)
         if interruption is not None:
             raise interruption
         if error is not None:
@@ -224,7 +224,7 @@ class RunBranches:
 
     def _launch(self, branch: RunBranch[object]) -> None:
         self._running[branch] = None
-        self._scope.lane.inside += 1
+        self._scope.lane.open_children += 1
         self._at_work(1)
         self._scope.run.delivery.unpark(branch.scope.lane)
         branch.task = asyncio.get_running_loop().create_task(branch.run(self._end), name=branch.scope.path)
@@ -233,7 +233,7 @@ class RunBranches:
         """A branch has ended: the next one starts, and whoever waits is woken, before anything else happens."""
         delivery = self._scope.run.delivery
         self._running.pop(branch, None)
-        self._scope.lane.inside -= 1
+        self._scope.lane.open_children -= 1
         self._at_work(-1)
         if branch.done and not branch.cancelled:
             self._finished.append(branch)
@@ -247,7 +247,7 @@ class RunBranches:
         if not (self._waits_for_all and (self._running or self._queue)):
             self._wake_up()
         if branch.cancelled:
-            delivery.unwound()
+            delivery.end_unwind()
         delivery.close_lane(branch.scope.lane)
 
     def _wake_up(self) -> None:
@@ -257,12 +257,12 @@ class RunBranches:
 
     def _look_again(self) -> None:
         """Those that go on may all wait for people."""
-        if self._scope.lane.still_inside:
+        if self._scope.lane.blocked_children:
             update_timers(self._scope.lane)
 
     def _at_work(self, change: int) -> None:
         if self._scope.in_agent:
-            self._scope.run.agents_at_work += change
+            self._scope.run.busy_agents += change
 
     async def _rejoin(self) -> None:
         """After stopping branches, whose ending takes as long as it takes, go on in an order that can be repeated."""
@@ -277,7 +277,7 @@ class RunBranches:
         self._waits_for_all = for_all
         self._wake = asyncio.get_running_loop().create_future()
         self._at_work(-1)
-        self._scope.lane.waits = True
+        self._scope.lane.waits_for_children = True
         self._look_again()
         self._scope.run.delivery.park(self._scope.lane)
         try:
@@ -285,7 +285,7 @@ class RunBranches:
         finally:
             self._wake = None
             if not self._abandoned:
-                self._scope.lane.waits = False
+                self._scope.lane.waits_for_children = False
                 self._look_again()
                 self._at_work(1)
                 self._scope.run.delivery.unpark(self._scope.lane)

@@ -68,10 +68,10 @@ class RunContext:
         """Let a member take its turn. A recorded ending is returned, and nobody is called."""
         scope = self._scope
         run = scope.run
-        if (run.closing or run.abandoned) and scope.closed:
+        if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
         place = scope.claim(key)
-        ladder = scope.degradation if scope.weighs else None
+        ladder = scope.degradation if scope.decides_degradation else None
         if ladder is not None:
             await ladder.consider(scope, place, partial(ask_person_at, scope))
         if scope.degradation is not None:
@@ -84,9 +84,9 @@ class RunContext:
         gate = None if policy.approve is None else ApprovalGate.of(scope, member, place)
         ask = Ask(scope, member, turn, place, RunContext, gate=gate)
         try:
-            ending = await ask.ending()
+            ending = await ask.resolve()
             if isinstance(ending, Failure) and AskRecovery.may_help(ending):
-                ending = await AskRecovery(ask, scope, member, place).ending(ending)
+                ending = await AskRecovery(ask, scope, member, place).resolve(ending)
         finally:
             if ladder is not None:
                 ladder.ask_ended(join_key(scope.path, place))
@@ -97,12 +97,12 @@ class RunContext:
     def effect(self, key: str, effect: Effect) -> Awaitable[Returned]:
         """Touch the world once."""
         scope = self._scope
-        if (scope.run.closing or scope.run.abandoned) and scope.closed:
+        if (scope.run.closing or scope.run.abandoned) and scope.is_closed:
             return scope.run.park_until_cancelled()
         place = scope.claim(key)
         if not scope.agent_scope:
             raise MisplacedEffect(join_key(scope.path, key))
-        return EffectCall(scope, place, effect).outcome()
+        return EffectCall(scope, place, effect).resolve()
 
     async def ask_person(self, question: Question, *, key: str) -> Answer:
         """Ask a person; the process may end while nobody has answered."""
@@ -132,14 +132,14 @@ class RunContext:
         """A named part of the work, with limits and keys of its own; its time begins when it has its keys."""
         scope, run = self._scope, self._scope.run
         full = join_key(scope.path, scope.claim(name))
-        child = scope.part(full, scope.lane, run.account(full, limits, scope.account))
+        child = scope.open_part(full, scope.lane, run.open_account(full, limits, scope.account))
         if limits is not None:
             run.record_limits(full, limits)
         if owns is None:
             async with self._in_time(child, name, limits):
                 yield RunContext(child)
             return
-        if scope.closed:
+        if scope.is_closed:
             await run.park_until_cancelled()
         held = await _own(child, tuple(owns), priority)
         try:
@@ -170,26 +170,26 @@ class RunContext:
 
     def _now(self) -> float:
         """When the last thing reached the run, or this agent, whose answers are its own affair."""
-        return max(self._scope.run.now, self._scope.heard_at)
+        return max(self._scope.run.now, self._scope.answered_at)
 
 
 async def _own(scope: Scope, keys: tuple[str, ...], priority: int) -> PathLock:
     """Wait for keys, and own them in this scope; that it has to wait is recorded once."""
     run = scope.run
 
-    def held_up(fact: StepHeldUp) -> None:
-        if not run.closing and (fact.kind, scope.path, "") not in run.past.emitted:
+    def record_wait(fact: StepHeldUp) -> None:
+        if not run.closing and (fact.kind, scope.path, "") not in run.record.emitted:
             run.recorder.add(scope.path, "", fact)
 
     owner = Owner(scope.path, scope.lane, scope.holding, scope.agent_scope, scope.in_agent)
-    held = await run.path_locks.acquire(owner, keys, priority, held_up)
-    run.parts[held] = None
+    held = await run.path_locks.acquire(owner, keys, priority, record_wait)
+    run.open_resources[held] = None
     scope.holding = held.inside
     return held
 
 
 def _release(scope: Scope, held: PathLock) -> None:
     """Release the keys of a scope that has ended; one that was abandoned has released them already."""
-    if held in scope.run.parts:
-        del scope.run.parts[held]
+    if held in scope.run.open_resources:
+        del scope.run.open_resources[held]
         held.abandon()

@@ -74,11 +74,11 @@ class Deadline:
 
     def __enter__(self) -> Self:
         run = self._scope.run
-        run.parts[self] = None
-        if self._scope.path in run.past.expired_scopes:
-            run.delivery.expect(self._key, self._stop)
+        run.open_resources[self] = None
+        if self._scope.path in run.record.expired_scopes:
+            run.delivery.call_in_turn(self._key, self._stop)
         else:
-            used = run.past.scope_seconds(self._scope.path, self._since) if self._since is not None else 0.0
+            used = run.record.scope_seconds(self._scope.path, self._since) if self._since is not None else 0.0
             self._left = max(0.0, self._seconds - used)
             self._start()
             self._scope.lane.timers = (*self._scope.lane.timers, self)
@@ -88,7 +88,7 @@ class Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self._abandoned:
-            self._scope.run.parts.pop(self, None)
+            self._scope.run.open_resources.pop(self, None)
             self._end()
         if self._cancellation is None:
             return False
@@ -99,7 +99,7 @@ class Deadline:
     def _end(self) -> None:
         self._let_go()
         if self._unwinding:
-            self._scope.run.delivery.unwound()
+            self._scope.run.delivery.end_unwind()
         else:
             self._scope.run.delivery.withdraw(self._key)
 
@@ -109,7 +109,7 @@ class Deadline:
         task, around = asyncio.current_task(), self._scope.parent
         assert task is not None
         assert around is not None
-        return self._scope.run.interrupted or around.being_stopped or task.cancelling() > self._requests
+        return self._scope.run.interrupted or around.is_being_stopped or task.cancelling() > self._requests
 
     def pause_timer(self) -> None:
         """Pause: everything inside waits for people."""
@@ -140,12 +140,12 @@ class Deadline:
         self._timer = None
         run = self._scope.run
         run.recorder.add(self._scope.path, "", ScopeExpired(seconds=self._seconds))
-        run.delivery.announce(self._key)
-        run.delivery.expect(self._key, self._stop)
+        run.delivery.enqueue(self._key)
+        run.delivery.call_in_turn(self._key, self._stop)
 
     def _stop(self) -> None:
         self._unwinding = self._scope.stopping = True
-        self._scope.run.delivery.unwind(self._scope.lane)
+        self._scope.run.delivery.begin_unwind(self._scope.lane)
         self._cancel()
 
     def _cancel_task(self, task: asyncio.Task[Any]) -> None:

@@ -45,14 +45,14 @@ class EffectCall:
         self._permit = UNBOUNDED
         self._pieces: RedactedStream | None = None
 
-    async def outcome(self) -> Returned:
+    async def resolve(self) -> Returned:
         """The recorded outcome, or a new one."""
         scope, run = self._scope, self._scope.run
-        recorded = self._recorded() if run.past.number else None
+        recorded = self._recorded() if run.record.number else None
         if recorded is not None and recorded.outcome is not None:
             return self._repeated(recorded)
-        if run.delivery.replaying:
-            await run.delivery.caught_up(scope.lane, scope.agent_scope)
+        if run.delivery.is_replaying:
+            await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
         failures, in_doubt = 0, False
         if recorded is not None:
             self._number, failures, in_doubt = recorded.attempts, recorded.failures, recorded.in_doubt
@@ -90,11 +90,11 @@ class EffectCall:
     def _recorded(self) -> RecordedCall | None:
         """What the record says of this effect; on a fork, one that sends something else begins anew."""
         scope, run, request = self._scope, self._scope.run, self._effect.request
-        recorded = run.past.calls.get(self._key)
-        if recorded is None and scope.announced and run.past.inherited < scope.began <= run.past.number:
+        recorded = run.record.calls.get(self._key)
+        if recorded is None and scope.call_announced and run.record.inherited < scope.first_event <= run.record.number:
             recorded = RecordedCall(request, attempts=1, in_doubt=True)
         if recorded is not None and recorded.request and recorded.request != request:
-            run.disagree(
+            run.report_mismatch(
                 self._key,
                 f"that {self._key!r} sent {recorded.request[:8]}",
                 f"sends {request[:8]} ({self._effect.name})",
@@ -103,10 +103,10 @@ class EffectCall:
         return recorded
 
     def _repeated(self, recorded: RecordedCall) -> Returned:
-        past = self._scope.run.past
-        if past.writes:
+        record = self._scope.run.record
+        if record.writes:
             include_writes(self._scope, self._key)
-        returned = recorded_result(recorded, past.bodies)
+        returned = recorded_result(recorded, record.bodies)
         self._scope.spend(returned.usage)
         return returned
 
@@ -119,7 +119,7 @@ class EffectCall:
         if not self._announced:
             run.recorder.add(scope.path, self._place, self._called(permit, max_output, in_doubt=in_doubt))
         try:
-            if (wait := run.recorder.waiting(at_once=run.delivery.lone)) is not None:
+            if (wait := run.recorder.pending_commit(at_once=run.delivery.has_single_lane)) is not None:
                 await wait
         except asyncio.CancelledError:
             permit.cancel()
@@ -139,7 +139,7 @@ class EffectCall:
         if self._pieces is not None:
             self._tell(self._pieces.rest())
         eased = permit.slot.returned(returned.usage) if permit.slot is not None else None
-        if (run.closing or run.abandoned) and scope.closed:
+        if (run.closing or run.abandoned) and scope.is_closed:
             await run.park_until_cancelled()
         recorded = self._returned(returned, permit.reservation)
         self._note(eased)
@@ -153,7 +153,7 @@ class EffectCall:
     @property
     def _announced(self) -> bool:
         """Whether the ask itself was the intent of this attempt, and its ending will be the return."""
-        return self._scope.announced and self._number == 1
+        return self._scope.call_announced and self._number == 1
 
     def _called(self, permit: Permit, max_output: int | None, *, in_doubt: bool) -> AgentCalled:
         kind, name, request = self._effect.kind, self._effect.name, self._effect.request
@@ -189,7 +189,7 @@ class EffectCall:
         except (AgentError, LimitReached, RunError, KeyboardInterrupt, GeneratorExit):
             raise
         except asyncio.CancelledError as error:
-            if self._scope.cancelled_from_outside():
+            if self._scope.is_cancelled_from_outside():
                 raise
             raise AgentError(f"{self._effect.name!r} was cancelled from inside") from error
         except TimeoutError as error:
@@ -208,17 +208,17 @@ class EffectCall:
             return await effect.call(attempt)
 
         def abandoned() -> None:
-            if not scope.closed:
+            if not scope.is_closed:
                 fact = AgentAbandoned(name=effect.name, grace=scope.run.grace)
                 scope.run.recorder.add(scope.path, self._place, fact)
 
         task = ContainedTask(call(), name=self._key, grace=scope.run.grace, abandoned=abandoned)
         timer = asyncio.get_running_loop().call_later(seconds, task.stop)
         try:
-            await task.ended()
+            await task.wait()
         finally:
             timer.cancel()
-        if task.stopping and task.failed:
+        if task.stopping and task.has_failed:
             raise TimeoutError
         return task.result()
 
@@ -227,7 +227,7 @@ class EffectCall:
         value = run.redactor.value(returned.value)
         if value is not returned.value:
             returned = structs.replace(returned, value=value)
-        body = run.recorder.keep(returned.value)
+        body = run.recorder.store(returned.value)
         if not (self._announced and returned.usage is NOTHING):
             fact = AgentReturned(
                 body=body,
@@ -331,7 +331,7 @@ class EffectCall:
 
     def _used(self, mark: str) -> int:
         member = self._scope.member
-        return self._scope.run.past.charges.marks[member, mark] + self._scope.run.marks[member, mark]
+        return self._scope.run.record.charges.marks[member, mark] + self._scope.run.marks[member, mark]
 
     def _show(self, attempt: int, piece: str) -> None:
         """Show a piece of the reply to whoever watches, but for what may be the beginning of a secret."""
@@ -345,8 +345,8 @@ class EffectCall:
 
     def _tell(self, text: str) -> None:
         scope = self._scope
-        if text and scope.run.bus.watched:
-            scope.run.bus.show(
+        if text and scope.run.bus.has_listeners:
+            scope.run.bus.publish_delta(
                 Delta(
                     run_id=scope.run.run_id,
                     key=scope.path,

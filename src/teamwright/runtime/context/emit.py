@@ -16,12 +16,12 @@ def emit_fact(scope: Scope, fact: Fact) -> None:
     """Record a fact of a scope unless the record holds it already; raises `UsageError` for kinds of the engine."""
     if fact.__class__ in ENGINE_FACTS:
         raise UsageError(f"Only the engine records {fact.kind!r}; for something of your own, emit a Custom.")
-    if scope.closed:
+    if scope.is_closed:
         return
     run = scope.run
-    scope.emitted += 1
-    place = f"event-{scope.emitted}"
-    if (fact.kind, scope.path, place) not in run.past.emitted:
+    scope.emitted_count += 1
+    place = f"event-{scope.emitted_count}"
+    if (fact.kind, scope.path, place) not in run.record.emitted:
         if isinstance(fact, Custom):
             fact = fact.changed(data=_json(run.redactor.value(fact.data)))
         else:

@@ -16,7 +16,7 @@ from teamwright.values.secrets.classification import stands_for
 
 async def ask_person_at(scope: Scope, place: str, question: Question) -> Answer:
     """Ask a person at a place that is claimed already, or that nobody else can claim."""
-    if scope.closed:
+    if scope.is_closed:
         await scope.run.park_until_cancelled()
     return await QuestionCall(scope, place, question).answer()
 
@@ -35,7 +35,7 @@ class QuestionCall:
         redact = scope.run.redactor.text
         draft = None if question.draft is None else redact(question.draft)
         self._question = question.changed(text=redact(question.text), to=redact(question.to), draft=draft)
-        body = None if draft is None else scope.run.recorder.keep(draft)
+        body = None if draft is None else scope.run.recorder.store(draft)
         self._asked = PersonAsked(question=self._question.changed(draft=None), draft=body)
 
     async def answer(self) -> Answer:
@@ -43,21 +43,21 @@ class QuestionCall:
         scope, run = self._scope, self._scope.run
         place, recorded = self._match()
         full = join_key(scope.path, place)
-        event = run.past.answers.get(full) if recorded else None
+        event = run.record.answers.get(full) if recorded else None
         if event is None:
             if not recorded:
                 run.recorder.add(scope.path, place, self._asked)
             answer = await self._wait(full)
-            if scope.closed:  # the answer waits in the inbox for the next driver
+            if scope.is_closed:  # the answer waits in the inbox for the next driver
                 await run.park_until_cancelled()
             event = run.recorder.add(scope.path, place, PersonAnswered(answer=answer))
             if not scope.in_agent:
-                run.delivery.announce(full)
+                run.delivery.enqueue(full)
         assert isinstance(event.fact, PersonAnswered)
         if scope.in_agent:
-            scope.heard_at = event.time
+            scope.answered_at = event.time
         else:
-            await run.delivery.arrive(scope.lane, full, scope.agent_scope)
+            await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
             run.advance_to(event)
         return event.fact.answer
 
@@ -65,12 +65,12 @@ class QuestionCall:
         """Find the question in the record. On a fork, one that is about something else is asked anew, as `#2`."""
         path, run = self._scope.path, self._scope.run
         attempt = 1
-        while recorded := run.past.questions.get(join_key(path, with_attempt(self._place, attempt))):
+        while recorded := run.record.questions.get(join_key(path, with_attempt(self._place, attempt))):
             if recorded.fact == self._asked or self._was_masked_more(recorded.fact):
                 break
             full = join_key(path, self._place)
             text = self._question.text
-            run.differ(
+            run.report_mismatch_at(
                 recorded.number, f"that a person was asked something else at {full!r}", f"asks there: {text[:200]!r}"
             )
             attempt += 1
@@ -81,7 +81,7 @@ class QuestionCall:
         run, question = self._scope.run, self._question
         if run.format > 1 or not isinstance(fact, PersonAsked):
             return False
-        draft = None if fact.draft is None else str(run.past.bodies.value(fact.draft))
+        draft = None if fact.draft is None else str(run.record.bodies.value(fact.draft))
         asked = fact.question
         return (
             asked.changed(text=question.text, to=question.to) == question.changed(draft=None)
@@ -93,7 +93,7 @@ class QuestionCall:
     async def _wait(self, full: str) -> Answer:
         scope, run = self._scope, self._scope.run
         if scope.agent_scope:
-            await run.delivery.caught_up(scope.lane, scope.agent_scope)
+            await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
         if full in run.answers:
             return run.answers[full]
         waiting = PendingQuestion(self._question, asyncio.get_running_loop().create_future())
@@ -112,9 +112,9 @@ class QuestionCall:
     def _count(self, change: int) -> None:
         """Several of an agent's own tasks may ask at once, on one branch: it waits as long as any of them does."""
         scope, run = self._scope, self._scope.run
-        lane, before = scope.lane, scope.lane.asking
-        lane.asking += change
-        run.delivery.people_asked += change
-        if scope.in_agent and (before == 0 or lane.asking == 0):
-            run.agents_at_work -= change
+        lane, before = scope.lane, scope.lane.open_questions
+        lane.open_questions += change
+        run.delivery.open_questions += change
+        if scope.in_agent and (before == 0 or lane.open_questions == 0):
+            run.busy_agents -= change
         update_timers(lane)

@@ -52,7 +52,7 @@ class AskRecovery:
         """Whether anything is tried after this failure."""
         return failure.error not in FINAL
 
-    async def ending(self, failure: Failure) -> Reply | Failure:
+    async def resolve(self, failure: Failure) -> Reply | Failure:
         """What came of it in the end."""
         ending: Reply | Failure = failure
         if failure.error == "context_length" and self._too_long == "summarise":
@@ -87,14 +87,14 @@ class AskRecovery:
             return None
         if other.kind != "team" or not scope.is_within(other.name):
             return other
-        return other if (scope.path, failure.error, other.name) in scope.run.past.recovered else None
+        return other if (scope.path, failure.error, other.name) in scope.run.record.recovered else None
 
     async def _again(self, member: AgentLike) -> Reply | Failure:
         first, gate = self._attempt + 1, self._gate
         if member is not self._member:
             gate = ApprovalGate.of(self._scope, member, with_attempt(self._key, first), stands_in=gate)
         ask = Ask(self._scope, member, self._turn, self._key, self._new_context, first, gate)
-        ending = await ask.ending()
+        ending = await ask.resolve()
         self._attempt = ask.attempt
         return ending
 
@@ -110,7 +110,7 @@ class AskRecovery:
         for number, part in enumerate(parts, start=1):
             told = Turn(SUMMARISE + part, number=self._turn.number, purpose="coordinate")
             key = self._scope.claim(f"{self._key}/summary-{number}")
-            said = await Ask(self._scope, self._member, told, key, self._new_context).ending()
+            said = await Ask(self._scope, self._member, told, key, self._new_context).resolve()
             if isinstance(said, Failure):
                 return failure
             summaries.append(said.text)
@@ -142,7 +142,7 @@ async def abort_run(scope: Scope, failure: Failure) -> NoReturn:
     """End the run over this failure, because a person chose to abort; policies on failures do not apply."""
     run = scope.run
     if run.aborted is None:
-        path = SEPARATOR.join((*scope.members_around(), failure.member))
+        path = SEPARATOR.join((*scope.enclosing_members(), failure.member))
         text = f"{key_below_root(path)!r} failed: {failure.message} (a person chose to abort)"
         run.aborted = RunAborted(member=path, error=failure.error, message=text)
         run.recorder.add("", "", run.aborted)

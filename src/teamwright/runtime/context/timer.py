@@ -13,22 +13,22 @@ from teamwright.values.key import join_key
 async def sleep_durably(scope: Scope, name: str, seconds: float) -> None:
     """Wait, and go on in journal order; `name` is claimed here."""
     run = scope.run
-    if scope.closed:
+    if scope.is_closed:
         await run.park_until_cancelled()
     place = scope.claim(name)
     full = join_key(scope.path, place)
-    past = run.past
-    if full in past.fired_timers:
-        await run.delivery.arrive(scope.lane, full, scope.agent_scope)
-        run.advance_to(past.deliveries.arrivals[full])
+    record = run.record
+    if full in record.fired_timers:
+        await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
+        run.advance_to(record.deliveries.arrivals[full])
         return
-    if full not in past.timers:
+    if full not in record.timers:
         run.recorder.add(scope.path, place, TimerSet(seconds=seconds))
-    left = remaining_wait(past.timers[full], run.wall(), seconds) if full in past.timers else seconds
+    left = remaining_wait(record.timers[full], run.wall(), seconds) if full in record.timers else seconds
     await _wait_outside(scope, left)
     event = run.recorder.add(scope.path, place, TimerFired())
-    run.delivery.announce(full)
-    await run.delivery.arrive(scope.lane, full, scope.agent_scope)
+    run.delivery.enqueue(full)
+    await run.delivery.wait_turn(scope.lane, full, scope.agent_scope)
     run.advance_to(event)
 
 
@@ -36,11 +36,11 @@ async def _wait_outside(scope: Scope, seconds: float) -> None:
     """Let time pass while the branch counts as waiting and the run as busy."""
     run = scope.run
     if scope.agent_scope:
-        await run.delivery.caught_up(scope.lane, scope.agent_scope)
-    run.agents_at_work += 1
+        await run.delivery.wait_caught_up(scope.lane, scope.agent_scope)
+    run.busy_agents += 1
     run.delivery.park(scope.lane)
     try:
-        await run.recorder.durable()
+        await run.recorder.flush()
         await anyio.sleep(max(0.0, seconds))
     finally:
-        run.agents_at_work -= 1
+        run.busy_agents -= 1

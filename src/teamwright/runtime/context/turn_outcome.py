@@ -27,11 +27,11 @@ def clean_reply(reply: Reply, member: AgentLike, turn: Turn, child: Scope) -> Re
     if reply.usage is not child.usage:
         changes["usage"] = child.usage
     redactor = child.run.redactor
-    known = child.run.recorder.knows(reply.messages)
+    known = child.run.recorder.has_stored(reply.messages)
     if child.in_agent and (not known or reply.data is not None):
         reply = reply_within_cap(reply, member.name, child.policy.reply_bytes)
     if reply.data is not None:
-        changes["data"] = redactor.value(reply.data, child.run.recorder.texts)
+        changes["data"] = redactor.value(reply.data, child.run.recorder.stored_texts)
     if reply.warnings:
         changes["warnings"] = tuple(map(redactor.text, reply.warnings))
     if reply.handoff is not None:
@@ -58,7 +58,7 @@ def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -
     """The failure that an error counts as; no error means that others stopped the turn."""
     run, name = child.run, member.name
     partial = error.messages if isinstance(error, MemberFailed) else None
-    said = _as_said_by_member(child.said if partial is None else cast("tuple[Message, ...]", partial), name, child)
+    said = _as_said_by_member(child.messages if partial is None else cast("tuple[Message, ...]", partial), name, child)
     match error:
         case None:
             kind, message = "cancelled", "stopped by others"
@@ -70,7 +70,7 @@ def failure_from(error: BaseException | None, member: AgentLike, child: Scope) -
             kind, message = "crash", error_text(error)
     message = cut(run.redactor.text(message), LONGEST_ERROR)
     data = cast("JsonValue", error.data) if isinstance(error, MemberFailed) else None
-    data = None if data is None else run.redactor.value(data, run.recorder.texts)
+    data = None if data is None else run.redactor.value(data, run.recorder.stored_texts)
     if isinstance(error, MemberFailed) and error.member and run.format > 1:
         name = join_key(name, error.member)
     warnings = tuple(map(run.redactor.text, error.warnings)) if isinstance(error, MemberFailed) else ()
@@ -93,15 +93,15 @@ def ending_fact(ending: Reply | Failure, member: AgentLike, child: Scope) -> Age
             error=ending.error,
             message=ending.message,
             usage=child.usage,
-            messages=recorder.keep_messages(ending.messages),
-            data=None if ending.data is None else recorder.keep(ending.data),
+            messages=recorder.store_messages(ending.messages),
+            data=None if ending.data is None else recorder.store(ending.data),
             tally=child.tally(),
             path="" if ending.member == member.name else ending.member,
             warnings=ending.warnings,
         )
     return AgentReplied(
-        messages=recorder.keep_messages(ending.messages),
-        data=None if ending.data is None else recorder.keep(ending.data),
+        messages=recorder.store_messages(ending.messages),
+        data=None if ending.data is None else recorder.store(ending.data),
         usage=ending.usage,
         signal=ending.signal,
         stop_reason=ending.stop_reason,

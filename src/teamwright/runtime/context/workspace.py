@@ -48,7 +48,7 @@ class RunWorkspace:
 
     def result(self, key: str) -> Reply | Failure | None:
         """What came of an earlier ask; the key is looked for in this scope and then in those around it."""
-        heard = self._scope.run.heard
+        heard = self._scope.run.delivered
         for path in key_and_parents(self._scope.path):
             number, ending = heard.get(join_key(path, key), (0, None))
             if ending is not None and number <= self._horizon.number:
@@ -67,11 +67,11 @@ class RunWorkspace:
         Without a version it takes the place of whatever is there; version 0 means that nothing may be.
         """
         scope, run = self._scope, self._scope.run
-        if scope.closed:
+        if scope.is_closed:
             await run.park_until_cancelled()
         self._writes += 1
         place = scope.claim(key or f"write-{self._writes}")
-        event = run.past.writes.get(join_key(scope.path, place))
+        event = run.record.writes.get(join_key(scope.path, place))
         if event is None:
             event = run.recorder.add(scope.path, place, _decide(scope, name, value, version))
             if isinstance(event.fact, WorkspaceWritten):
@@ -87,17 +87,17 @@ class RunWorkspace:
     ) -> Artifact:
         """Store something large once, and return a pointer to it."""
         scope, run = self._scope, self._scope.run
-        if scope.closed:
+        if scope.is_closed:
             await run.park_until_cancelled()
         self._artifacts += 1
         place = scope.claim(key or f"artifact-{self._artifacts}")
         text = isinstance(content, str)
         content, name = run.redactor.content(content), run.redactor.text(name)
-        body = run.recorder.keep(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
+        body = run.recorder.store(content if isinstance(content, str) else {BYTES: b64encode(content).decode()})
         kind = media_type or ("text/plain" if text else "application/octet-stream")
         artifact = Artifact(hash=body, name=name or f"artifact-{self._artifacts}", media_type=kind, size=len(content))
-        run.past.artifacts.add(body)
-        if ("workspace.kept", scope.path, place) not in run.past.emitted:
+        run.record.artifacts.add(body)
+        if ("workspace.kept", scope.path, place) not in run.record.emitted:
             run.recorder.add(scope.path, place, WorkspaceKept(artifact=artifact, by=scope.member))
         return artifact
 
@@ -111,9 +111,9 @@ class RunWorkspace:
         if not scope.agent_scope:
             raise MisplacedEffect(join_key(scope.path, "open"))
         body = artifact.removeprefix(POINTER) if isinstance(artifact, str) else artifact.hash
-        if body not in run.past.artifacts:
+        if body not in run.record.artifacts:
             raise ArtifactNotFound(artifact if isinstance(artifact, str) else artifact.hash)
-        await run.recorder.durable()
+        await run.recorder.flush()
         found: JsonValue = decode_body((await run.bodies([body]))[body])
         return b64decode(str(found[BYTES])) if isinstance(found, dict) and BYTES in found else str(found)
 
@@ -121,7 +121,7 @@ class RunWorkspace:
 def include_writes(scope: Scope, key: str) -> None:
     """Let the scope see what an effect wrote that was returned from the record, as it did when the effect was made."""
     horizon = scope.horizon
-    numbers = (event.number for event in scope.run.past.writes.values() if is_inside(event.key, key))
+    numbers = (event.number for event in scope.run.record.writes.values() if is_inside(event.key, key))
     horizon.number = max((horizon.number, *numbers))
 
 
@@ -147,7 +147,7 @@ def _decide(scope: Scope, name: str, value: JsonValue, version: int | None) -> W
     run = scope.run
     held = run.store.get(name)
     current = held.version if held else 0
-    body = run.recorder.keep(run.redactor.value(value))
+    body = run.recorder.store(run.redactor.value(value))
     if version is not None and version != current:
         by = held.by if held else ""
         return WorkspaceConflicted(name=name, based_on=version, revision=current, body=body, by=by)

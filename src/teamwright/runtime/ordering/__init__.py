@@ -1,1 +1,1 @@
-"""Order of delivery: what makes a replay deterministic."""
+"""Ordered delivery, which makes a replay deterministic."""

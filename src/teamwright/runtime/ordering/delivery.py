@@ -1,8 +1,8 @@
-"""Lets one thing reach a run's strategies at a time, in journal order.
+"""Delivers what arrives from outside to a run's strategies one item at a time, in journal order.
 
-Whatever comes from outside (a reply, an answer, a timer, a deadline) waits here until it is the next in the journal
-*and* every branch is waiting for something. So each decision that depends on who came first falls the same way in a
-live run and in its replay, which differ only in whether the order is being written or read.
+A reply, an answer, a timer or a deadline waits here until it is the next in the journal *and* every branch is waiting
+for something. So every decision that depends on who came first falls the same way in a live run and in its replay,
+which differ only in whether the order is being written or read.
 """
 
 from __future__ import annotations
@@ -16,123 +16,125 @@ from dataclasses import dataclass
 from teamwright.errors import NonDeterminism
 from teamwright.runtime.ordering.lane import Lane
 
-QUIET_HOPS = 8
-"""Turns of the event loop without a word from any branch that count as waiting: more than a lock or event takes."""
+QUIET_ITERATIONS = 8
+"""Event-loop iterations without any change after which a branch counts as waiting: more than a lock or event needs."""
 
 
 @dataclass(slots=True)
-class _Waiter:
+class _PendingDelivery:
+    """What to wake or call when it is the turn of a key."""
+
     future: asyncio.Future[None] | None
     lane: Lane | None
-    act: Callable[[], None] | None = None
+    callback: Callable[[], None] | None = None
 
 
 class OrderedDelivery:
-    """The order in which a run goes on.
+    """The order in which a run's branches continue.
 
-    `stuck` is told when every branch waits and none of them for what is recorded next; if it returns, that record is
-    passed over. `caught_up` is told when the last recorded thing has been delivered.
+    `on_stuck` is called when every branch waits and none waits for the item recorded next; if it returns, that item is
+    skipped. `on_caught_up` is called when the last recorded item has been delivered.
     """
 
     def __init__(
-        self, recorded: Iterable[str], stuck: Callable[[str, list[str]], None], caught_up: Callable[[], None]
+        self, recorded: Iterable[str], on_stuck: Callable[[str, list[str]], None], on_caught_up: Callable[[], None]
     ) -> None:
         self._due = deque(recorded)
-        self._passed_over: set[str] = set()
+        self._skipped: set[str] = set()
         self._replaying = len(self._due)
-        self._stuck, self._when_caught_up = stuck, caught_up
-        self._waiting: dict[str, _Waiter] = {}
-        self._caught_up: list[asyncio.Future[None]] = []
-        self._lanes = self._opened = self._parked = self._stamp = 0
+        self._on_stuck, self._on_caught_up = on_stuck, on_caught_up
+        self._waiting: dict[str, _PendingDelivery] = {}
+        self._waiting_for_replay: list[asyncio.Future[None]] = []
+        self._open_lanes = self._lanes_opened = self._parked_lanes = self._changes = 0
         self._rejoining: list[tuple[Lane, asyncio.Future[None]]] = []
-        self._watching = False
+        self._check_scheduled = False
         self._unwinding = 0
         self._agents: set[str] = set()
-        self._blocked: Counter[str] = Counter()
+        self._waiting_in_agent: Counter[str] = Counter()
         self.when_idle: Callable[[], None] | None = None
         self.when_unwound: Callable[[], None] | None = None
-        self.when_still: Callable[[], None] | None = None
-        self.people_asked = 0
+        self.when_blocked: Callable[[], None] | None = None
+        self.open_questions = 0
 
-    def open_lane(self, around: Lane | None = None) -> Lane:
-        """A new branch begins, at work."""
-        self._lanes += 1
-        self._opened += 1
-        return Lane(self._opened, around, self.when_still)
+    def open_lane(self, parent: Lane | None = None) -> Lane:
+        """Open the lane of a new branch, which is working."""
+        self._open_lanes += 1
+        self._lanes_opened += 1
+        return Lane(self._lanes_opened, parent, self.when_blocked)
 
     @property
-    def opened(self) -> int:
-        """How many branches have begun so far; the number of the last of them."""
-        return self._opened
+    def lanes_opened(self) -> int:
+        """How many lanes have been opened so far, which is the number of the last one."""
+        return self._lanes_opened
 
     def close_lane(self, lane: Lane) -> None:
-        """A branch has ended; if it was abandoned, what it still does changes nothing here."""
+        """Close the lane of a branch that has ended or was abandoned; it changes nothing here any more."""
         self.unpark(lane)
         lane.closed = True
-        self._lanes -= 1
-        self._settle()
+        self._open_lanes -= 1
+        self._deliver_due()
 
     def park(self, lane: Lane) -> None:
-        """The branch now waits for something from outside."""
+        """Mark the branch as waiting for something from outside."""
         if lane.closed:
             return
         if not lane.parked:
             lane.parked = True
-            self._parked += 1
-        self._stamp += 1
-        if self._due or self.people_asked:
-            self._settle()
+            self._parked_lanes += 1
+        self._changes += 1
+        if self._due or self.open_questions:
+            self._deliver_due()
 
     def unpark(self, lane: Lane) -> None:
-        """The branch is at work again."""
+        """Mark the branch as working again."""
         if lane.parked:
             lane.parked = False
-            self._parked -= 1
-        self._stamp += 1
+            self._parked_lanes -= 1
+        self._changes += 1
 
     def enter_agent(self, lane: Lane, scope: str) -> None:
-        """An agent answers on this branch; what it does inside is its own affair, so the branch counts as waiting."""
+        """Park the branch while an agent answers on it; the order of what the agent does inside is not recorded."""
         self._agents.add(scope)
         self.park(lane)
 
     def leave_agent(self, scope: str) -> None:
-        """The agent has answered, or was stopped."""
+        """Record that the agent has answered or was stopped."""
         self._agents.discard(scope)
 
     @property
-    def lone(self) -> bool:
-        """Whether there is one branch only."""
-        return self._lanes == 1
+    def has_single_lane(self) -> bool:
+        """Whether the run has only one branch."""
+        return self._open_lanes == 1
 
     @property
-    def replaying(self) -> bool:
-        """Whether recorded things are still to come."""
+    def is_replaying(self) -> bool:
+        """Whether recorded items are still to be delivered."""
         return self._replaying > 0
 
-    def announce(self, key: str) -> None:
-        """Something new has just been recorded for this key."""
+    def enqueue(self, key: str) -> None:
+        """Append the key of something that was just recorded."""
         self._due.append(key)
 
-    def passes(self, lane: Lane, key: str) -> bool:
-        """Whether this key goes on at once, since it is its turn and every other branch waits."""
-        alone_at_work = self._parked + (not lane.parked) == self._lanes and not self._unwinding
-        if not (alone_at_work and self._due and self._due[0] == key):
+    def try_deliver(self, lane: Lane, key: str) -> bool:
+        """Deliver this key at once if it is its turn and every other branch waits; returns whether it did."""
+        only_this_works = self._parked_lanes + (not lane.parked) == self._open_lanes and not self._unwinding
+        if not (only_this_works and self._due and self._due[0] == key):
             return False
         self.unpark(lane)
         self._pop()
         return True
 
-    async def arrive(self, lane: Lane, key: str, agent: str) -> None:
-        """Wait until it is this key's turn; the branch is at work when this returns."""
-        if self.passes(lane, key):
+    async def wait_turn(self, lane: Lane, key: str, agent: str) -> None:
+        """Wait until it is this key's turn; the branch is working when this returns."""
+        if self.try_deliver(lane, key):
             return
-        if key in self._passed_over:  # its turn is over, and nothing will ever deliver it
-            self._passed_over.remove(key)
+        if key in self._skipped:  # its turn has passed, and nothing would ever deliver it
+            self._skipped.remove(key)
             self.unpark(lane)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = _Waiter(future, lane)
-        self._blocked[agent] += 1
+        self._waiting[key] = _PendingDelivery(future, lane)
+        self._waiting_in_agent[agent] += 1
         self.park(lane)
         try:
             await future
@@ -141,49 +143,49 @@ class OrderedDelivery:
             self.withdraw(key)
             raise
         finally:
-            self._blocked[agent] -= 1
+            self._waiting_in_agent[agent] -= 1
 
-    def expect(self, key: str, act: Callable[[], None]) -> None:
-        """Do something when it is this key's turn."""
-        self._waiting[key] = _Waiter(None, None, act)
-        self._settle()
+    def call_in_turn(self, key: str, callback: Callable[[], None]) -> None:
+        """Call `callback` when it is this key's turn."""
+        self._waiting[key] = _PendingDelivery(None, None, callback)
+        self._deliver_due()
 
-    def unwind(self, lane: Lane) -> None:
-        """What runs on this branch is being stopped: nothing else goes on until `unwound`."""
+    def begin_unwind(self, lane: Lane) -> None:
+        """Hold all deliveries back while the work on this branch is being stopped, until `end_unwind`."""
         self._unwinding += 1
         self.unpark(lane)
 
-    def unwound(self) -> None:
-        """It has stopped."""
+    def end_unwind(self) -> None:
+        """Continue deliveries, because the work has stopped."""
         self._unwinding -= 1
         if not self._unwinding and self.when_unwound is not None:
             self.when_unwound()
-        self._settle()
+        self._deliver_due()
 
     @property
-    def unwinding(self) -> bool:
-        """Whether anything is being stopped at this moment."""
+    def is_unwinding(self) -> bool:
+        """Whether anything is being stopped now."""
         return self._unwinding > 0
 
     def withdraw(self, key: str) -> None:
-        """Nobody waits for this key any more; if something is on its way there, it is dropped."""
+        """Stop waiting for this key; if it is due, it is dropped."""
         self._waiting.pop(key, None)
         if key in self._due:
             index = self._due.index(key)
             del self._due[index]
             if index < self._replaying:
                 self._count_replayed()
-            self._settle()
+            self._deliver_due()
 
     async def rejoin(self, lane: Lane) -> None:
-        """Go on only when every other branch waits.
+        """Continue only when every other branch waits.
 
         How long it takes to stop work differs between a live run and its replay; what comes after must not.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._rejoining.append((lane, future))
         self.park(lane)
-        self._settle()
+        self._deliver_due()
         try:
             await future
         except asyncio.CancelledError:
@@ -191,9 +193,9 @@ class OrderedDelivery:
             self.unpark(lane)
             raise
 
-    async def hold(self, lane: Lane, ready: asyncio.Future[None], agent: str) -> None:
-        """Wait for something inside the run; whoever brings it about unparks the branch in the same moment."""
-        self._blocked[agent] += 1
+    async def wait_for(self, lane: Lane, ready: asyncio.Future[None], agent: str) -> None:
+        """Wait for something inside the run; whatever completes `ready` must unpark the branch in the same step."""
+        self._waiting_in_agent[agent] += 1
         self.park(lane)
         try:
             await ready
@@ -201,96 +203,96 @@ class OrderedDelivery:
             self.unpark(lane)
             raise
         finally:
-            self._blocked[agent] -= 1
+            self._waiting_in_agent[agent] -= 1
 
-    async def caught_up(self, lane: Lane, agent: str) -> None:
-        """Wait until everything that was recorded before has been delivered."""
+    async def wait_caught_up(self, lane: Lane, agent: str) -> None:
+        """Wait until everything recorded by earlier drivers has been delivered."""
         if not self._replaying:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._caught_up.append(future)
-        self._blocked[agent] += 1
+        self._waiting_for_replay.append(future)
+        self._waiting_in_agent[agent] += 1
         self.park(lane)
-        self._settle()
+        self._deliver_due()
         try:
             await future
         finally:
-            self._blocked[agent] -= 1
+            self._waiting_in_agent[agent] -= 1
 
     def check_idle(self) -> None:
-        """Something else than a branch has changed: see whether the run can only go on by a person's answer."""
-        if self._lanes:
-            self._watch()
+        """Schedule a check whether only an answer can unblock the run, after a change outside its branches."""
+        if self._open_lanes:
+            self._schedule_check()
 
-    def _settle(self) -> None:
-        """Deliver what is next if every branch waits; otherwise look again once the loop has gone quiet."""
-        if self._rejoining and self._parked == self._lanes and not self._unwinding:
-            self._let_rejoin()
-        while self._due and self._parked == self._lanes and not self._unwinding:
-            if self._deliver() or not self._judge():
+    def _deliver_due(self) -> None:
+        """Deliver what is next if every branch waits; otherwise check again once the event loop is quiet."""
+        if self._rejoining and self._parked_lanes == self._open_lanes and not self._unwinding:
+            self._release_rejoining()
+        while self._due and self._parked_lanes == self._open_lanes and not self._unwinding:
+            if self._deliver() or not self._skip_unclaimed():
                 return
-        self._watch()
+        self._schedule_check()
 
-    def _judge(self) -> bool:
-        """Everyone waits, but not for what is next: pass over it if `stuck` allows, unless an agent is still busy."""
-        if not self._replaying or any(not self._blocked[agent] for agent in self._agents):
+    def _skip_unclaimed(self) -> bool:
+        """Skip the next recorded item, which no branch waits for, unless an agent is busy; returns whether it did."""
+        if not self._replaying or any(not self._waiting_in_agent[agent] for agent in self._agents):
             return False
-        self._stuck(self._due[0], sorted(self._waiting))
-        self._passed_over.add(self._due[0])
+        self._on_stuck(self._due[0], sorted(self._waiting))
+        self._skipped.add(self._due[0])
         self._pop()
         return True
 
-    def _watch(self) -> None:
-        """See to it that what is due is delivered even if no branch says anything more."""
-        if (self._due or self._rejoining or self.people_asked) and not self._watching:
-            self._watching = True
-            asyncio.get_running_loop().call_soon(self._look, self._stamp, QUIET_HOPS)
+    def _schedule_check(self) -> None:
+        """Make sure that what is due is delivered even if no branch parks or unparks any more."""
+        if (self._due or self._rejoining or self.open_questions) and not self._check_scheduled:
+            self._check_scheduled = True
+            asyncio.get_running_loop().call_soon(self._check_quiet, self._changes, QUIET_ITERATIONS)
 
-    def _look(self, stamp: int, hops: int) -> None:
-        """A branch may wait for another one by its own means (a lock, say): then quiet counts as waiting."""
+    def _check_quiet(self, changes: int, iterations: int) -> None:
+        """Proceed once no branch has changed for a while: a branch may wait for another by a lock of its own."""
         loop = asyncio.get_running_loop()
-        if not self._due and not self._rejoining and not self.people_asked:
-            self._watching = False
-        elif stamp != self._stamp:
-            loop.call_soon(self._look, self._stamp, QUIET_HOPS)
-        elif hops:
-            loop.call_soon(self._look, stamp, hops - 1)
+        if not self._due and not self._rejoining and not self.open_questions:
+            self._check_scheduled = False
+        elif changes != self._changes:
+            loop.call_soon(self._check_quiet, self._changes, QUIET_ITERATIONS)
+        elif iterations:
+            loop.call_soon(self._check_quiet, changes, iterations - 1)
         else:
-            self._watching = False
+            self._check_scheduled = False
             if not self._unwinding:
-                self._go_on()
+                self._proceed()
 
-    def _go_on(self) -> None:
-        """Everything is quiet: let whatever is first happen."""
+    def _proceed(self) -> None:
+        """Let the first of what is pending happen, because everything is quiet."""
         if self._rejoining:
-            self._let_rejoin()
+            self._release_rejoining()
         elif self._due:
-            with suppress(NonDeterminism):  # whoever objects has stopped the run already, and is told by it
-                while self._due and not self._deliver() and self._judge():
+            with suppress(NonDeterminism):  # the run has been stopped already and reports the error
+                while self._due and not self._deliver() and self._skip_unclaimed():
                     pass
         elif self.when_idle is not None:
             self.when_idle()
 
-    def _let_rejoin(self) -> None:
+    def _release_rejoining(self) -> None:
         lane, future = first = min(self._rejoining, key=lambda one: one[0].number)
         self._rejoining.remove(first)
         self.unpark(lane)
         if not future.done():
             future.set_result(None)
-        self._watch()
+        self._schedule_check()
 
     def _deliver(self) -> bool:
         waiter = self._waiting.pop(self._due[0], None)
         if waiter is None:
             return False
         self._pop()
-        if waiter.act is not None:
-            waiter.act()
+        if waiter.callback is not None:
+            waiter.callback()
         elif waiter.future is not None and not waiter.future.done():
             if waiter.lane is not None:
                 self.unpark(waiter.lane)
             waiter.future.set_result(None)
-        self._watch()
+        self._schedule_check()
         return True
 
     def _pop(self) -> None:
@@ -301,8 +303,8 @@ class OrderedDelivery:
     def _count_replayed(self) -> None:
         self._replaying -= 1
         if not self._replaying:
-            self._when_caught_up()
-            waiting, self._caught_up = self._caught_up, []
+            self._on_caught_up()
+            waiting, self._waiting_for_replay = self._waiting_for_replay, []
             for future in waiting:
                 if not future.done():
                     future.set_result(None)

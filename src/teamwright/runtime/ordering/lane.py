@@ -1,7 +1,7 @@
-"""Which branches wait for people and for nothing else: the timers of their scopes stand still meanwhile.
+"""Tracks which branches are blocked on human input alone, so that the timers of their scopes can be paused.
 
-A branch does so while it asks a person itself, while it waits for keys behind one that does, or while it waits for
-branches of its own that all do.
+A branch is blocked while it asks a person itself, while it waits for keys behind a blocked branch, or while it waits
+for child branches that are all blocked.
 """
 
 from __future__ import annotations
@@ -14,55 +14,46 @@ class PausableTimer(Protocol):
     """A timer of a scope, which pauses while the scope waits for people."""
 
     def pause_timer(self) -> None:
-        """Pause: nothing in the scope can go on but by a person's answer."""
+        """Pause, because only a person's answer can unblock the scope."""
         ...
 
     def resume_timer(self) -> None:
-        """Run again: something in the scope can go on."""
+        """Resume, because something in the scope can continue."""
         ...
 
 
 class Lane:
-    """One branch of a run: it is either at work or parked, waiting for something from outside.
+    """The scheduler's view of one branch: working, or parked until something arrives from outside.
 
-    `around` is the branch that started it and `inside` counts those that it started itself and that have begun. `tell`
-    is called when some branch has come to stand still, or does no longer.
+    `parent` is the branch that started it, and `open_children` counts the branches that it has started itself.
+    `on_change` is called when any branch becomes blocked or unblocked.
     """
 
     __slots__ = (
-        "around",
-        "asking",
-        "behind",
-        "closed",
-        "inside",
-        "number",
-        "parked",
-        "still",
-        "still_inside",
-        "tell",
-        "timers",
-        "waits",
+        "behind_blocked", "blocked_children", "closed", "is_blocked", "number", "on_change", "open_children",
+        "open_questions", "parent", "parked", "timers", "waits_for_children",
     )  # fmt: skip
 
-    def __init__(self, number: int, around: Lane | None = None, tell: Callable[[], None] | None = None) -> None:
-        self.number, self.around, self.tell = number, around, tell
-        self.parked = self.waits = self.still = self.behind = self.closed = False
-        self.asking = self.inside = self.still_inside = 0
+    def __init__(self, number: int, parent: Lane | None = None, on_change: Callable[[], None] | None = None) -> None:
+        self.number, self.parent, self.on_change = number, parent, on_change
+        self.parked = self.waits_for_children = self.is_blocked = self.behind_blocked = self.closed = False
+        self.open_questions = self.open_children = self.blocked_children = 0
         self.timers: Sequence[PausableTimer] = ()
 
 
 def update_timers(lane: Lane) -> None:
-    """Pause or resume the timers of a branch that has changed, and those of the branches around it."""
-    around: Lane | None = lane
-    while around is not None:
-        still = around.asking > 0 or around.behind or (around.waits and 0 < around.inside == around.still_inside)
-        if still == around.still:
+    """Pause or resume the timers of a branch that has changed, and those of its parents."""
+    current: Lane | None = lane
+    while current is not None:
+        all_blocked = current.waits_for_children and 0 < current.open_children == current.blocked_children
+        blocked = current.open_questions > 0 or current.behind_blocked or all_blocked
+        if blocked == current.is_blocked:
             break
-        around.still = still
-        for timer in around.timers:
-            timer.pause_timer() if still else timer.resume_timer()
-        around = around.around
-        if around is not None:
-            around.still_inside += 1 if still else -1
-    if around is not lane and lane.tell is not None:
-        lane.tell()
+        current.is_blocked = blocked
+        for timer in current.timers:
+            timer.pause_timer() if blocked else timer.resume_timer()
+        current = current.parent
+        if current is not None:
+            current.blocked_children += 1 if blocked else -1
+    if current is not lane and lane.on_change is not None:
+        lane.on_change()

@@ -1,7 +1,7 @@
-"""Keys that scopes of a run own: taken all at once, held to the end of the scope, and never by two that overlap.
+"""Path locks: keys that scopes own exclusively, acquired all at once and held until the scope ends.
 
-A scope within an owning one may own part of what that one owns, and shares it with the others in there; it may not ask
-for more. So whoever waits for keys holds none that somebody else could wait for, and no circle of waiting can close.
+A scope inside an owning one may own part of its keys and shares them with its siblings, but may not ask for more. So a
+scope that waits for keys holds none that another could wait for, and no deadlock can form.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from teamwright.runtime.ordering.lane import Lane, update_timers
 from teamwright.values.events.step import StepHeldUp
 from teamwright.values.owned_paths import Owned, keys_text
 
-MOST_NAMED = 5
+MAX_NAMED_HOLDERS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holding:
-    """What may be written within a scope, and the claims of the scopes inside it on that."""
+    """What may be written within a scope, and the claims of its inner scopes on it."""
 
     owned: Owned = field(default_factory=Owned)
     claims: LockTable = field(default_factory=LockTable)
 
 
 class Owner(NamedTuple):
-    """A scope that is to own keys: where it is, and whether it lies in an agent's turn."""
+    """A scope that acquires keys: where it is, and whether it is inside an agent's turn."""
 
     path: str
     lane: Lane
-    around: Holding
+    holding: Holding
     agent_scope: str
     in_agent: bool
 
 
-class Waiter(NamedTuple):
-    """The branch that waits for a claim among others, and how it is told."""
+class LockWaiter(NamedTuple):
+    """The branch that waits for a claim to be granted, and the future that wakes it."""
 
     claims: LockTable
     lane: Lane
@@ -49,7 +49,7 @@ class Waiter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathLock:
-    """The keys of one scope while it lasts: where its claim stands, and what those inside may do."""
+    """The keys of one scope while it lasts: its claim, and what scopes inside it may own."""
 
     path_locks: PathLocks
     owner: Owner
@@ -58,58 +58,58 @@ class PathLock:
 
     @property
     def key(self) -> str:
-        """The owning scope."""
+        """The path of the owning scope."""
         return self.owner.path
 
     def abandon(self) -> None:
-        """Release the keys: the scope has ended, or one around it was abandoned."""
+        """Release the keys, because the scope has ended or one around it was abandoned."""
         self.path_locks.release(self)
 
 
 class PathLocks:
-    """Who owns what in one run. Whoever is stopped gives back only when all that is being stopped has ended.
+    """Which scopes of one run own which keys. A stopped scope releases its keys only when all stopped work has ended.
 
-    How long that takes differs between a live run and its replay; who goes next must not.
+    How long that takes differs between a live run and its replay; which scope is next must not.
     """
 
     def __init__(self, delivery: OrderedDelivery) -> None:
-        self.everything = Holding()
+        self.root = Holding()
         self._delivery = delivery
-        self._waiting: dict[Claim, Waiter] = {}
+        self._waiting: dict[Claim, LockWaiter] = {}
         self._lanes: dict[Claim, Lane] = {}
-        self._leaving: list[tuple[LockTable, Claim]] = []
+        self._deferred: list[tuple[LockTable, Claim]] = []
         self._owners: dict[tuple[LockTable, Lane], int] = {}
-        self._looking = self._look_again = False
-        self._behind = 0
-        delivery.when_unwound, delivery.when_still = self._all_left, self._stand_still
+        self._is_updating = self._update_again = False
+        self._behind_count = 0
+        delivery.when_unwound, delivery.when_blocked = self._release_deferred, self._update_blocked
 
     async def acquire(
-        self, owner: Owner, keys: tuple[str, ...], priority: int, held_up: Callable[[StepHeldUp], None]
+        self, owner: Owner, keys: tuple[str, ...], priority: int, on_wait: Callable[[StepHeldUp], None]
     ) -> PathLock:
-        """Wait until nobody else owns one of the keys, and own them; calls `held_up` first where it has to wait."""
-        claims = owner.around.claims
+        """Wait until no other scope owns any of the keys, then own them; calls `on_wait` first if it has to wait."""
+        claims = owner.holding.claims
         self._check(owner, keys)
         claim = claims.add(owner.path, keys, priority)
         self._lanes[claim] = owner.lane
-        self._let_go_on(claims)
+        self._grant_free(claims)
         if claim.state == "waiting":
-            wanted, ahead = claims.ahead_of(claim)
-            held_up(StepHeldUp(keys=tuple(wanted), by=tuple(one.name for one in ahead[:MOST_NAMED])))
+            contested, ahead = claims.ahead_of(claim)
+            on_wait(StepHeldUp(keys=tuple(contested), by=tuple(one.name for one in ahead[:MAX_NAMED_HOLDERS])))
             await self._wait(owner, claims, claim)
         if keys:
-            self._owners[claims, owner.lane] = self._delivery.opened
-        inside = Holding(owner.around.owned.narrowed(keys), LockTable() if keys else claims)
+            self._owners[claims, owner.lane] = self._delivery.lanes_opened
+        inside = Holding(owner.holding.owned.narrowed(keys), LockTable() if keys else claims)
         return PathLock(self, owner, claim, inside)
 
-    def release(self, held: PathLock) -> None:
-        """Let others have the keys of a scope."""
-        owner = held.owner
-        self._owners.pop((owner.around.claims, owner.lane), None)
-        self._leave(owner.around.claims, held.claim)
+    def release(self, lock: PathLock) -> None:
+        """Release the keys of a scope."""
+        owner = lock.owner
+        self._owners.pop((owner.holding.claims, owner.lane), None)
+        self._release_claim(owner.holding.claims, lock.claim)
 
     def _check(self, owner: Owner, keys: tuple[str, ...]) -> None:
-        """Refuse what could make two wait for each other."""
-        holding, path = owner.around, owner.path
+        """Reject a claim that could deadlock."""
+        holding, path = owner.holding, owner.path
         if not keys:
             return
         if owner.in_agent:
@@ -126,49 +126,49 @@ class PathLocks:
             )
 
     def _is_inside_an_owner(self, claims: LockTable, lane: Lane) -> bool:
-        """Whether this branch, or one around it before it was opened, took keys among these claims and has them."""
+        """Whether this branch, or a parent before it opened this one, has acquired keys among these claims."""
         inner, outer = None, lane
         while outer is not None:
             since = self._owners.get((claims, outer))
             if since is not None and (inner is None or inner.number > since):
                 return True
-            inner, outer = outer, outer.around
+            inner, outer = outer, outer.parent
         return False
 
     async def _wait(self, owner: Owner, claims: LockTable, claim: Claim) -> None:
-        waiter = Waiter(claims, owner.lane, asyncio.get_running_loop().create_future())
+        waiter = LockWaiter(claims, owner.lane, asyncio.get_running_loop().create_future())
         self._waiting[claim] = waiter
-        self._stand_still()
+        self._update_blocked()
         try:
-            await self._delivery.hold(owner.lane, waiter.ready, owner.agent_scope)
+            await self._delivery.wait_for(owner.lane, waiter.ready, owner.agent_scope)
         except asyncio.CancelledError:
             self._waiting.pop(claim, None)
-            self._leave(claims, claim)
+            self._release_claim(claims, claim)
             raise
         finally:
-            self._put(owner.lane, behind=False)
+            self._set_behind(owner.lane, behind=False)
 
-    def _leave(self, claims: LockTable, claim: Claim) -> None:
-        if self._delivery.unwinding:
-            self._leaving.append((claims, claim))
+    def _release_claim(self, claims: LockTable, claim: Claim) -> None:
+        if self._delivery.is_unwinding:
+            self._deferred.append((claims, claim))
             return
         self._end(claims, claim)
-        self._let_go_on(claims)
+        self._grant_free(claims)
 
     def _end(self, claims: LockTable, claim: Claim) -> None:
         claims.end(claim)
         del self._lanes[claim]
 
-    def _all_left(self) -> None:
-        """Everything that was being stopped has ended: what it held is free, and the first who wait for it go on."""
-        left, self._leaving = sorted(self._leaving, key=lambda one: one[1].rank), []
-        for claims, claim in left:
+    def _release_deferred(self) -> None:
+        """Release the keys of everything that has been stopped, in order of rank."""
+        released, self._deferred = sorted(self._deferred, key=lambda one: one[1].rank), []
+        for claims, claim in released:
             self._end(claims, claim)
-        for claims in dict.fromkeys(claims for claims, _ in left):
-            self._let_go_on(claims)
+        for claims in dict.fromkeys(claims for claims, _ in released):
+            self._grant_free(claims)
 
-    def _let_go_on(self, claims: LockTable) -> None:
-        """Wake those that may go now; their branches are at work from this moment."""
+    def _grant_free(self, claims: LockTable) -> None:
+        """Grant the claims that are free now and unpark their branches in the same step."""
         while (claim := claims.next()) is not None:
             waiter = self._waiting.pop(claim, None)
             if waiter is not None:
@@ -176,23 +176,23 @@ class PathLocks:
                 if not waiter.ready.done():
                     waiter.ready.set_result(None)
         claims.held_up.clear()
-        self._stand_still()
+        self._update_blocked()
 
-    def _stand_still(self) -> None:
-        """See who waits for keys behind somebody who waits for a person; those may stand before others in turn."""
-        self._look_again = True
-        if self._looking:
+    def _update_blocked(self) -> None:
+        """Find the branches that wait for keys behind one that waits for a person; they may block others in turn."""
+        self._update_again = True
+        if self._is_updating:
             return
-        self._looking = True
-        while self._look_again and (self._delivery.people_asked or self._behind):
-            self._look_again = False
+        self._is_updating = True
+        while self._update_again and (self._delivery.open_questions or self._behind_count):
+            self._update_again = False
             for claim, waiter in list(self._waiting.items()):
                 _, ahead = waiter.claims.ahead_of(claim)
-                self._put(waiter.lane, behind=any(self._lanes[one].still for one in ahead))
-        self._looking = False
+                self._set_behind(waiter.lane, behind=any(self._lanes[one].is_blocked for one in ahead))
+        self._is_updating = False
 
-    def _put(self, lane: Lane, *, behind: bool) -> None:
-        if behind != lane.behind:
-            lane.behind = behind
-            self._behind += 1 if behind else -1
+    def _set_behind(self, lane: Lane, *, behind: bool) -> None:
+        if behind != lane.behind_blocked:
+            lane.behind_blocked = behind
+            self._behind_count += 1 if behind else -1
             update_timers(lane)

@@ -1,1 +1,1 @@
-"""Webhooks: what they are sent, and how each delivery is signed, sent and retried."""
+"""Webhooks: the notices they receive, and how each delivery is signed, sent and retried."""
