@@ -323,7 +323,10 @@ class Engine:
 
     async def _team_of(self, record: RunRecord, limits: Limits | None = None) -> Team:
         """Load the team of a record, in a thread: it reads files and imports functions."""
-        from teamwright.teams.load import source_with_limits, team_from_source  # with the manifests, which most runs never need
+        from teamwright.teams.load import (
+            source_with_limits,
+            team_from_source,
+        )  # with the manifests, which most runs never need
 
         source = record.source()
         if limits is not None:
