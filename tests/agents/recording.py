@@ -1,4 +1,4 @@
-"""A context for agents under test: it makes each effect once, keeps what came back, and can hand it out again."""
+"""A context for agents under test: it calls each effect once, records its result, and can replay it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from teamwright.values.owned_paths import Owned
 
 @dataclass
 class Recording:
-    """What happened: effects by key in the order they were asked for, results, failures and streamed text."""
+    """The record: effects by key in the order of their calls, results, failures and streamed text."""
 
     results: dict[str, Returned] = field(default_factory=dict[str, Returned])
     failures: dict[str, AgentError] = field(default_factory=dict[str, AgentError])

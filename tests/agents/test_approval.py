@@ -29,7 +29,7 @@ from tests.kit.records import cut, wait_for_question
 ALL = Approve(tools=True)
 
 
-class Harbour:
+class Deployments:
     """Tools that remember how they were called."""
 
     def __init__(self) -> None:
@@ -49,19 +49,19 @@ class Harbour:
         return deploy, look
 
 
-def deployer(harbour: Harbour, approve: Approve | None = ALL) -> ScriptedAgent:
+def deployer(deployments: Deployments, approve: Approve | None = ALL) -> ScriptedAgent:
     rules = [
         Rule(match="is out", reply="Done."),
         Rule(match="was refused", reply="Then not."),
         Rule(tool=ToolRule(name="deploy", args={"version": "1.2"})),
     ]
-    return ScriptedAgent("deployer", rules, tools=harbour.tools(), approve=approve)
+    return ScriptedAgent("deployer", rules, tools=deployments.tools(), approve=approve)
 
 
 async def through(
     agent: Agent, *answers: Answer, journal: MemoryJournal | None = None
 ) -> tuple[RunResult, list[Event]]:
-    """Run the agent, answering one open question after the other, each in an engine of its own."""
+    """Run the agent, answering open questions one by one, each in a new engine."""
     kept, left = journal or MemoryJournal(), list(answers)
     async with Engine(kept) as engine:
         result = await engine.run(agent, "Deploy it.", run_id="r")
@@ -75,45 +75,47 @@ async def through(
 
 
 async def test_a_tool_waits_until_a_person_agrees() -> None:  # P-12
-    harbour = Harbour()
+    deployments = Deployments()
     async with Engine("memory") as engine:
-        paused = await engine.run(deployer(harbour), "Deploy it.", run_id="r")
+        paused = await engine.run(deployer(deployments), "Deploy it.", run_id="r")
         assert (paused.status, paused.stop_reason) == ("paused", "approval")
-        assert harbour.called == []
+        assert deployments.called == []
         ((key, question),) = (await engine.runs.history("r")).questions().items()
         assert key == "deployer/step-1/tool-1/approve"
         assert question.text == "May 'deployer' call the tool 'deploy' with these arguments?"
         assert json.loads(question.draft or "") == {"version": "1.2"}
         await engine.runs.answer("r", key, "approve")
-        result = await engine.resume("r", team=deployer(harbour))
-    assert (result.output, harbour.called) == ("Done.", ["deploy 1.2"])
+        result = await engine.resume("r", team=deployer(deployments))
+    assert (result.output, deployments.called) == ("Done.", ["deploy 1.2"])
 
 
 @pytest.mark.parametrize("edited", ['{"version": "1.3"}', {"version": "1.3"}])
 async def test_edited_arguments_take_the_place_of_the_models(edited: object) -> None:  # P-12
-    harbour = Harbour()
-    await through(deployer(harbour), Answer(text="edit", data=edited))  # pyright: ignore[reportArgumentType]
-    assert harbour.called == ["deploy 1.3"]
+    deployments = Deployments()
+    await through(deployer(deployments), Answer(text="edit", data=edited))  # pyright: ignore[reportArgumentType]
+    assert deployments.called == ["deploy 1.3"]
 
 
 async def test_a_refused_call_is_sent_to_the_model_which_continues() -> None:  # P-12
-    harbour = Harbour()
-    result, _ = await through(deployer(harbour), Answer.reject("not on a Friday", by="Ada"))
-    assert (result.status, result.output, harbour.called) == ("completed", "Then not.", [])
+    deployments = Deployments()
+    result, _ = await through(deployer(deployments), Answer.reject("not on a Friday", by="Ada"))
+    assert (result.status, result.output, deployments.called) == ("completed", "Then not.", [])
     assert result.usage.tool_calls == 0
 
 
 async def test_arguments_that_do_not_fit_are_reported_and_asked_again() -> None:
-    harbour = Harbour()
-    result, events = await through(deployer(harbour), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"}))
-    assert (result.output, harbour.called) == ("Done.", ["deploy 1.3"])
+    deployments = Deployments()
+    result, events = await through(
+        deployer(deployments), Answer.edit({"verison": "1.3"}), Answer.edit({"version": "1.3"})
+    )
+    assert (result.output, deployments.called) == ("Done.", ["deploy 1.3"])
     texts = [event.fact.question.text for event in events if isinstance(event.fact, PersonAsked)]
     assert "do not fit the tool 'deploy'" in texts[1]
 
 
 async def test_arguments_that_are_no_json_object_are_refused_at_once() -> None:
     async with Engine("memory") as engine:
-        await engine.run(deployer(Harbour()), "Deploy it.", run_id="r")
+        await engine.run(deployer(Deployments()), "Deploy it.", run_id="r")
         for edit in ("version 1.3", "[1]", None):
             with pytest.raises(UsageError, match="must be a JSON object"):
                 await engine.runs.answer("r", "deployer/step-1/tool-1/approve", Answer.edit(edit))
@@ -125,14 +127,14 @@ async def test_arguments_that_are_no_json_object_are_refused_at_once() -> None:
 )
 async def test_only_the_tools_that_are_named_need_a_person(approve: Approve | None, asks: bool) -> None:
     async with Engine("memory") as engine:
-        result = await engine.run(deployer(Harbour(), approve), "Deploy it.")
+        result = await engine.run(deployer(Deployments(), approve), "Deploy it.")
     assert (result.status == "paused") == asks
 
 
 def test_names_that_are_no_tools_are_refused() -> None:
-    harbour = Harbour()
+    deployments = Deployments()
     with pytest.raises(UsageError, match="did you mean 'deploy'"):
-        Toolbox(harbour.tools(), Approve(tools=("deplyo",)), "a")
+        Toolbox(deployments.tools(), Approve(tools=("deplyo",)), "a")
     with pytest.raises(UsageError, match="approve the reply instead"):
         Toolbox(["terminate"], Approve(tools=("terminate",)), "a")
     server = McpSpec(mcp=McpTool(command="x"))
@@ -155,14 +157,14 @@ def two_tools(request: ChatRequest) -> ChatAnswer:
 
 @pytest.mark.parametrize("order", list(permutations(["one", "two", "three"])))
 async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order: Sequence[str]) -> None:
-    """One at a time and each in another engine; the rest goes on waiting, and nothing is called twice."""
+    """One at a time and each in another engine; the others keep waiting, and nothing is called twice."""
     answers = {"one": Answer.approve(), "two": Answer.edit({"what": "22"}), "three": Answer.reject("no")}
-    harbour, journal = Harbour(), MemoryJournal()
+    deployments, journal = Deployments(), MemoryJournal()
     with ModelServer(two_tools) as server:
         model = ServerModel(url=server.url, name="m")
 
         def agent() -> ModelAgent:
-            return ModelAgent("a", model=model, tools=harbour.tools(), approve=ALL)
+            return ModelAgent("a", model=model, tools=deployments.tools(), approve=ALL)
 
         async with Engine(journal) as engine:
             result = await engine.run(agent(), "Go.", run_id="r")
@@ -176,14 +178,14 @@ async def test_calls_that_a_model_makes_at_once_are_answered_in_any_order(order:
     assert result.output is not None
     assert result.output.startswith("1 is out; 22 is fine; ")
     assert "The call of the tool 'deploy' was refused: a person said no: no" in result.output
-    assert sorted(harbour.called) == ["deploy 1", "look 22"]
+    assert sorted(deployments.called) == ["deploy 1", "look 22"]
 
 
 async def test_calls_at_once_resume_to_the_same_result_from_every_point() -> None:  # law 2
     journal, answers = MemoryJournal(), (Answer.approve(), Answer.edit({"what": "22"}), Answer.reject("no"))
     with ModelServer(two_tools) as server:
-        model, harbour = ServerModel(url=server.url, name="m"), Harbour()
-        agent = ModelAgent("a", model=model, tools=harbour.tools(), approve=ALL)
+        model, deployments = ServerModel(url=server.url, name="m"), Deployments()
+        agent = ModelAgent("a", model=model, tools=deployments.tools(), approve=ALL)
         expected, events = await through(agent, *answers, journal=journal)
         for at in range(1, len(events)):
             copy = await cut(journal, at)
@@ -198,12 +200,12 @@ async def test_calls_at_once_resume_to_the_same_result_from_every_point() -> Non
 
 
 async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() -> None:
-    released, harbour = anyio.Event(), Harbour()
+    released, deployments = anyio.Event(), Deployments()
 
     async def slow(what: str) -> str:
         """Take a while."""
         await released.wait()
-        harbour.called.append("slow")
+        deployments.called.append("slow")
         return "slowly done"
 
     def both(request: ChatRequest) -> ChatAnswer:
@@ -214,7 +216,7 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() ->
         )
 
     with ModelServer(both) as server:
-        tools = [slow, harbour.tools()[0]]
+        tools = [slow, deployments.tools()[0]]
         model = ServerModel(url=server.url, name="m")
         agent = ModelAgent("a", model=model, tools=tools, approve=Approve(tools=("deploy",)))
         async with Engine("memory") as engine:
@@ -225,13 +227,13 @@ async def test_a_call_beside_a_question_comes_back_before_the_run_is_paused() ->
             released.set()
             with anyio.fail_after(10):
                 result = await handle.result()
-    assert (result.status, harbour.called) == ("paused", ["slow"])
+    assert (result.status, deployments.called) == ("paused", ["slow"])
 
 
 async def test_the_seconds_of_an_agent_stand_still_while_it_waits_for_a_person() -> None:
-    harbour = Harbour()
-    rules = deployer(harbour).script
-    agent = ScriptedAgent("a", rules, tools=harbour.tools(), approve=ALL, limits=Limits(seconds=0.3))
+    deployments = Deployments()
+    rules = deployer(deployments).script
+    agent = ScriptedAgent("a", rules, tools=deployments.tools(), approve=ALL, limits=Limits(seconds=0.3))
     async with Engine("memory") as engine:
         handle = await engine.start(agent, "Deploy it.", run_id="r")
         handle.set_interactive(True)

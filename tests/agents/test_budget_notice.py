@@ -1,4 +1,4 @@
-"""A member is told what is left when that is getting tight, in one line, and when its answer has less room."""
+"""A member gets one line when its budget runs short, and when its output cap is smaller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent may leave out, what it may not misspell, and what an earlier version let it set on itself."""
+"""The optional parts of an agent, its misspelt attributes, and the settings of earlier versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fallbacks that lead back to whom they stand in for are refused with the path, in YAML and in Python alike."""
+"""Fallback cycles are refused with their path, in YAML and in Python."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ async def test_a_run_that_was_recorded_with_such_a_cycle_is_made_again(tmp_path:
 
 
 async def test_a_team_that_stands_in_is_not_asked_within_itself() -> None:  # M-03
-    """A team that is the fallback of all members would else stand in for its own, without end."""
+    """A team that is the fallback of all members would otherwise be its own fallback without end."""
 
     async def broken(turn: Turn) -> str:
         raise ServiceError("down")

@@ -1,4 +1,4 @@
-"""Handoffs beside replies: how they are asked for, read out of what anybody said, made where none is, and cut."""
+"""Handoffs beside replies: requested, parsed from a reply, derived where there is none, and cut."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG = "The answer, which is by far longer than what is said about it in the sum
 
 
 def read(text: str, policy: EnvelopeLimits = POLICY, **more: object) -> tuple[str, HandoffNote]:
-    """What is left of a text, and the handoff beside it."""
+    """The text without its handoff, and the handoff."""
     reply = extract_handoff(Reply.of("a", text, **more), Turn("go", handoff=policy))
     assert reply.handoff is not None
     return reply.text, reply.handoff

@@ -1,4 +1,4 @@
-"""What models cost: declared, publicly known, or nothing that anybody knows."""
+"""The prices of models: declared, publicly known, or unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches take turns, in an order that depends only on who came when."""
+"""Branches take turns, in an order that depends only on the order of arrival."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def those_who_wait(around: Path, waiting: dict[Path, deque[int]]) -> set[str]:
 
 
 def nobody_twice(served: Path, waiting: dict[Path, deque[int]], passed: dict[tuple[Path, str], set[str]]) -> None:
-    """At each level, note for those who wait beside the one served that it was before them: once, until their turn."""
+    """At each level, count how often the waiters beside the served one were passed over since their last turn."""
     for depth in range(len(served) + 1):
         around, name = served[:depth], served[depth] if depth < len(served) else ""
         passed[around, name] = set()

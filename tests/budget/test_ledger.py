@@ -27,7 +27,7 @@ from teamwright.values.limits.limits import Limits, MessageLimits
 from teamwright.values.limits.usage import NOTHING, Amounts, Usage
 
 CHEAP = Rate(input=1, output=2)
-"""Picodollars for a token; a limit of so many is easy to read in the tests below."""
+"""Picodollars per token, chosen so that limits are easy to read."""
 
 
 def money(picodollars: int) -> float:

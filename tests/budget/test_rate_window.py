@@ -84,7 +84,7 @@ calls = st.tuples(gaps, st.integers(1, 400), st.floats(0, 1, width=16))
 def test_no_sixty_seconds_hold_more_than_the_bounds(
     load: list[tuple[float, int, float]], requests: int | None, tokens: int | None
 ) -> None:
-    """Calls that come one after the other, wait as they must, and turn out to cost a part of their estimate."""
+    """Calls in sequence that wait as they must, and cost a part of their estimate."""
     made, now = window(requests, tokens), 0.0
     times: list[float] = []
     estimates: list[int] = []

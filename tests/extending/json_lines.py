@@ -133,7 +133,7 @@ class JsonLinesJournal:
         return status.summary(run_id, driven=await self.is_driven(run_id))
 
     async def delete(self, run_ids: Collection[str]) -> int:
-        """Write the file anew without these runs, under the driver lock of each."""
+        """Rewrite the file without these runs, under the driver lock of each."""
         async with AsyncExitStack() as locks:
             for run_id in set(run_ids):
                 await locks.enter_async_context(self.drive(run_id))
@@ -183,7 +183,7 @@ class JsonLinesJournal:
             os.fsync(file.fileno())
 
     def _refresh(self) -> None:
-        """Read what was added since the last time; all of it, if the file was written anew."""
+        """Read what was added since the last time, or everything if the file was rewritten."""
         identity = self._file.stat().st_ino
         if identity != self._identity:
             self._forget()

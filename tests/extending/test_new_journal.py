@@ -1,4 +1,4 @@
-"""A journal of one's own, made from the facades alone: it passes the conformance suite and drives runs."""
+"""A third-party journal, made from the facades alone, passes the conformance suite and drives runs."""
 
 from __future__ import annotations
 

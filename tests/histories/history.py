@@ -1,4 +1,4 @@
-"""A recorded history: the events and bodies of one run and what it came to, as a file that people can read."""
+"""A recorded history: the events, bodies and result of one run, as a readable file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class History:
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
     def journal(self, number: int | None = None) -> MemoryJournal:
-        """A journal that ends after so many events; by default just before the run's ending."""
+        """A journal that ends after this many events, by default just before the end of the run."""
         made = MemoryJournal()
         events = self.events[: len(self.events) - 1 if number is None else number]
         made.append(Batch(events, self.bodies), lambda _: None)
@@ -68,5 +68,5 @@ class History:
 
 
 def comparable(result: RunResult) -> dict[str, Any]:
-    """What a replay must come to."""
+    """The result that a replay must have."""
     return {name: value for name, value in result.to_json().items() if name not in {"run_id", "started_at", "seconds"}}

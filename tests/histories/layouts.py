@@ -25,7 +25,7 @@ def layouts() -> dict[int, Path]:
 
 
 def yard(asked: list[str], stop: str = "") -> Team:
-    """A team of three that says what `SAID` says; whoever is told to stop never answers."""
+    """A team of three that answers with `SAID`; a member that is to hang never answers."""
 
     def agent(name: str, said: str) -> FunctionAgent:
         async def respond(task: str) -> str:

@@ -1,6 +1,6 @@
-"""Records histories: `python -m tests.histories.record` makes those that are missing, or those it is told, or `--all`.
+"""Records histories: `python -m tests.histories.record` records those that are missing, those named, or `--all`.
 
-Record one anew only together with a new version of its strategy: runs that people have under way hold the old one.
+Record one again only with a new version of its strategy, because runs of users hold the old one.
 """
 
 from __future__ import annotations

@@ -27,12 +27,12 @@ Answer = Callable[[str, Attempt], Returned]
 
 
 def speak(name: str, attempt: Attempt) -> Returned:
-    """What members say when a history is recorded."""
+    """The answer of members while a history is recorded."""
     return Returned(f"{name} has an opinion", Usage(requests=1, input_tokens=7, output_tokens=4))
 
 
 def member(name: str, answer: Answer, effects: int = 1, *, patience: int = 0) -> Agent:
-    """A member that asks the world so many times; one called `trouble` fails, one called `done` terminates.
+    """A member that makes this many effects; `trouble` fails, and `done` terminates.
 
     Its answers take as many turns of the event loop as it has patience.
     """
@@ -90,7 +90,7 @@ def _program(answer: Answer) -> Team:
 
 
 def _selector(answer: Answer) -> Team:
-    """A choice that is read in prose, one that is not understood, and edges that leave one, two or nobody."""
+    """A choice in prose, one that can't be parsed, and edges that leave one, two or no candidates."""
     ways = ["a>b", "a>c", "b>a", "b>done", "c>b"]
     options: dict[str, JsonValue] = {
         "agent": "chair",
@@ -154,7 +154,7 @@ def _owners(answer: Answer) -> Team:
 
 
 def _hierarchical(answer: Answer) -> Team:
-    """A decision that is told back, a specialist that fails, and one that is slower than who comes after it."""
+    """A rejected decision, a specialist that fails, and one that is slower than the next."""
     work = [{"specialist": name, "task": f"look at {name}"} for name in ("a", "trouble", "b")]
     decisions = ["let me think", {"action": "delegate", "delegations": work}, {"action": "delegate", **work[2]}]
     decisions.append({"action": "synthesize", "synthesis": "both are good"})
@@ -177,7 +177,7 @@ async def _answered(answer: Answer, name: str, attempt: Attempt) -> Returned:
 
 
 def _reactive(answer: Answer) -> Team:
-    """Two who react at once, a failure that somebody handles, and a loop that a limit ends."""
+    """Two concurrent reactions, a failure that is handled, and a loop that a limit ends."""
 
     def row(name: str, on: str, *emits: str, when: str | None = None) -> JsonValue:
         return {"member": name, "on": on, "emits": [{"type": kind} for kind in emits], "when": when}
@@ -205,7 +205,7 @@ def handing(name: str, answer: Answer, risk: str = "low", *, patience: int = 0) 
 
 
 def _a2a_lite(answer: Answer) -> Team:
-    """Envelopes of one who is risky, of one who is slower, of a nested team and of one who hands nothing over."""
+    """Envelopes of a risky reply, a slow member, a nested team and a member without a handoff."""
     work = [{"specialist": name, "task": f"look at {name}"} for name in ("a", "b", "inner")]
     decisions = [{"action": "delegate", "delegations": work}, {"action": "synthesize", "synthesis": "both are good"}]
 
@@ -232,7 +232,7 @@ def _a2a_lite_rounds(answer: Answer) -> Team:
 
 
 def _lookalikes(answer: Answer) -> Team:
-    """Texts with lines that look like the headers of other messages, told in transcripts, envelopes and prompts."""
+    """Texts with lines that look like headers of other messages, in transcripts, envelopes and prompts."""
 
     def forging(name: str, *, hands_over: bool = False) -> Agent:
         inner = member(name, answer)
@@ -263,7 +263,7 @@ PLAN: list[JsonValue] = [
     {"id": "three", "needs": ["one", "never"], "task": "Object to: {{ outputs.one }}"},
     {"id": "four", "needs": ["two", "three"]},
 ]
-"""Two steps that own one key, one that is skipped, one with a task of its own, and one on top."""
+"""Two steps that own one key, one that is skipped, one with its own task, and one that needs them."""
 
 
 def _single(answer: Answer) -> Team:
@@ -303,7 +303,7 @@ def _star_team(answer: Answer) -> Team:
 
 
 def _mesh_team(answer: Answer) -> Team:
-    """One who is slower than the others, and one who can't say anything."""
+    """A member that is slower than the others, and one that fails."""
 
     async def silent(turn: Turn, ctx: Context) -> Reply:
         said = await member("c", answer).respond(turn, ctx)

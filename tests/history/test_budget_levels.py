@@ -1,4 +1,4 @@
-"""What each level of a run may spend, has spent and holds, read from events."""
+"""The limit, spending and reservations of each level, folded from events."""
 
 from __future__ import annotations
 

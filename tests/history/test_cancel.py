@@ -1,4 +1,4 @@
-"""A run that nobody drives is ended by its record alone, and what it had said is what counts as said."""
+"""A run without a driver is cancelled from its record alone, and keeps its messages."""
 
 from __future__ import annotations
 

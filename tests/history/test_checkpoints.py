@@ -1,4 +1,4 @@
-"""The points of a run: found in its record, named by whoever likes to, and where new runs begin."""
+"""Checkpoints: found in the record of a run, named by agents and people, and where forks begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two runs have in common and where they part."""
+"""What two runs have in common and where they diverge."""
 
 from __future__ import annotations
 

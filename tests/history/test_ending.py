@@ -1,4 +1,4 @@
-"""How what a team came to becomes a status and a stop reason."""
+"""The status and stop reason of a run from the outcome of its team."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_time_without_a_driver_and_time_of_people_are_no_time_of_a_turn() -> Non
     record.add(500, "", RunResumed())
     record.add(501, "t/a/ask-1", PersonAnswered(answer=Answer(text="!")))
     record.add(503, "t/a/ask-2", PersonAnswered(answer=Answer(text="!!")))
-    record.add(507, "", RunResumed())  # after a crash: nobody knows of the time in between
+    record.add(507, "", RunResumed())  # after a crash: the time in between is unknown
     record.end(508, "t/a")
     assert record.kpis.p95_latency_s == 3.0  # 10 to 12, and 507 to 508; from 503 on nothing is recorded
 

@@ -22,8 +22,8 @@ from tests.journal.tampering import Tampering, loosened, tamperings
 
 MANIFEST = """\
 agents:
-  counter: {function: "tests.cli.desk:count"}
-  teller: {function: "tests.cli.desk:tell"}
+  counter: {function: "tests.cli.parcel_agents:count"}
+  teller: {function: "tests.cli.parcel_agents:tell"}
   writer: {scripted: replies.yaml, tools: [workspace]}
   broken: {scripted: replies.yaml, retry: {attempts: 0}}
   chooser: {function: "tests.cli.people:ask"}

@@ -43,7 +43,7 @@ NEVER = RetryPolicy(attempts=0)
 
 
 @dataclass
-class Stage:
+class Barrier:
     """Where members wait: each reports that it has begun, and answers only after the release."""
 
     begun: int = 0
@@ -123,9 +123,9 @@ def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("teamwright.agents.functions.threads.THREAD_GRACE", 0.1)
 
 
-async def has_begun(stage: Stage, count: int = 1) -> None:
+async def has_begun(barrier: Barrier, count: int = 1) -> None:
     with anyio.fail_after(10):
-        while stage.begun < count:  # noqa: ASYNC110 - threads count as well
+        while barrier.begun < count:  # noqa: ASYNC110 - threads count as well
             await asyncio.sleep(0.005)
 
 
@@ -137,7 +137,7 @@ async def let_abandoned_tasks_end() -> None:
 
 
 async def stop_a_run(
-    shape: str, how: str, members: Sequence[Agent], stage: Stage, pause: float = 0.0, seconds: float = 0.05
+    shape: str, how: str, members: Sequence[Agent], barrier: Barrier, pause: float = 0.0, seconds: float = 0.05
 ) -> None:
     """Stop a running team; the stop must end in time, and the run must be final or resumable."""
     make, _ = shapes()[shape]
@@ -147,14 +147,14 @@ async def stop_a_run(
         async with Engine(journal, grace=GRACE) as engine:
             handle = await engine.start(team, TASK, run_id=RUN_ID)
             if how != "deadline":
-                await has_begun(stage)
+                await has_begun(barrier)
                 await asyncio.sleep(pause)
             if how == "interrupt":
                 handle.interrupt()
             elif how == "cancel":
                 await engine.runs.cancel(RUN_ID)
             status = "interrupted" if how == "leave_engine" else (await handle.result()).status
-    stage.release()
+    barrier.release()
     await let_abandoned_tasks_end()
     allowed = {"interrupt": "interrupted", "leave_engine": "interrupted", "cancel": "cancelled", "deadline": "timeout"}
     assert status in (allowed[how], "failed", "completed")  # a member may have ended in the same instant
@@ -172,18 +172,18 @@ async def stop_a_run(
 @pytest.mark.parametrize("how", RUN_STOPS)
 @pytest.mark.parametrize("shape", list(shapes()))
 async def test_a_run_stops_in_time_whatever_its_members_do(shape: str, how: str, member: str) -> None:
-    stage = Stage()
-    await stop_a_run(shape, how, [stage.agent(member, f"h{number}") for number in range(3)], stage)
+    barrier = Barrier()
+    await stop_a_run(shape, how, [barrier.agent(member, f"h{number}") for number in range(3)], barrier)
 
 
 @pytest.mark.parametrize("tool", ["well_behaved", "swallowing", "uncancelling"])
 @pytest.mark.parametrize("how", RUN_STOPS)
 @pytest.mark.parametrize("shape", ["sequential", "fan_out", "nested"])
 async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str, how: str, tool: str) -> None:
-    stage = Stage()
+    barrier = Barrier()
 
     async def wait() -> str:
-        return await getattr(stage, tool)(Turn(""))
+        return await getattr(barrier, tool)(Turn(""))
 
     def answer(request: ChatRequest) -> ChatAnswer:
         if request.messages[-1].role == "tool":
@@ -194,7 +194,7 @@ async def test_model_agents_in_the_middle_of_a_tool_call_stop_in_time(shape: str
     with ModelServer(answer) as server:
         model = ServerModel(url=server.url, name="m")
         members = [ModelAgent(f"h{number}", model=model, tools=[wait], retry=NEVER) for number in range(3)]
-        await stop_a_run(shape, how, members, stage, seconds=1.5)  # so that a busy machine reaches the tool call
+        await stop_a_run(shape, how, members, barrier, seconds=1.5)  # so that a busy machine reaches the tool call
 
 
 async def quick(turn: Turn) -> str:
@@ -206,9 +206,9 @@ async def failing(turn: Turn) -> str:
     raise ValueError("no")
 
 
-def part_team(how: str, stage: Stage, member: str) -> Team:
+def part_team(how: str, barrier: Barrier, member: str) -> Team:
     """A team in which members that hang are stopped while the run goes on."""
-    hanging = [stage.agent(member, "h0"), stage.agent(member, "h1")]
+    hanging = [barrier.agent(member, "h0"), barrier.agent(member, "h1")]
     fast = FunctionAgent("fast", quick)
     match how:
         case "member_deadline":
@@ -221,7 +221,7 @@ def part_team(how: str, stage: Stage, member: str) -> Team:
             side_by_side = ["all", 2, ["ask", "h0"], ["ask", "h1"]]
             return program_team("t", ["seq", ["hurry", 0.05, side_by_side], ["ask", "fast"]], [*hanging, fast])
         case "call_timeout":
-            hanging[0] = FunctionAgent("h0", getattr(stage, member), timeout=0.05, retry=NEVER, optional=True)
+            hanging[0] = FunctionAgent("h0", getattr(barrier, member), timeout=0.05, retry=NEVER, optional=True)
             return Team("t", members=[hanging[0], fast])
         case "cancel_others":
             steps: list[JsonValue] = [{"id": name} for name in ("h0", "h1", "bad")]
@@ -246,18 +246,18 @@ def expected_status(how: str, member: str) -> str:
 @pytest.mark.parametrize("member", KINDS)
 @pytest.mark.parametrize("how", PART_STOPS)
 async def test_a_member_that_does_not_stop_does_not_hold_the_run(how: str, member: str) -> None:
-    stage, journal = Stage(), MemoryJournal()
+    barrier, journal = Barrier(), MemoryJournal()
     with anyio.fail_after(GRACE + MARGIN):
         async with Engine(journal, grace=GRACE) as engine:
-            result = await engine.run(part_team(how, stage, member), TASK, run_id=RUN_ID)
-    stage.release()
+            result = await engine.run(part_team(how, barrier, member), TASK, run_id=RUN_ID)
+    barrier.release()
     await let_abandoned_tasks_end()
     log = log_of(journal)
     assert result.status == expected_status(how, member)
     assert log[-1].kind == "run.ended"
     check_endings(log)
     abandoned = [event.fact.name for event in log if isinstance(event.fact, AgentAbandoned)]
-    assert bool(abandoned) == (member in ("swallowing", "blocking") and stage.begun > 0)
+    assert bool(abandoned) == (member in ("swallowing", "blocking") and barrier.begun > 0)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -267,10 +267,10 @@ async def test_random_stops_all_end(seed: int) -> None:
     for _ in range(5):
         async with anyio.create_task_group() as group:
             for _ in range(10):
-                stage = Stage()
-                members = [stage.agent(dice.choice(KINDS[:4] + KINDS[:3]), f"h{number}") for number in range(3)]
+                barrier = Barrier()
+                members = [barrier.agent(dice.choice(KINDS[:4] + KINDS[:3]), f"h{number}") for number in range(3)]
                 shape, how = dice.choice(list(shapes())), dice.choice(RUN_STOPS)
-                group.start_soon(stop_a_run, shape, how, members, stage, dice.random() * 0.03)
+                group.start_soon(stop_a_run, shape, how, members, barrier, dice.random() * 0.03)
 
 
 @pytest.mark.parametrize("shape", ["sequential", "fan_out"])

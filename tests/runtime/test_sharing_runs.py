@@ -16,7 +16,7 @@ from tests.kit.members import FakeMembers
 from tests.kit.strategies import FunctionStrategy, outcome
 
 
-class Gated:
+class GatedMember:
     """A member that answers once it is released."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Gated:
 
 
 async def test_starting_a_live_run_again_waits_for_its_end() -> None:
-    gated = Gated()
+    gated = GatedMember()
     outputs: list[str | None] = []
 
     async with Engine("memory") as engine, anyio.create_task_group() as tasks:
@@ -51,7 +51,7 @@ async def test_starting_a_live_run_again_waits_for_its_end() -> None:
 
 
 async def test_a_caller_that_stops_waiting_does_not_stop_the_run() -> None:
-    gated = Gated()
+    gated = GatedMember()
     async with Engine("memory") as engine:
         first = await engine.start(gated.team(), "go", run_id="r")
         second = await engine.start(gated.team(), "go", run_id="r")
@@ -63,7 +63,7 @@ async def test_a_caller_that_stops_waiting_does_not_stop_the_run() -> None:
 
 
 async def test_two_engines_that_start_one_id_at_the_same_moment_share_its_run(tmp_path: Path) -> None:
-    gated = Gated()
+    gated = GatedMember()
     results: list[str | None] = []
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as two, anyio.create_task_group() as tasks:
 
@@ -78,7 +78,7 @@ async def test_two_engines_that_start_one_id_at_the_same_moment_share_its_run(tm
 
 
 async def test_the_second_resume_of_a_run_is_refused_before_anything_happens(tmp_path: Path) -> None:
-    gated = Gated()
+    gated = GatedMember()
     async with Engine(tmp_path / "j.db") as one, Engine(tmp_path / "j.db") as two:
         handle = await one.start(gated.team(), "go", run_id="r")
         await gated.reached.wait()
@@ -100,7 +100,7 @@ async def test_a_resume_that_is_refused_leaves_the_run_to_others() -> None:
 
 
 async def test_a_run_without_a_driver_cannot_be_paused() -> None:
-    gated = Gated()
+    gated = GatedMember()
     async with Engine("memory") as engine:
         handle = await engine.start(gated.team(), "go", run_id="r")
         await gated.reached.wait()
@@ -113,7 +113,7 @@ async def test_a_run_without_a_driver_cannot_be_paused() -> None:
 
 
 async def test_an_interrupted_driver_counts_up_to_when_it_left() -> None:  # law 3
-    now, gated = 1000.0, Gated()
+    now, gated = 1000.0, GatedMember()
     async with Engine("memory", wall=lambda: now, monotonic=lambda: now) as engine:
         handle = await engine.start(gated.team(), "go", run_id="r", limits=Limits(seconds=5))
         await gated.reached.wait()
@@ -137,7 +137,7 @@ async def test_an_interrupted_driver_counts_up_to_when_it_left() -> None:  # law
 
 
 async def test_a_driver_that_leaves_in_the_middle_of_a_replay_is_no_non_determinism() -> None:
-    gated, heard = Gated(), list[str]()
+    gated, heard = GatedMember(), list[str]()
 
     async def side_by_side(task: Task, members: Members, ctx: Context) -> Outcome:
         async with ctx.branches(limit=30) as branches:
@@ -165,7 +165,7 @@ async def test_a_driver_that_leaves_in_the_middle_of_a_replay_is_no_non_determin
 
 
 async def test_a_program_that_leaves_out_what_was_under_way_is_reported() -> None:
-    gated, members = Gated(), FakeMembers()
+    gated, members = GatedMember(), FakeMembers()
     async with Engine("memory") as engine:
         last = gated.team().members[0]
         handle = await engine.start(Team("t", members=[members.member("first"), last]), "go", run_id="r")

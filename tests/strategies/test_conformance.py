@@ -60,7 +60,7 @@ class TestRoundRobinAsAPipeline(StrategyConformance):
 
 
 class TestSelector(StrategyConformance):
-    """A helper chooses: the last who may speak, by name."""
+    """A helper chooses the last candidate by name."""
 
     settings = Settings(max_turns=3, options={"agent": "moderator"})
 
@@ -76,7 +76,7 @@ class TestSelectorAsAPipeline(TestSelector):
 
 
 class TestSelectorWithEdges(TestSelector):
-    """The first member chooses, where the edges leave it a choice; nobody may follow the last."""
+    """The first member chooses among the edges; no member may follow the last."""
 
     settings = Settings(
         max_turns=4,
@@ -206,7 +206,7 @@ class TestHierarchicalAsAPipeline(TestHierarchical):
 
 
 class TestReactive(StrategyConformance):
-    """The first sets off the others, who work at once; the last also reacts to what the second said."""
+    """The first triggers the others, which work concurrently; the last also reacts to the second."""
 
     settings = Settings(
         options={
@@ -280,7 +280,7 @@ class TestMeshTeamAsAPipeline(TestMeshTeam):
 
 
 class ByEnvelopes:
-    """Members who say more than an envelope holds, unless what they say matters."""
+    """Members whose replies are longer than an envelope, unless the strategy parses them."""
 
     def lines(self, member: str, turn: Turn) -> str | None:
         said = super().lines(member, turn)  # pyright: ignore[reportAttributeAccessIssue]
@@ -365,7 +365,7 @@ class TestDebateByEnvelopes(ByEnvelopes, TestDebate):
 
 
 class Plain:
-    """What the broken ones have in common: each member once."""
+    """The common part of the broken strategies: each member once."""
 
     name = "plain"
     version = 1

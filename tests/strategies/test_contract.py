@@ -1,4 +1,4 @@
-"""What a strategy may leave out, and what it may not misspell."""
+"""The optional parts of a strategy, and its misspelt attributes."""
 
 from __future__ import annotations
 

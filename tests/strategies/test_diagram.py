@@ -1,4 +1,4 @@
-"""What strategies draw of their teams: every place is somebody's or stands for something, every arrow has both ends."""
+"""Diagrams of strategies: every node is a member or a named thing, and every arrow has both ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_strategy_draws_its_team(name: str) -> None:
 
 
 class Undrawn:
-    """A strategy of somebody else's that draws nothing."""
+    """A third-party strategy that draws nothing."""
 
     name, version = "undrawn", 1
 

@@ -1,4 +1,4 @@
-"""What strategies say beforehand about the asks to come: the keys must be those that they really use."""
+"""The predicted asks of strategies: the keys must be those of the real asks."""
 
 from __future__ import annotations
 

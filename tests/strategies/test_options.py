@@ -1,4 +1,4 @@
-"""What a declaration says to its strategy, held against what the strategy takes: every mistake at once."""
+"""The options of a declaration, checked against its strategy: all mistakes together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A team's conversation: what the next member is told, and what has been said."""
+"""A team's conversation: the turn of the next member, and the messages so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conformance suite of sources of tools: ours pass, and each mistake is told in words."""
+"""The conformance suite of tool sources: built-in sources pass, and each mistake is reported clearly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model server sends wrongly, and what a model does wrongly, is told in our own words."""
+"""Mistakes of model servers and of models are reported in Teamwright's own words."""
 
 from __future__ import annotations
 

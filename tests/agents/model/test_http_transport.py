@@ -1,4 +1,4 @@
-"""Replies that end early, fall silent or never end, and what a server is sent."""
+"""Replies that end early, stall or never end, and what is sent to a server."""
 
 from __future__ import annotations
 

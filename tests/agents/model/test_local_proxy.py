@@ -1,4 +1,4 @@
-"""The proxy before the embedded model: who may pass, and that nothing goes on when one side has gone."""
+"""The proxy before the embedded model: which requests may pass, and that it stops when one side disconnects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "the-key-of-this-start"
 
 
 class Upstream:
-    """What stands behind the proxy: it notes what arrives, answers, and notes when its connection has ended."""
+    """The server behind the proxy: it records requests and the end of connections, and answers."""
 
     def __init__(self) -> None:
         self.heads: list[bytes] = []
@@ -50,7 +50,7 @@ def proxy(upstream: Upstream) -> Iterator[LocalProxy]:
 
 
 def asked(proxy: LocalProxy, *lines: str) -> bytes:
-    """What comes back for a request with these headers."""
+    """The response to a request with these headers."""
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
         client.sendall("\r\n".join(("POST / HTTP/1.1", *lines, "", "")).encode())
         answer = b""

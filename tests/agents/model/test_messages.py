@@ -1,4 +1,4 @@
-"""What a server says of its tool calls and of its usage, however it lies, leaves a run that can be resumed."""
+"""Whatever a server reports of its tool calls and usage, the run can be resumed."""
 
 from __future__ import annotations
 

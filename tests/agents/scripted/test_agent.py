@@ -159,7 +159,7 @@ async def test_a_tool_that_fails_is_reported_and_the_script_continues() -> None:
 async def test_a_tool_that_is_not_there_is_a_mistake_of_the_script(tools: list[Any], told: str) -> None:
     result = await run(round_robin(rules({"reply": "x", "agent": "b"}, {"tool": {"name": "dubble"}}), "a", tools=tools))
     assert result.failure is not None
-    assert (result.failure.error, result.usage.requests) == ("script", 1)  # it is told so once, as a model is
+    assert (result.failure.error, result.usage.requests) == ("script", 1)  # it gets the notice once, as a model does
     assert f"Rule 2 calls the tool 'dubble', which 'a' does not have; {told}" in result.failure.message
 
 

@@ -321,7 +321,7 @@ async def test_a_custom_tool_may_ask_what_is_owned(tmp_path: Path) -> None:  # Z
 
 
 def writer(name: str, *paths: str, root: Path) -> ScriptedAgent:
-    """A member that writes its name to these files, and says what came of it."""
+    """A member that writes its name to these files, and returns the results."""
     rules = [Rule(tool=ToolRule(name="write_file", args={"path": path, "content": name}), times=1) for path in paths]
     rules += [Rule(match="is not this step's to write", reply="refused"), Rule(reply="written")]
     return ScriptedAgent(name, rules, tools=[FilesSpec(files=FilesTool(root=str(root)))])

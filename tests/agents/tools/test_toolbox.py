@@ -339,7 +339,7 @@ async def test_an_mcp_server_may_be_reached_by_url(notes: Path) -> None:
 
 
 def shouting(spec: McpSpec, size: int) -> ScriptedAgent:
-    """A member that lets the server shout, and says what it was told of it."""
+    """A member that calls the tool `shout` of the server, and returns its result."""
     rules = (
         Rule(match="# tool shout failed", reply="It failed."),
         Rule(match="# tool shout:", reply="It worked."),

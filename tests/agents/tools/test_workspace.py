@@ -43,7 +43,7 @@ async def run(
 
 
 def returned(events: Sequence[Event], journal: MemoryJournal, tool: str) -> list[JsonValue]:
-    """What a tool gave back, each time it was called."""
+    """The results of each call of a tool."""
     called = {event.key for event in events if event.kind == "agent.called" and getattr(event.fact, "name", "") == tool}
     return [
         json.loads(journal._bodies[getattr(event.fact, "body")])  # noqa: B009 - of one kind of fact
@@ -53,7 +53,7 @@ def returned(events: Sequence[Event], journal: MemoryJournal, tool: str) -> list
 
 
 def failures(events: Sequence[Event]) -> list[str]:
-    """What members were told of calls that failed."""
+    """The errors that members received for failed calls."""
     return [event.fact.message for event in events if isinstance(event.fact, AgentCallFailed)]
 
 

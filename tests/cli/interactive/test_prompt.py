@@ -42,7 +42,7 @@ teams:
 REPLIES = "rules: [{agent: writer, reply: First draft.}, {agent: critic, match: '(?s).*', reply: It will do.}]"
 
 
-class Desk:
+class PromptSession:
     """A keyboard on which a test types, and a screen that it can read."""
 
     def __init__(self) -> None:
@@ -62,8 +62,8 @@ class Desk:
 
 
 @contextmanager
-def desk(typed: str | None) -> Generator[Desk]:
-    made = Desk()
+def session(typed: str | None) -> Generator[PromptSession]:
+    made = PromptSession()
     if typed is not None:
         made.types(typed)
         made.hangs_up()
@@ -96,7 +96,7 @@ async def test_typed_text_becomes_an_answer(
 ) -> None:  # P-12
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
-    with desk(typed) as made:
+    with session(typed) as made:
         assert await made.prompt.ask("t/step-1/q", question) == answer
     shown = made.screen.getvalue()
     assert question.text in shown
@@ -121,7 +121,7 @@ SEEN = "pay 10⟨ESC⟩[2K⟨CR⟩pay 99⟨BS⟩⟨U+202E⟩⟨U+200B⟩⟨U+009
     ],
 )
 async def test_control_characters_are_seen_wherever_a_person_decides(question: Question) -> None:
-    with desk("\n") as made:
+    with session("\n") as made:
         await made.prompt.ask("t/step-1/q", question)
     shown = " ".join(made.screen.getvalue().split())
     seen = SEEN
@@ -140,7 +140,7 @@ def note_of(question: Question) -> str:
 
 async def test_a_long_draft_is_shown_whole_on_request() -> None:
     draft = "\n".join(f"line {number}" for number in range(60))
-    with desk("whole\na\n") as made:
+    with session("whole\na\n") as made:
         assert await made.prompt.ask("t/q", approval_question("May it?", draft)) == Answer.approve()
     first, _, second = made.screen.getvalue().partition("30 more lines; 'whole' shows them")
     assert "line 29" in first
@@ -162,7 +162,7 @@ async def test_an_editor_shows_them_too_and_what_is_left_is_sent_as_it_was(
 ) -> None:
     monkeypatch.setenv("EDITOR", command)
     monkeypatch.delenv("VISUAL", raising=False)
-    with Path(os.devnull).open("r+") as nowhere, desk("e\n") as made:
+    with Path(os.devnull).open("r+") as nowhere, session("e\n") as made:
         monkeypatch.setattr("sys.stdin", nowhere)
         monkeypatch.setattr("sys.stderr", nowhere)
         answer = await made.prompt.ask("t/q", approval_question("May it?", HIDING + " key sk_live_abcdefgh12345678"))
@@ -199,9 +199,9 @@ class Watching(Silent):
 
 
 async def attended(
-    made: Desk, team: Team, meanwhile: Callable[[Engine], Awaitable[None]] | None = None
+    made: PromptSession, team: Team, meanwhile: Callable[[Engine], Awaitable[None]] | None = None
 ) -> tuple[str, Watching]:
-    """Run a team with somebody at the desk; returns how it ended."""
+    """Run a team with a person at the terminal, and return its result."""
     view = Watching()
     async with Engine("memory") as engine:
         handle = await engine.start(team, "go", run_id="r")
@@ -223,7 +223,7 @@ async def attended(
 
 
 async def test_a_run_that_is_attended_is_never_paused() -> None:
-    with desk("well\nfine\n") as made:
+    with session("well\nfine\n") as made:
         ended, view = await attended(made, Team("t", members=[counting("a"), counting("b")]))
     assert ended == "completed b is fine"
     assert "run.paused" not in view.shown
@@ -231,7 +231,7 @@ async def test_a_run_that_is_attended_is_never_paused() -> None:
 
 
 async def test_a_question_that_is_put_off_pauses_the_run_when_nothing_else_is_left() -> None:
-    with desk("\n") as made:
+    with session("\n") as made:
         ended, _ = await attended(made, Team("t", members=[counting("a")]))
     assert ended == "paused None"
 
@@ -245,7 +245,7 @@ async def test_a_question_answered_elsewhere_disappears_from_the_screen() -> Non
             if isinstance(item, Event) and item.kind == "person.asked" and item.key != key:
                 made.types("fine\n")
 
-    with desk(None) as made:
+    with session(None) as made:
         ended, _ = await attended(made, Team("t", members=[counting("a"), counting("b")]), elsewhere)
         made.hangs_up()
     assert ended == "completed b is fine"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
-from tests.lab.troupes import PLAN
+from tests.lab.simulated_teams import PLAN
 
 
 @pytest.fixture

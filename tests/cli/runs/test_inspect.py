@@ -11,8 +11,8 @@ from tests.cli.conftest import TEAM, Call, write_team
 ASKING = "agents: {chooser: {function: 'tests.cli.people:ask'}}"
 DESK = """\
 agents:
-  counter: {function: 'tests.cli.desk:count'}
-  teller: {function: 'tests.cli.desk:tell'}
+  counter: {function: 'tests.cli.parcel_agents:count'}
+  teller: {function: 'tests.cli.parcel_agents:tell'}
 teams:
   scales: {members: [counter]}
   desk: {members: [scales, teller]}

@@ -11,9 +11,9 @@ from tests.cli.conftest import Call, write_team
 
 TEAM = """\
 agents:
-  lead: {function: 'tests.cli.spenders:lead'}
-  writer: {function: 'tests.cli.spenders:write'}
-  critic: {function: 'tests.cli.spenders:criticise', optional: true}
+  lead: {function: 'tests.cli.paid_agents:lead'}
+  writer: {function: 'tests.cli.paid_agents:write'}
+  critic: {function: 'tests.cli.paid_agents:criticise', optional: true}
 teams:
   report: {strategy: sequential, members: [writer, critic]}
   led: {strategy: hierarchical, members: [lead, writer], hierarchical: {orchestrator: lead}}

@@ -1,4 +1,4 @@
-"""What a replay has to deliver: in journal order, and nothing that an ending stands for."""
+"""The deliveries of a replay: in journal order, without what an ending covers."""
 
 from __future__ import annotations
 

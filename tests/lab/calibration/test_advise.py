@@ -16,7 +16,7 @@ from teamwright.lab.calibration.calibrate import Calibration, Fit
 from teamwright.lab.calibration.published_priors import DIVISIBLE_GAIN, ENOUGH_ALONE, SEQUENTIAL_LOSS, change_by_team
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import Protocol
-from tests.lab.troupes import PLAN, team_of
+from tests.lab.simulated_teams import PLAN, team_of
 
 SHARES = st.floats(min_value=0, max_value=1)
 

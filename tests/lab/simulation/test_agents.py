@@ -40,7 +40,7 @@ from teamwright.values.specs.manifest import AgentSpec, JsonSchema
 from teamwright.values.specs.simulation import Simulation
 from teamwright.values.turns.turn import Tier
 from tests.kit.strategies import FunctionStrategy
-from tests.lab.troupes import constant, team_of
+from tests.lab.simulated_teams import constant, team_of
 from tests.paths import EXAMPLES
 
 Work = Callable[[Task, Members, Context], Awaitable[Outcome]]

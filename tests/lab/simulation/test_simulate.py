@@ -22,7 +22,7 @@ from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
 from teamwright.strategies.registry import strategy_names
 from teamwright.values.limits.limits import Limits
 from teamwright.values.specs.simulation import Simulation
-from tests.lab.troupes import PLAN, ByTheModel, constant, messages, players, team_of
+from tests.lab.simulated_teams import PLAN, ModelledWork, constant, messages, simulated_agents, team_of
 
 RUNS = 500
 
@@ -38,8 +38,8 @@ def test_constant_members_come_to_what_the_model_says(topology: Topology) -> Non
     names = [f"a{number}" for number in range(told.parallelism)]
     summary = told.coordination_tokens // told.messages if told.messages else 1
     behaviour = constant(coordinate=messages(summary, 0.032))
-    strategy = ByTheModel(settings.tasks, told.messages, told.parallelism)
-    team = Team("t", members=players(names, behaviour), strategy=strategy)
+    strategy = ModelledWork(settings.tasks, told.messages, told.parallelism)
+    team = Team("t", members=simulated_agents(names, behaviour), strategy=strategy)
     runs = RUNS if topology == "star_team" else 20
     play = Play(team, "go", 7, Cast(dict.fromkeys(names, behaviour)))
     seen = {

@@ -12,7 +12,7 @@ from teamwright.lab.simulation.topologies import in_topology
 from teamwright.lab.simulation.trials import OWN, Play
 from teamwright.planning.topology.model import EvaluationSettings, evaluate_topology
 from teamwright.planning.topology.profiles import TOPOLOGIES, Topology
-from tests.lab.troupes import constant, messages, team_of
+from tests.lab.simulated_teams import constant, messages, team_of
 
 TASKS, WORKERS, TOKENS, MESSAGE = 8, 4, 1400, 100
 CONSTANT = constant(TOKENS, 6.0, coordinate=messages(MESSAGE, 0.0))

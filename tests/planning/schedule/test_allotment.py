@@ -21,13 +21,13 @@ def shares(asked: list[int], run_budget: int | None, floor: int = 8, work: int =
 @pytest.mark.parametrize(
     ("asked", "run_budget", "expected"),
     [
-        ([50, 3, 0], None, [50, 8, 8]),  # without a budget everybody gets what they ask, raised to the floor
+        ([50, 3, 0], None, [50, 8, 8]),  # without a budget every step gets its request, raised to the floor
         ([50, 50, 50], 450, [50, 50, 50]),  # enough is enough
         ([50, 50, 50], 360, [20, 20, 20]),  # floors and equal shares
         ([50, 50, 50], 361, [21, 20, 20]),  # what division leaves over goes to the first
         ([50, 50, 50], 362, [21, 21, 20]),
         ([8, 50, 29], 350, [8, 26, 16]),  # 26 above the floors, in proportion to 42 and 21: 17.3 and 8.7
-        ([8, 8, 50], 330, [8, 8, 14]),  # nothing above their ask for those who ask for no more than the floor
+        ([8, 8, 50], 330, [8, 8, 14]),  # no step that requests at most the floor gets more
         ([50, 50, 50], 324, [8, 8, 8]),  # exactly the floors
         ([50, 50, 50], 320, [7, 7, 6]),  # below them an equal split, the rest to the first
         ([50, 50, 50], 301, [1, 0, 0]),

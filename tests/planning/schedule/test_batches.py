@@ -1,4 +1,4 @@
-"""Batches: what stands side by side, what waits, and that waiting costs nothing."""
+"""Batches: which steps run together, which wait, and that waiting costs nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batched(plan: Plan, width: int) -> list[list[str]]:
 
 
 def looked_through(plan: Plan, width: int) -> list[list[str]]:
-    """The same by the letter: each batch looks at every step anew."""
+    """A literal reference implementation: each batch examines every step again."""
     graph = StepGraph.from_nodes(nodes_of(plan.steps))
     owns = {step.id: set(step.owns) for step in plan.steps}
     made: list[list[str]] = []
@@ -52,7 +52,7 @@ def test_a_step_whose_key_is_taken_keeps_its_place_and_a_later_one_may_pass_it()
 
 
 def test_a_step_that_waits_reserves_nothing() -> None:
-    """While `b` waits for `x`, others have `y`; it comes when both are free and nobody before it wants them."""
+    """While `b` waits for `x`, others own `y`; it runs when both are free and no earlier step wants them."""
     assert batched(plan(a="/ x", b="/ x y", c="/ y", d="a / x"), 2) == [["a", "c"], ["b"], ["d"]]
 
 
@@ -71,7 +71,7 @@ def test_the_same_holds_where_everything_is_about_keys(owned: list[list[str]], w
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_same_holds_in_crowds(seed: int) -> None:  # Z-05
-    """Enough steps and keys for all that waiting can come to, which small plans seldom are."""
+    """Enough steps and keys for all kinds of waiting, which small plans seldom have."""
     chance = random.Random(seed)
     keys = [f"k{number}" for number in range(chance.choice([4, 8, 16]))]
     steps = [

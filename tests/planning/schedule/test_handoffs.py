@@ -1,4 +1,4 @@
-"""What workers are told of a schedule: every task once, within the policy, and about how much it costs to say."""
+"""The envelopes of a schedule: every task once, within the policy, with an estimate of their tokens."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ BEFORE, AFTER = Approve(before=True), Approve(after=True)
 YES = Answer.approve()
 
 
-class Heard:
+class PromptLog:
     """Members that answer with their name and task, and record every call."""
 
     def __init__(self) -> None:
@@ -67,12 +67,12 @@ def asked(events: list[Event]) -> list[str]:
 
 
 async def test_no_member_is_called_before_approval() -> None:  # P-12
-    heard, journal = Heard(), MemoryJournal()
-    team = Team("t", members=[heard.member("a"), heard.member("b", BEFORE)])
+    prompt_log, journal = PromptLog(), MemoryJournal()
+    team = Team("t", members=[prompt_log.member("a"), prompt_log.member("b", BEFORE)])
     async with Engine(journal) as engine:
         paused = await engine.run(team, "go", run_id="r")
         assert (paused.status, paused.stop_reason, paused.exit_code) == ("paused", "approval", 7)
-        assert [name for name, _ in heard.calls] == ["a"]
+        assert [name for name, _ in prompt_log.calls] == ["a"]
         ((key, question),) = (await engine.runs.history("r")).questions().items()
         assert (key, question.draft, question.choices) == (
             "t/step-2/approve-before",
@@ -85,26 +85,26 @@ async def test_no_member_is_called_before_approval() -> None:  # P-12
 
 
 async def test_an_edited_task_replaces_the_task_of_the_member() -> None:  # P-12
-    heard = Heard()
-    team = Team("t", members=[heard.member("a", BEFORE), heard.member("b")])
+    prompt_log = PromptLog()
+    team = Team("t", members=[prompt_log.member("a", BEFORE), prompt_log.member("b")])
     result, events = await through(team, {"approve-before": Answer.edit("go slowly")})
     assert [message.content for message in result.messages] == ["a: go slowly", "b: go"]
     assert asked(events) == ["t/step-1/approve-before"]
 
 
 async def test_an_edited_reply_is_the_only_one_that_members_see() -> None:  # P-12
-    heard = Heard()
-    team = Team("t", members=[heard.member("a", AFTER), heard.member("b")], share="output")
+    prompt_log = PromptLog()
+    team = Team("t", members=[prompt_log.member("a", AFTER), prompt_log.member("b")], share="output")
     result, events = await through(team, {"approve-after": Answer.edit("the better text")})
     assert [message.content for message in result.messages] == ["the better text", "b: the better text"]
-    assert [prompt for _, prompt in heard.calls] == ["go", "the better text"]
-    assert len(heard.calls) == 2
+    assert [prompt for _, prompt in prompt_log.calls] == ["go", "the better text"]
+    assert len(prompt_log.calls) == 2
     assert next(event.key for event in events if event.kind == "agent.replied") == "t/step-1"
 
 
 @pytest.mark.parametrize(("points", "ending"), [(BEFORE, "approve-before"), (AFTER, "approve-after")])
 async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: Approve, ending: str) -> None:  # P-12
-    heard = Heard()
+    prompt_log = PromptLog()
 
     async def ask_all(task: Task, members: Members, ctx: Context) -> Outcome:
         first = await ctx.ask(members[0], Turn("one"), key="one")
@@ -113,29 +113,31 @@ async def test_a_rejection_is_a_failure_whose_reason_reaches_no_member(points: A
         assert isinstance(second, Reply)
         return outcome(f"{first.error}; {second.text}")
 
-    team = Team("t", members=[heard.member("a", points), heard.member("b")], strategy=FunctionStrategy(ask_all))
+    team = Team(
+        "t", members=[prompt_log.member("a", points), prompt_log.member("b")], strategy=FunctionStrategy(ask_all)
+    )
     result, events = await through(team, {ending: Answer.reject("SECRET REASON", by="Ada")})
     assert result.output == "rejected; b: after Failure"
     (failed,) = [event.fact for event in events if isinstance(event.fact, AgentFailed)]
     assert failed.error == "rejected"
     assert "Ada said no: SECRET REASON" in failed.message
     assert failed.messages == ()
-    assert not [prompt for _, prompt in heard.calls if "SECRET" in prompt]
-    assert ("a" in [name for name, _ in heard.calls]) == (points is AFTER)
+    assert not [prompt for _, prompt in prompt_log.calls if "SECRET" in prompt]
+    assert ("a" in [name for name, _ in prompt_log.calls]) == (points is AFTER)
 
 
 async def test_nothing_is_tried_after_a_persons_no() -> None:  # law 5, P-10
-    heard = Heard()
-    member = heard.member("a", BEFORE, critical=True, fallback=heard.member("b"))
+    prompt_log = PromptLog()
+    member = prompt_log.member("a", BEFORE, critical=True, fallback=prompt_log.member("b"))
     result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("no")})
     assert (result.status, result.failure.error if result.failure else "") == ("failed", "rejected")
-    assert heard.calls == []
+    assert prompt_log.calls == []
     assert asked(events) == ["t/step-1/approve-before"]
 
 
 async def test_a_rejected_member_that_is_optional_is_skipped() -> None:
-    heard = Heard()
-    team = Team("t", members=[heard.member("a", BEFORE, optional=True), heard.member("b")])
+    prompt_log = PromptLog()
+    team = Team("t", members=[prompt_log.member("a", BEFORE, optional=True), prompt_log.member("b")])
     result, _ = await through(team, {"approve-before": Answer.reject("no need")})
     assert (result.status, [message.name for message in result.messages]) == ("degraded", ["b"])
 
@@ -148,29 +150,29 @@ def failing(name: str, **more: object) -> FunctionAgent:
 
 
 async def test_a_fallback_is_approved_like_the_member_it_replaces() -> None:
-    heard = Heard()
-    member = failing("a", approve=Approve(before=True, after=True), fallback=heard.member("b"))
+    prompt_log = PromptLog()
+    member = failing("a", approve=Approve(before=True, after=True), fallback=prompt_log.member("b"))
     answers = {"approve-before": Answer.edit("gently"), "approve-after": Answer.edit("edited")}
     result, events = await through(Team("t", members=[member]), answers)
     assert result.output == "edited"
-    assert heard.calls == [("b", "gently")]
+    assert prompt_log.calls == [("b", "gently")]
     assert asked(events) == ["t/step-1/approve-before", "t/step-1#2/approve-after"]
 
 
 async def test_a_fallback_that_needs_its_own_approval_gets_it() -> None:
-    heard = Heard()
-    member = failing("a", fallback=heard.member("b", BEFORE))
+    prompt_log = PromptLog()
+    member = failing("a", fallback=prompt_log.member("b", BEFORE))
     result, events = await through(Team("t", members=[member]), {"approve-before": Answer.reject("not that one")})
     assert result.status == "failed"
-    assert heard.calls == []
+    assert prompt_log.calls == []
     assert asked(events) == ["t/step-1#2/approve-before"]
 
 
 async def test_a_retry_by_a_person_needs_no_second_approval() -> None:
-    heard, trouble = Heard(), [Refused("no")]
+    prompt_log, trouble = PromptLog(), [Refused("no")]
 
     async def respond(turn: Turn) -> str:
-        heard.calls.append(("a", turn.task))
+        prompt_log.calls.append(("a", turn.task))
         if trouble:
             raise trouble.pop()
         return "done"
@@ -179,15 +181,17 @@ async def test_a_retry_by_a_person_needs_no_second_approval() -> None:
     answers = {"approve-before": Answer.edit("gently"), "failure-1": Answer(text="retry")}
     result, events = await through(Team("t", members=[member]), answers)
     assert result.output == "done"
-    assert heard.calls == [("a", "gently"), ("a", "gently")]
+    assert prompt_log.calls == [("a", "gently"), ("a", "gently")]
     assert asked(events) == ["t/step-1/approve-before", "t/step-1/failure-1"]
     assert [e.fact.stop_reason for e in events if isinstance(e.fact, RunPaused)] == ["approval", "retries_exhausted"]
 
 
 async def test_a_whole_team_is_approved_as_a_member_is() -> None:  # P-12
-    heard = Heard()
-    inner = Team("inner", members=[heard.member("a"), heard.member("b")], approve=Approve(before=True, after=True))
-    outer = Team("outer", members=[inner, heard.member("c")], share="output")
+    prompt_log = PromptLog()
+    inner = Team(
+        "inner", members=[prompt_log.member("a"), prompt_log.member("b")], approve=Approve(before=True, after=True)
+    )
+    outer = Team("outer", members=[inner, prompt_log.member("c")], share="output")
     answers = {"approve-before": Answer.edit("first"), "approve-after": Answer.edit("last")}
     result, events = await through(outer, answers)
     assert [(message.name, message.content) for message in result.messages] == [
@@ -199,8 +203,8 @@ async def test_a_whole_team_is_approved_as_a_member_is() -> None:  # P-12
 
 
 async def test_what_was_said_on_the_way_to_a_rejected_answer_is_kept() -> None:
-    heard = Heard()
-    team = Team("t", members=[heard.member("a"), heard.member("b")], approve=AFTER)
+    prompt_log = PromptLog()
+    team = Team("t", members=[prompt_log.member("a"), prompt_log.member("b")], approve=AFTER)
     result, _ = await through(team, {"approve-after": Answer.reject("wrong")})
     assert (result.status, [message.name for message in result.messages]) == ("failed", ["a"])
 
@@ -218,30 +222,30 @@ async def test_an_edit_that_does_not_fit_the_schema_is_reported_and_asked_again(
 
 @pytest.mark.parametrize("points", [BEFORE, AFTER, Approve(before=True, after=True)])
 async def test_approvals_resume_to_the_same_result_from_every_point(points: Approve) -> None:  # law 2
-    def team(heard: Heard) -> Team:
-        inner = Team("inner", members=[heard.member("b", points)], approve=points)
-        return Team("t", members=[heard.member("a", points), inner, heard.member("c")], approve=points)
+    def team(prompt_log: PromptLog) -> Team:
+        inner = Team("inner", members=[prompt_log.member("b", points)], approve=points)
+        return Team("t", members=[prompt_log.member("a", points), inner, prompt_log.member("c")], approve=points)
 
     answers = {"approve-before": Answer.edit("told"), "approve-after": Answer.edit("said")}
     journal = MemoryJournal()
-    expected, events = await through(team(Heard()), answers, journal)
+    expected, events = await through(team(PromptLog()), answers, journal)
     for at in range(1, len(events)):
-        copy, heard = await cut(journal, at), Heard()
+        copy, prompt_log = await cut(journal, at), PromptLog()
         async with Engine(copy) as engine:
-            result = await engine.resume("r", team=team(heard))
+            result = await engine.resume("r", team=team(prompt_log))
             log = await copy.read("r")
         assert result.messages == expected.messages, f"cut after {at}"
         assert sorted(asked(log)) == sorted(set(asked(log))) == sorted(asked(events))
         ended = {e.key for e in events[:at] if e.kind in ("agent.replied", "agent.returned")}
-        again = {name for name, _ in heard.calls}
+        again = {name for name, _ in prompt_log.calls}
         assert not again & {e.fact.member for e in events[:at] if isinstance(e.fact, AgentAsked) and e.key in ended}
 
 
 async def test_an_approval_holds_for_what_was_approved_and_for_nothing_else() -> None:
-    heard, journal = Heard(), MemoryJournal()
+    prompt_log, journal = PromptLog(), MemoryJournal()
 
     def team(first: str) -> Team:
-        return Team("t", members=[FakeMembers().member("a", first), heard.member("b", BEFORE)])
+        return Team("t", members=[FakeMembers().member("a", first), prompt_log.member("b", BEFORE)])
 
     _, events = await through(team("one"), {"approve-before": YES}, journal)
     begun = next(event.number for event in events if event.key == "t/step-1") - 1
@@ -290,8 +294,8 @@ async def test_a_reply_that_a_resumed_agent_gives_otherwise_is_not_the_one_that_
 
 @pytest.mark.parametrize(("points", "calls"), [(BEFORE, 1), (AFTER, 1)])
 async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: Approve, calls: int) -> None:
-    heard, journal = Heard(), MemoryJournal()
-    team = Team("t", members=[heard.member("a", points)])
+    prompt_log, journal = PromptLog(), MemoryJournal()
+    team = Team("t", members=[prompt_log.member("a", points)])
     await through(team, {"": Answer.reject("by mistake")}, journal)
     async with Engine(journal) as engine:
         again = await engine.fork("r", retry=True, team=team, new_id="f")
@@ -299,20 +303,20 @@ async def test_a_fork_that_retries_goes_back_to_before_the_rejection(points: App
         (key,) = (await engine.runs.history("f")).questions()
         await engine.runs.answer("f", key, YES)
         assert (await engine.resume("f", team=team)).output == "a: go"
-    assert len(heard.calls) == calls
+    assert len(prompt_log.calls) == calls
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
         ("maybe", "choose one of approve, edit, reject"),
-        ("edit", "needs the text"),
-        (Answer.edit(["a list"]), "needs the text"),
+        ("edit", "needs the new text"),
+        (Answer.edit(["a list"]), "needs the new text"),
         (Answer(text="reject", data={"why": "no"}), "must be a text"),
     ],
 )
 async def test_an_answer_that_is_no_decision_is_refused(answer: Answer | str, words: str) -> None:
-    team = Team("t", members=[Heard().member("a", BEFORE)])
+    team = Team("t", members=[PromptLog().member("a", BEFORE)])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         with pytest.raises(UsageError, match=words):
@@ -320,7 +324,7 @@ async def test_an_answer_that_is_no_decision_is_refused(answer: Answer | str, wo
 
 
 async def test_the_last_answer_before_the_resume_counts() -> None:
-    team = Team("t", members=[Heard().member("a", BEFORE)])
+    team = Team("t", members=[PromptLog().member("a", BEFORE)])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")
         for answer in (Answer.reject("no"), Answer.edit("on second thoughts")):
@@ -336,16 +340,16 @@ async def test_the_last_answer_before_the_resume_counts() -> None:
 async def test_known_secrets_in_a_draft_are_neither_recorded_nor_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
     key, look_alike = "hush-7f3a-very-secret", "sk-abcdefghijklmnopqrstuv"
     monkeypatch.setenv("SHOP_API_KEY", key)
-    heard = Heard()
+    prompt_log = PromptLog()
 
     async def tell(task: Task, members: Members, ctx: Context) -> Outcome:
         reply = await ctx.ask(members[0], Turn(f"use {key} or {look_alike}"), key="k")
         return outcome("failed" if isinstance(reply, Failure) else "done")
 
-    team = Team("t", members=[heard.member("a", BEFORE)], strategy=FunctionStrategy(tell))
+    team = Team("t", members=[prompt_log.member("a", BEFORE)], strategy=FunctionStrategy(tell))
     journal = MemoryJournal()
     await through(team, {"approve-before": YES}, journal)
-    assert heard.calls == [("a", f"use [redacted] or {look_alike}")]
+    assert prompt_log.calls == [("a", f"use [redacted] or {look_alike}")]
     asked_about = [body for body in journal._bodies.values() if "use " in body]
     assert any("[redacted]" in body for body in asked_about)
     assert not any(key in body for body in journal._bodies.values())
@@ -369,6 +373,6 @@ async def test_waiting_for_an_approval_holds_no_reservation() -> None:
 
 def test_a_team_has_no_tools_to_approve() -> None:
     with pytest.raises(UsageError, match="on its members"):
-        Team("t", members=[Heard().member("a")], approve=Approve(tools=True))
+        Team("t", members=[PromptLog().member("a")], approve=Approve(tools=True))
     with pytest.raises(UsageError, match="no tools"):
         FunctionAgent("a", lambda turn: "x", approve=Approve(tools=["x"]))  # pyright: ignore[reportArgumentType]

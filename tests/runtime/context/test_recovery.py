@@ -24,7 +24,7 @@ from tests.kit.records import cut_and_resume
 AT_ONCE = RetryPolicy(attempts=1, backoff=0)
 
 
-class Stage:
+class FailingMembers:
     """Members that answer or fail as the test says, and record what they receive."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ def tried(events: list[Event]) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("error", [RateLimited("slow down"), ServiceError("500"), ContextTooLong("too long")])
 async def test_a_fallback_is_asked_when_a_member_cannot_answer(error: AgentError) -> None:  # P-10
-    stage = Stage()
-    team = Team("t", members=[stage.fails("a", error, fallback=stage.says("b")), stage.says("c")])
+    fakes = FailingMembers()
+    team = Team("t", members=[fakes.fails("a", error, fallback=fakes.says("b")), fakes.says("c")])
     result, events, _ = await run(team)
     assert [message.name for message in result.messages] == ["b", "c"]
     assert tried(events) == [(error.kind, "fell_back", "b")]
@@ -73,21 +73,21 @@ async def test_a_fallback_is_asked_when_a_member_cannot_answer(error: AgentError
 
 
 async def test_the_words_of_the_failure_reach_nobody() -> None:  # law 5
-    stage = Stage()
-    team = Team("t", members=[stage.fails("a", Refused("SECRET TROUBLE"), fallback=stage.says("b")), stage.says("c")])
+    fakes = FailingMembers()
+    team = Team("t", members=[fakes.fails("a", Refused("SECRET TROUBLE"), fallback=fakes.says("b")), fakes.says("c")])
     await run(team)
-    assert not any("TROUBLE" in turn.prompt for _, turn in stage.heard)
+    assert not any("TROUBLE" in turn.prompt for _, turn in fakes.heard)
 
 
 async def test_a_team_sets_fallback_and_retries_for_members_that_set_none() -> None:  # P-10
-    stage, calls = Stage(), list[str]()
+    fakes, calls = FailingMembers(), list[str]()
 
     async def flaky(turn: Turn) -> str:
         calls.append("call")
         raise ServiceError("down")
 
     recovery = Recovery(retry=RetryPolicy(attempts=2, backoff=0), fallback="b")
-    team = Team("t", members=[FunctionAgent("a", flaky)], helpers=[stage.says("b")], recovery=recovery)
+    team = Team("t", members=[FunctionAgent("a", flaky)], helpers=[fakes.says("b")], recovery=recovery)
     result, events, _ = await run(team)
     assert result.output == "b said"
     assert len(calls) == 3
@@ -103,9 +103,9 @@ async def test_a_conversation_that_is_too_long_is_summarised_and_the_member_aske
             raise ContextTooLong("it does not fit")
         return "a summary" if turn.task.startswith(SUMMARISE) else f"answer to {turn.task}"
 
-    stage = Stage()
-    long = [stage.says(name, f"{name} " * PIECE) for name in ("x", "y")]
-    team = Team("t", members=[*long, stage.says("z", "the last word"), FunctionAgent("small", small)])
+    fakes = FailingMembers()
+    long = [fakes.says(name, f"{name} " * PIECE) for name in ("x", "y")]
+    team = Team("t", members=[*long, fakes.says("z", "the last word"), FunctionAgent("small", small)])
     result, events, _ = await run(team)
     assert result.output == "answer to the task"
     assert tried(events) == [("context_length", "summarised", "small")]
@@ -116,15 +116,15 @@ async def test_a_conversation_that_is_too_long_is_summarised_and_the_member_aske
 
 
 async def test_with_nothing_to_summarise_the_failure_stands() -> None:
-    stage = Stage()
-    result, events, _ = await run(Team("t", members=[stage.fails("a", ContextTooLong("too long"))]))
+    fakes = FailingMembers()
+    result, events, _ = await run(Team("t", members=[fakes.fails("a", ContextTooLong("too long"))]))
     assert (result.status, result.failure.error if result.failure else "") == ("failed", "context_length")
     assert tried(events) == []
 
 
 async def test_an_optional_member_is_skipped_with_a_warning() -> None:  # P-10
-    stage = Stage()
-    team = Team("t", members=[stage.fails("a", Refused("no"), optional=True), stage.says("b")])
+    fakes = FailingMembers()
+    team = Team("t", members=[fakes.fails("a", Refused("no"), optional=True), fakes.says("b")])
     result, _, _ = await run(team)
     assert (result.status, result.stop_reason, result.exit_code) == ("degraded", "done", 3)
     assert [message.name for message in result.messages] == ["b"]
@@ -138,8 +138,8 @@ async def test_an_optional_member_is_skipped_with_a_warning() -> None:  # P-10
 async def test_a_critical_member_pauses_the_run_until_a_person_decides(
     answer: str, status: str, speakers: list[str], tmp_path: Path
 ) -> None:  # P-10, P-11
-    stage = Stage()
-    team = Team("t", members=[stage.fails("a", Refused("no"), times=1, critical=True), stage.says("b")])
+    fakes = FailingMembers()
+    team = Team("t", members=[fakes.fails("a", Refused("no"), times=1, critical=True), fakes.says("b")])
     path = tmp_path / "j.db"
     async with Engine(path) as engine:
         paused = await engine.run(team, "go", run_id="r")
@@ -154,16 +154,16 @@ async def test_a_critical_member_pauses_the_run_until_a_person_decides(
 
 
 async def test_fallback_comes_before_a_person_is_asked() -> None:
-    stage = Stage()
-    member = stage.fails("a", Refused("no"), critical=True, fallback=stage.fails("b", Refused("no")))
+    fakes = FailingMembers()
+    member = fakes.fails("a", Refused("no"), critical=True, fallback=fakes.fails("b", Refused("no")))
     async with Engine("memory") as engine:
         await engine.run(Team("t", members=[member]), "go", run_id="r")
         assert [how for _, how, _ in tried(await engine.journal.read("r"))] == ["fell_back", "asked_person"]
 
 
 def team_in_trouble() -> Team:
-    stage = Stage()
-    long = stage.says("x", "word " * PIECE)
+    fakes = FailingMembers()
+    long = fakes.says("x", "word " * PIECE)
 
     async def small(turn: Turn) -> str:
         if len(turn.prompt) > 2 * PIECE:
@@ -175,8 +175,8 @@ def team_in_trouble() -> Team:
         members=[
             long,
             FunctionAgent("small", small),
-            stage.fails("a", ServiceError("down"), fallback=stage.says("b")),
-            stage.fails("c", Refused("no"), optional=True),
+            fakes.fails("a", ServiceError("down"), fallback=fakes.says("b")),
+            fakes.fails("c", Refused("no"), optional=True),
         ],
     )
 
@@ -191,8 +191,8 @@ async def test_recovery_resumes_to_the_same_result_from_every_point() -> None:  
 async def test_a_budget_stop_is_not_recovered_from() -> None:
     from teamwright import Limits
 
-    stage = Stage()
-    team = Team("t", members=[stage.says("a"), stage.says("b", fallback=stage.says("c"))], limits=Limits(calls=1))
+    fakes = FailingMembers()
+    team = Team("t", members=[fakes.says("a"), fakes.says("b", fallback=fakes.says("c"))], limits=Limits(calls=1))
     result, events, _ = await run(team)
     assert (result.status, result.stop_reason) == ("degraded", "budget")
     assert tried(events) == []
@@ -237,9 +237,9 @@ async def test_an_agent_says_its_fallback_in_its_spec() -> None:
 
 
 async def test_an_optional_member_stays_optional_when_its_fallback_fails_too() -> None:
-    stage = Stage()
-    member = stage.fails("a", Refused("no"), optional=True, fallback=stage.fails("b", Refused("nor I")))
-    result, _, _ = await run(Team("t", members=[member, stage.says("c")]))
+    fakes = FailingMembers()
+    member = fakes.fails("a", Refused("no"), optional=True, fallback=fakes.fails("b", Refused("nor I")))
+    result, _, _ = await run(Team("t", members=[member, fakes.says("c")]))
     assert (result.status, [message.name for message in result.messages]) == ("degraded", ["c"])
 
 

@@ -37,7 +37,7 @@ def held_up(events: list[Event]) -> list[tuple[str, tuple[str, ...], tuple[str, 
     return [(one.scope, one.fact.keys, one.fact.by) for one in events if isinstance(one.fact, StepHeldUp)]
 
 
-class Yard:
+class WorkLog:
     """Members that record when they begin and end, and which others work at the same time."""
 
     def __init__(self) -> None:
@@ -81,26 +81,26 @@ def side_by_side(*works: Work) -> FunctionStrategy:
 
 
 async def test_two_scopes_that_own_one_key_never_overlap_and_others_do() -> None:  # Z-05
-    yard = Yard()
-    a, b, c = (yard.member(name) for name in "abc")
+    work_log = WorkLog()
+    a, b, c = (work_log.member(name) for name in "abc")
     strategy = side_by_side(owner(a, "x", "y"), owner(b, "y"), owner(c, "z"))
     result, events = await run(Team("t", members=[a, b, c], strategy=strategy))
     assert result.status == "completed"
-    assert not yard.met("a", "b")
-    assert yard.met("a", "c")
+    assert not work_log.met("a", "b")
+    assert work_log.met("a", "c")
     assert held_up(events) == [("t/b1/own", ("y",), ("t/b0/own",))]
 
 
 async def test_no_wait_is_recorded_for_a_scope_that_need_not_wait() -> None:
-    yard = Yard()
-    members = [yard.member(name) for name in "ab"]
+    work_log = WorkLog()
+    members = [work_log.member(name) for name in "ab"]
     _, events = await run(Team("t", members=members, strategy=side_by_side(*(owner(one, one.name) for one in members))))
     assert held_up(events) == []
 
 
 async def test_one_lock_holds_across_nested_teams_and_their_branches() -> None:  # Z-05
-    yard = Yard()
-    a, b, c = (yard.member(name) for name in "abc")
+    work_log = WorkLog()
+    a, b, c = (work_log.member(name) for name in "abc")
     one = Team("one", members=[a, c], strategy=side_by_side(owner(a, "src/x.py"), owner(c, "other")))
     other = Team("other", members=[b], strategy=side_by_side(owner(b, "src/**")))
 
@@ -112,16 +112,16 @@ async def test_one_lock_holds_across_nested_teams_and_their_branches() -> None: 
 
     result, events = await run(Team("t", members=[one, other], strategy=side_by_side(team_of(one), team_of(other))))
     assert result.status == "completed"
-    assert not yard.met("a", "b")
-    assert yard.met("a", "c")
+    assert not work_log.met("a", "b")
+    assert work_log.met("a", "c")
     assert [keys for _, keys, _ in held_up(events)] == [("src/**",)]
 
 
 async def test_the_highest_priority_goes_first_and_later_takers_do_not_starve_it() -> None:  # Z-05
     """Late scopes want a free key while a scope of higher priority waits for it and for another one."""
-    yard = Yard()
+    work_log = WorkLog()
     names = ["first", "low", "both", "late", "later"]
-    first, low, both, late, later = members = [yard.member(name) for name in names]
+    first, low, both, late, later = members = [work_log.member(name) for name in names]
     works = [
         owner(first, "x"),
         owner(low, "x"),
@@ -130,13 +130,13 @@ async def test_the_highest_priority_goes_first_and_later_takers_do_not_starve_it
         owner(later, "y"),
     ]
     await run(Team("t", members=members, strategy=side_by_side(*works)))
-    assert yard.log[:2] == ["first", "both"]
-    assert yard.log.index("late") < yard.log.index("later")
+    assert work_log.log[:2] == ["first", "both"]
+    assert work_log.log.index("late") < work_log.log.index("later")
 
 
 async def test_within_an_owning_scope_its_parts_are_shared_out_and_nothing_more() -> None:  # Z-05
-    yard = Yard()
-    a, b, outside = (yard.member(name) for name in ("a", "b", "outside"))
+    work_log = WorkLog()
+    a, b, outside = (work_log.member(name) for name in ("a", "b", "outside"))
     words: list[str] = []
 
     async def inside(ctx: Context) -> None:
@@ -152,8 +152,8 @@ async def test_within_an_owning_scope_its_parts_are_shared_out_and_nothing_more(
     strategy = side_by_side(inside, owner(outside, "src/a.py"))
     result, _ = await run(Team("t", members=[a, b, outside], strategy=strategy))
     assert result.status == "completed"
-    assert yard.log == ["a", "b", "outside"]
-    assert not yard.together
+    assert work_log.log == ["a", "b", "outside"]
+    assert not work_log.together
     assert "would own 'docs/x.md', and what is around it owns only 'src/**'" in words[0]
 
 
@@ -169,14 +169,14 @@ async def test_a_scope_beside_an_owning_one_on_the_same_branch_may_not_own() -> 
             except NotOwned as refused:
                 found.append(str(refused))
 
-    await run(Team("t", members=[Yard().member("a")], strategy=side_by_side(work)))
+    await run(Team("t", members=[WorkLog().member("a")], strategy=side_by_side(work)))
     assert "open it from the context of that owning scope" in found[0]
 
 
 async def test_branches_of_an_outer_context_within_an_owning_scope_may_not_own() -> None:
     """They would wait for the scope, and the scope for them."""
-    yard = Yard()
-    a, b = yard.member("a"), yard.member("b")
+    work_log = WorkLog()
+    a, b = work_log.member("a"), work_log.member("b")
 
     async def confused(ctx: Context) -> None:
         async with ctx.scope("one", owns=["x"]), ctx.branches(1) as branches:
@@ -191,7 +191,7 @@ async def test_branches_of_an_outer_context_within_an_owning_scope_may_not_own()
     for strategy, words in ((side_by_side(confused), "of which its context knows nothing"), (side_by_side(sound), "")):
         result, _ = await run(Team("t", members=[a, b], strategy=strategy))
         assert words in (result.failure.message if result.failure else "")
-    assert yard.log == ["b", "b"]
+    assert work_log.log == ["b", "b"]
 
 
 async def test_an_agent_owns_nothing_itself() -> None:
@@ -206,8 +206,8 @@ async def test_an_agent_owns_nothing_itself() -> None:
 
 
 async def test_who_is_stopped_or_late_gives_its_keys_back() -> None:
-    yard = Yard()
-    slow, next_one, last = yard.member("slow", 30), yard.member("next"), yard.member("last")
+    work_log = WorkLog()
+    slow, next_one, last = work_log.member("slow", 30), work_log.member("next"), work_log.member("last")
 
     async def late(ctx: Context) -> None:
         with pytest.raises(AgentTimeout):
@@ -226,13 +226,13 @@ async def test_who_is_stopped_or_late_gives_its_keys_back() -> None:
     strategy = side_by_side(late, owner(next_one, "x"), stopped)
     result, _ = await run(Team("t", members=[slow, next_one, last], strategy=strategy))
     assert result.status == "completed"
-    assert yard.log.count("next") == 2
-    assert yard.log.count("last") == 1
+    assert work_log.log.count("next") == 2
+    assert work_log.log.count("last") == 1
 
 
 async def test_the_time_of_a_scope_begins_when_it_has_its_keys() -> None:
-    yard = Yard()
-    a, b = yard.member("a", 0.2), yard.member("b")
+    work_log = WorkLog()
+    a, b = work_log.member("a", 0.2), work_log.member("b")
 
     async def second(ctx: Context) -> None:
         async with ctx.scope("own", Limits(seconds=0.15), owns=["x"]) as inner:
@@ -247,24 +247,24 @@ async def asks(turn: Turn, ctx: Context) -> str:
 
 
 async def test_a_run_is_paused_when_waiters_for_keys_wait_behind_a_person() -> None:  # Z-05
-    yard, journal = Yard(), MemoryJournal()
-    asker, b = FunctionAgent("asker", asks), yard.member("b")
+    work_log, journal = WorkLog(), MemoryJournal()
+    asker, b = FunctionAgent("asker", asks), work_log.member("b")
     team = Team("t", members=[asker, b], strategy=side_by_side(owner(asker, "x"), owner(b, "x")))
     result, _ = await run(team, journal)
-    assert (result.status, yard.log) == ("paused", [])
+    assert (result.status, work_log.log) == ("paused", [])
     async with Engine(journal) as engine:
         (key,) = (await engine.runs.history("r")).questions()
         await engine.runs.answer("r", key, "yes")
         result = await engine.resume("r", team=team)
-    assert (result.status, yard.log) == ("completed", ["b"])
+    assert (result.status, work_log.log) == ("completed", ["b"])
     events = list(await journal.read("r"))
     assert len(held_up(events)) == 1, "a resumed run tells nobody again"
 
 
 async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> None:
     """The team of the waiting scope has a quarter of a second, and nothing in it can proceed meanwhile."""
-    yard = Yard()
-    asker, b, c = FunctionAgent("asker", asks), yard.member("b"), yard.member("c", 0.6)
+    work_log = WorkLog()
+    asker, b, c = FunctionAgent("asker", asks), work_log.member("b"), work_log.member("c", 0.6)
     inner = Team("inner", members=[b], strategy=side_by_side(owner(b, "x")), limits=Limits(seconds=0.25))
 
     async def ask_inner(ctx: Context) -> None:
@@ -282,7 +282,7 @@ async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> 
         with anyio.fail_after(20):
             result = await handle.result()
     assert result.status == "completed"
-    assert "b" in yard.log
+    assert "b" in work_log.log
 
 
 async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() -> None:
@@ -298,9 +298,9 @@ async def test_the_next_owner_does_not_depend_on_how_long_others_take_to_stop() 
                 await anyio.sleep(0.1)
         return ""
 
-    yard = Yard()
-    slow, quick = FunctionAgent("slow", reluctant), yard.member("quick", 30)
-    trigger, a, b = yard.member("trigger", 0.05), yard.member("a"), yard.member("b")
+    work_log = WorkLog()
+    slow, quick = FunctionAgent("slow", reluctant), work_log.member("quick", 30)
+    trigger, a, b = work_log.member("trigger", 0.05), work_log.member("a"), work_log.member("b")
 
     async def stopped(ctx: Context) -> None:
         async with ctx.branches(2) as branches:

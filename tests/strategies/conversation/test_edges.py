@@ -1,4 +1,4 @@
-"""Edges: on which of them it may go on from the member that had its turn."""
+"""Edges: which members may follow the last speaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selector: somebody chooses who speaks next."""
+"""Selector: an agent chooses the next speaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a team that could go on must stop."""
+"""The turn limit of a team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an orchestrator may decide, and how leniently it is read."""
+"""The decisions of an orchestrator, and how leniently they are parsed."""
 
 from __future__ import annotations
 

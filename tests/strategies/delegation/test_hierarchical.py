@@ -40,7 +40,7 @@ def clarify(question: str) -> dict[str, Any]:
 
 
 class Lead:
-    """An orchestrator that makes these decisions in order, and remembers what it was told."""
+    """An orchestrator that makes these decisions in order, and records the turns it receives."""
 
     def __init__(self, *decisions: object) -> None:
         self.decisions = decisions

@@ -1,4 +1,4 @@
-"""`share: a2a_lite`: envelopes are all that members hear of each other, pointers open, and results stay whole."""
+"""`share: a2a_lite`: members receive only envelopes of each other, pointers open, and results stay whole."""
 
 from __future__ import annotations
 

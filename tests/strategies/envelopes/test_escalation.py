@@ -32,7 +32,7 @@ def risky(level: RiskLevel = "high") -> str:
 
 
 def leading(ruling: object) -> object:
-    """A lead who delegates to a, rules like this on what is escalated, and then tells what it was told."""
+    """A lead that delegates to a, gives this ruling on escalations, and then returns what it received."""
 
     def decide(turn: Turn) -> object:
         if ESCALATED in turn.task:

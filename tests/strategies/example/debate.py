@@ -8,7 +8,7 @@ from teamwright.strategies.protocol import Members, Settings
 
 
 class Debate:
-    """Everyone but the last argues, for `max_turns` rounds; the last one has heard it all and decides."""
+    """All members but the last argue for `max_turns` rounds; the last receives everything and decides."""
 
     name = "debate"
     version = 1

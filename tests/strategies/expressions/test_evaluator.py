@@ -14,11 +14,11 @@ from teamwright.strategies.expressions.template import Template
 from tests.growth import assert_linear, assert_linear_calls, count_calls
 
 WORK = 200_000
-"""What an evaluation may do here: little, so that its calls can be counted. The bombs below ask for far more."""
+"""A small limit for evaluations, so that calls can be counted. The bombs below ask for far more."""
 
 
 def doubling(times: int, last: str) -> str:
-    """Loops that double a list so many times, and what is done with it in the innermost."""
+    """Nested loops that double a list, with this expression in the innermost."""
     loops = "".join(f"{{% for a{n + 1} in [[a{n}, a{n}]] %}}" for n in range(times))
     return f"{loops}{{{{ {last.format(last=f'a{times}', before=f'a{times - 1}')} }}}}{'{% endfor %}' * times}"
 

@@ -1,4 +1,4 @@
-"""What conditions and templates may do with a value."""
+"""The filters and tests of conditions and templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fan-out: chunks are worked on side by side, and what comes of them stands in their order."""
+"""Fan-out: workers process chunks concurrently, and results keep the order of the chunks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TROUBLE = "the paint has dried up"
 
 
 def chunk_of(turn: Turn) -> str:
-    """The chunk that a worker was told."""
+    """The chunk in the turn of a worker."""
     return turn.history[-1].content if turn.history else turn.task
 
 
@@ -231,7 +231,7 @@ async def test_a_splitter_that_makes_too_many_chunks_fails_the_team_before_any_w
 
 
 async def test_by_default_a_failed_chunk_fails_the_team_when_all_others_are_done() -> None:  # P-04
-    """Also those that had not begun: nothing is cancelled unless it is told to."""
+    """Also those that had not begun: nothing is cancelled unless the option says so."""
     fakes = FakeMembers()
     helper = fakes.member("foreman")
     chunks = ["bow", "deck", "mast", "stern"]

@@ -1,4 +1,4 @@
-"""Parts that run side by side: what a failed one does to the rest, and what is told to whoever works on one."""
+"""Concurrent parts: what a failed part does to the others, and the turn of a part."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_failure_of_an_optional_member_is_skipped() -> None:
 
 
 class Terminating:
-    """A context in which whoever is asked ends the team."""
+    """A context in which every ask terminates the team."""
 
     async def ask(self, member: Agent, turn: Turn, *, key: str) -> Reply:
         return Reply.of(member.name, "enough", signal="terminate")

@@ -1,4 +1,4 @@
-"""Dag: what steps are told, which are skipped, what the answer is, and what is refused before the start."""
+"""Dag: the turns of steps, skipped steps, the answer, and what is refused before the start."""
 
 from __future__ import annotations
 

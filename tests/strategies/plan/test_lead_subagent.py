@@ -1,4 +1,4 @@
-"""A lead hands one step after the other to the one who works for it."""
+"""A lead delegates the steps one by one to its worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers who hear each other after every round."""
+"""Workers that receive each other's results after every round."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_what_was_said_after_a_round_is_told_in_the_next_and_in_no_other()
     members = [fakes.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("lead", "x", "y")]
     rows: list[Any] = [
         {"id": "a", "agent": "x"},
-        {"id": "b", "agent": "lead", "needs": ["a"]},  # nobody has to hear of it, so nobody talks after this round
+        {"id": "b", "agent": "lead", "needs": ["a"]},  # no member needs it, so there is no peer round after this one
         {"id": "c", "agent": "y", "needs": ["b"]},
     ]
     await run(Team("t", members=members, strategy="mesh", share="transcript", options={"steps": rows}))

@@ -1,4 +1,4 @@
-"""A lead in the middle: rounds that are no barrier, workers that share the work, and words to nobody else."""
+"""A lead in the middle: rounds without a barrier, workers that share the work, and no messages between workers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def team(plan: Plan, time: StepClock, fakes: FakeMembers, max_parallel: int) -> 
 
 
 async def makespan(plan: Plan, max_parallel: int = 100) -> tuple[int, FakeMembers]:
-    """How much virtual time the steps take, all in all."""
+    """The total virtual time of the steps."""
     time, fakes = StepClock(), FakeMembers()
     with time.running():
         result, _ = await run(team(plan, time, fakes, max_parallel))
@@ -98,7 +98,7 @@ async def test_no_graph_takes_longer_than_its_critical_path(plan: Plan) -> None:
 
 @given(plans(), st.integers(1, 3))
 async def test_no_more_steps_than_the_limit_run_and_no_ready_step_waits_below_it(plan: Plan, limit: int) -> None:
-    """Starting whatever is ready is at most so much worse than the best possible: Graham's bound."""
+    """Starting every ready step stays within Graham's bound of the optimum."""
     taken, fakes = await makespan(plan, limit)
     work = sum(duration for duration, _ in plan.values())
     assert fakes.most_in_flight <= limit
@@ -106,7 +106,7 @@ async def test_no_more_steps_than_the_limit_run_and_no_ready_step_waits_below_it
 
 
 async def calls_of(size: int) -> int:
-    """How many calls of functions in the strategy's own files a wide and a long graph of this size take."""
+    """The number of calls in the strategy's files for a wide and a long graph of this size."""
     count = 0
     own = (
         "strategies/plan/step_runner.py",

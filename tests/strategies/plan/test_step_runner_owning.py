@@ -34,7 +34,7 @@ KEYS = ["a", "b", "c/x", "c/y", "c/**"]
 
 
 @dataclass(frozen=True)
-class Work:
+class TimedPlan:
     """A plan, and how long each of its steps takes."""
 
     steps: tuple[Step, ...]
@@ -49,12 +49,12 @@ class Work:
         return max(ends.values())
 
     def owned(self, key: str) -> int:
-        """How long a key is owned, all in all."""
+        """The total time that a key is owned."""
         return sum(self.durations[step.id] for step in self.steps if key in step.owns)
 
 
 @st.composite
-def works(draw: st.DrawFn) -> Work:
+def works(draw: st.DrawFn) -> TimedPlan:
     steps: list[Step] = []
     for number in range(draw(st.integers(1, 9))):
         earlier = [step.id for step in steps]
@@ -68,14 +68,14 @@ def works(draw: st.DrawFn) -> Work:
                 priority=draw(st.sampled_from([0, 0, 0, 1])),
             )
         )
-    return Work(tuple(steps), {step.id: draw(st.integers(1, 9)) for step in steps})
+    return TimedPlan(tuple(steps), {step.id: draw(st.integers(1, 9)) for step in steps})
 
 
 @dataclass
-class Watched:
-    """Members that say who is at work beside them."""
+class OverlapProbe:
+    """Members that record which others work at the same time."""
 
-    work: Work
+    work: TimedPlan
     time: StepClock = field(default_factory=StepClock)
     at_work: dict[str, Step] = field(default_factory=dict[str, Step])
     most: int = 0
@@ -103,19 +103,19 @@ def _clash(one: Step, other: Step) -> bool:
 
 
 @given(works(), st.integers(1, 4))
-async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_time(work: Work, limit: int) -> None:
-    watched = Watched(work)
-    with watched.time.running():
-        result, _ = await run(watched.team(limit))
-    assert not watched.clashes  # Z-05
-    assert watched.most <= limit
+async def test_owners_of_one_key_never_overlap_and_everything_is_done_in_time(work: TimedPlan, limit: int) -> None:
+    probe = OverlapProbe(work)
+    with probe.time.running():
+        result, _ = await run(probe.team(limit))
+    assert not probe.clashes  # Z-05
+    assert probe.most <= limit
     assert sorted(message.name for message in result.messages) == sorted(step.id for step in work.steps)
     total = sum(work.durations.values())
     least = max(work.longest_path, total / limit, *(work.owned(key) for key in KEYS))
-    assert least <= watched.time.now <= total
+    assert least <= probe.time.now <= total
 
 
-def owning_team(work: Work, limit: int, schedule: ReturnSchedule) -> Team:
+def owning_team(work: TimedPlan, limit: int, schedule: ReturnSchedule) -> Team:
     members = [effect_member(step.id, schedule) for step in work.steps]
     options = DagOptions(steps=work.steps, max_parallel=limit)
     return Team("random", members=members, strategy="dag", options=options)
@@ -128,7 +128,7 @@ def begun(events: Sequence[Event]) -> list[str]:
 @settings(max_examples=40)
 @given(works(), st.integers(1, 3), st.lists(st.integers(0, 20), min_size=1, max_size=6), st.floats(0, 1, width=16))
 async def test_after_a_crash_anywhere_steps_continue_in_the_same_order(
-    work: Work, limit: int, delays: list[int], at: float
+    work: TimedPlan, limit: int, delays: list[int], at: float
 ) -> None:  # Z-05
     whole = MemoryJournal()
     expected = await run_to_end(

@@ -1,4 +1,4 @@
-"""What a reactive team is told, and what is wrong with it, place by place."""
+"""The options of a reactive team, and their mistakes with positions."""
 
 from __future__ import annotations
 

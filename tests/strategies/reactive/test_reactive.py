@@ -470,7 +470,7 @@ def test_any_network_ends_within_its_limits_and_a_resumed_one_has_the_same_resul
         assert len(result.messages) == len(script.replies)
         number = 1 + int(cut * (len(log.events) - 2))
         if fails_at and any(event.kind == "agent.failed" for event in log.events[number:]):
-            return  # who fails is counted by asks, and a resumed run begins to count anew
+            return  # failures are counted by asks, and a resumed run counts from the start
         again = TrialScript(return_order=log.returned_effects(), recorded=frozenset(log.returned_effects(number)))
         resumed = await trial.resume(again, log.truncated(number))
         assert (resumed.status, resumed.messages, resumed.data) == (result.status, result.messages, result.data)

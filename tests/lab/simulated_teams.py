@@ -1,4 +1,4 @@
-"""Teams for simulations: members of constant or random behaviour, and a strategy that works as the model counts."""
+"""Teams for simulations: members of constant or random behaviour, and a strategy that works as the model assumes."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def constant(tokens: int = 1400, seconds: float = 6.0, **more: object) -> Simula
 
 
 def messages(tokens: int, seconds: float) -> Behaviour:
-    """What a message takes."""
+    """The cost of a message."""
     return Behaviour(input=float(tokens - 1), output=1.0, latency=seconds)
 
 
-def players(names: Sequence[str], simulation: Simulation) -> list[Agent]:
-    """Agents that a simulation takes the place of."""
+def simulated_agents(names: Sequence[str], simulation: Simulation) -> list[Agent]:
+    """Make simulated agents of this behaviour."""
     return [SimulatedAgent(name, AgentSpec(), simulation) for name in names]
 
 
-class ByTheModel:
-    """Works as the topology model counts: first all messages, one by one, and then tasks side by side."""
+class ModelledWork:
+    """Works as the topology model assumes: first all messages in sequence, and then tasks concurrently."""
 
     name, version = "by_the_model", 1
 
@@ -90,5 +90,5 @@ async def _ask(member: Agent, turn: Turn, ctx: Context) -> Reply | Failure:
 
 
 def behaviours(names: Sequence[str], simulation: Simulation) -> Mapping[str, Simulation]:
-    """The same for everybody."""
+    """The same behaviour for all members."""
     return dict.fromkeys(names, simulation)

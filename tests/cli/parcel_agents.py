@@ -1,4 +1,4 @@
-"""Agents that log, measure, share and keep things, for tests of whatever shows them."""
+"""Agents that log, measure, share and keep values, for tests of the commands that show them."""
 
 from __future__ import annotations
 
