@@ -1,7 +1,7 @@
 """Every exception that Teamwright raises, in one tree.
 
 TeamwrightError
-├── UsageError                    the caller can fix it: bad names, arguments, manifests (exit code 2)
+├── UsageError                    a mistake of the caller: names, arguments, manifests (exit code 2)
 │   ├── ManifestError             one or more problems, each with a place
 │   ├── PlanError                 steps that can't be executed, with every reason
 │   ├── UnknownName               with the nearest names
@@ -68,7 +68,7 @@ class UsageError(TeamwrightError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a manifest: where it is, what it is, and what to do instead."""
+    """One mistake in a manifest: its place, a message, and a suggestion."""
 
     message: str
     file: str = ""
@@ -198,14 +198,14 @@ class NonDeterminism(RunError):
 
 
 class DuplicateKey(RunError):
-    """A strategy or agent used one key twice within a scope: a mistake in its code."""
+    """A strategy or agent used a key twice within a scope, which is a bug in its code."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"The key {key!r} is used twice in one scope; name each ask, effect and scope by its place.")
 
 
 class MisplacedEffect(RunError):
-    """A strategy called an effect itself: a mistake in its code."""
+    """A strategy made an effect itself, which is a bug in its code."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
@@ -218,7 +218,7 @@ class VirtualTimeStuck(RunError):
 
 
 class LimitReached(TeamwrightError):
-    """A call would not fit the budget, even with nothing else outstanding."""
+    """A call does not fit the budget, even without other calls in flight."""
 
 
 class AgentError(TeamwrightError):
@@ -240,7 +240,7 @@ class AgentError(TeamwrightError):
 
 
 class RateLimited(AgentError):
-    """The provider asks us to slow down."""
+    """The provider rejected a call because of its rate limit."""
 
     kind, retryable = "rate_limit", True
 

@@ -1,6 +1,6 @@
 """Reads recorded runs: their results, KPIs, differences and checkpoints. Nothing here drives a run.
 
-Names load on first use, so that importing the package costs next to nothing.
+Names load on first use, so that importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING

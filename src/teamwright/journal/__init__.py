@@ -1,6 +1,6 @@
 """Journals, which record runs: the protocol, the built-in journals, and the parts for a journal of your own.
 
-Names load on first use, so that importing the package costs next to nothing.
+Names load on first use, so that importing the package is cheap.
 """
 
 from typing import TYPE_CHECKING

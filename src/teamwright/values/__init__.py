@@ -1,1 +1,1 @@
-"""Pure values: what crosses a boundary. Nothing here does I/O, reads a clock or imports another layer but `errors`."""
+"""Pure values that cross a boundary. Nothing here does I/O, reads a clock or imports another layer except `errors`."""

@@ -1,7 +1,7 @@
-"""The two classes that all values share, frozen and closed.
+"""The two base classes of all values, frozen and without unknown fields.
 
-A `Value` is written by people (manifests, options, limits), so it checks itself and says what is wrong. A `Record` is
-made by the thousand (messages, replies, facts): light as a tuple, and checked where it comes in from outside.
+A `Value` is written by people (manifests, options, limits), so it validates itself with readable errors. A `Record` is
+created by the thousand (messages, replies, facts): light as a tuple, and validated only where it is decoded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from pydantic._internal._model_construction import ModelMetaclass as _Constructor
 else:
-    JsonValue = Any  # what a record may hold in such a field has been checked where it came from
+    JsonValue = Any  # such a field is validated where its value comes from
 
     class _Constructor(type(BaseModel)):
-        """Reports invalid arguments in our own words; `model_validate` leaves that to its caller."""
+        """Raises `InvalidValue` for invalid arguments; `model_validate` leaves that to its caller."""
 
         def __call__(cls, *args: object, **fields: object) -> object:
             if args:
@@ -41,22 +41,22 @@ def _reasons(error: ValidationError, fields: dict[str, object], known: list[str]
 
 
 class Value(BaseModel, metaclass=_Constructor):
-    """A value that refuses unknown fields, built on first use.
+    """A validated value without unknown fields; its validator is built on first use.
 
-    A constant of a module is made with `model_construct`, so that importing the module does not build its class.
+    Create module constants with `model_construct`, so that importing the module does not build the validator.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """A value that is written down; what is at its default is left out of the journal.
+    """A value that is recorded; fields at their defaults are omitted from the journal.
 
-    The garbage collector does not look at records, since none ever holds what holds it.
+    The garbage collector skips records, since they never form cycles.
     """
 
     def changed(self, **fields: object) -> Self:
-        """The same with other values in these fields."""
+        """Return a copy with other values in these fields."""
         return structs.replace(self, **fields)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -67,7 +67,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 
 
 def to_plain_json(value: object) -> JsonValue:
-    """A value of a record's field as JSON data."""
+    """Convert the value of a record's field to JSON data."""
     match value:
         case Record():
             return value.to_json()

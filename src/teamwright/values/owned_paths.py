@@ -1,7 +1,7 @@
-"""Keys that steps own: paths or names, with wildcards; which of them could mean one thing, and who may write where.
+"""Keys that steps own: paths or names with wildcards; whether two keys overlap, and which paths a step may write.
 
-`*`, `?` and `[…]` match within one part of a path and `**` any number of parts. A key whose last part has no wildcard
-stands for a path and for all that lies below it. In doubt two keys meet.
+`*`, `?` and `[…]` match within one part of a path, and `**` any number of parts. A key whose last part has no wildcard
+means a path and everything below it. In doubt, two keys overlap.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ DEEP = "**"
 MOST_PARTS = 64
 LONGEST_KEY = 1000
 MOST_PAIRS = 100_000
-"""How many pairs of keys are compared at most, of a plan and of all teams of a run, to see whether they overlap."""
+"""The most pairs of keys that are compared for overlaps, in a plan and in all teams of a run."""
 USUAL_WORK = 100
-"""The work of comparing two keys that still counts as one pair: the product of their weights."""
+"""The most work (the product of two weights) that counts as one pair."""
 CHARACTERS_PER_PART = 16
-"""How many characters of a key weigh as much as one of its parts."""
+"""The characters of a key that weigh as much as one part."""
 WILD = frozenset("*?[")
 MOST_SHOWN = 8
 
@@ -30,7 +30,7 @@ Parts = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What may be written within a scope: what every owning scope around it owns; where none does, everything."""
+    """The paths that may be written in a scope: those that every owning scope around it owns, else all."""
 
     levels: tuple[tuple[str, ...], ...] = ()
     _index: tuple[_Level, ...] = field(default=(), repr=False, compare=False)
@@ -41,33 +41,33 @@ class Owned:
 
     @property
     def keys(self) -> tuple[str, ...] | None:
-        """The keys of the nearest owning scope; None where there is none."""
+        """The keys of the innermost owning scope; None where there is none."""
         return self.levels[-1] if self.levels else None
 
     def may_write(self, path: str) -> bool:
-        """Whether a path lies within these keys."""
+        """Whether a path may be written here."""
         parts = _parts(path)
         return all(level.covers(parts, _matches) for level in self._index)
 
     def refusal(self, path: str) -> str:
-        """Why a path may not be written, in words that whoever wanted to can act on."""
+        """The error message for a path that may not be written."""
         keys = self.keys or ()
         own = f"this step owns {keys_text(keys)}: write there, or" if keys else "this step owns no path:"
         return f"{path!r} is not this step's to write; {own} say in your answer what {path!r} needs."
 
     def narrowed(self, keys: tuple[str, ...]) -> Owned:
-        """What is owned within a scope that owns these keys; one that owned none stands in nobody's way."""
+        """Return the ownership within a scope that owns these keys; enclosing scopes without keys do not count."""
         owning = [level for level in self._index if level.keys]
         return Owned((*(level.keys for level in owning), keys), (*owning, _Level(keys)))
 
     def find_unowned(self, keys: Sequence[str]) -> list[str]:
-        """Those of the keys that do not lie within what is owned here."""
+        """Return the keys that are not within what is owned here."""
         owning = [level for level in self._index if level.keys]
         return [key for key in keys if not all(level.covers(_parts(key), _takes_in) for level in owning)]
 
 
 class _Level:
-    """The keys of one scope, found by what they begin with; scopes within it share the index."""
+    """The keys of one scope, indexed by prefix; nested scopes share the index."""
 
     __slots__ = ("_lengths", "_starts", "keys")
 
@@ -77,7 +77,7 @@ class _Level:
         self._lengths: tuple[int, ...] = ()
 
     def covers(self, parts: Parts, fits: Callable[[str, str], bool]) -> bool:
-        """Whether one of the keys takes in all of a path or of another key."""
+        """Whether one of the keys covers all of a path or of another key."""
         if self._starts is None:
             self._starts = {}
             for pattern in dict.fromkeys(map(_pattern, self.keys)):
@@ -89,22 +89,22 @@ class _Level:
 
 
 def covers(key: str, path: str) -> bool:
-    """Whether a key stands for this path, which has no wildcards."""
+    """Whether a key covers this path, which has no wildcards."""
     return _holds(_pattern(key), _parts(path), _matches)
 
 
 def within(inner: str, outer: str) -> bool:
-    """Whether everything that one key stands for is covered by another; in doubt it is not."""
+    """Whether the outer key covers all paths of the inner one; in doubt, False."""
     return _holds(_pattern(outer), _parts(inner), _takes_in)
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two keys could mean one thing."""
+    """Whether some path may match both keys."""
     return one == other or _meet(_pattern(one), _pattern(other))
 
 
 class Overlaps:
-    """Which of the keys seen so far overlap, found by what they begin with."""
+    """The overlaps among the keys added so far, found by prefix."""
 
     __slots__ = ("_keys", "_lengths", "_near", "_starts")
 
@@ -115,11 +115,11 @@ class Overlaps:
         self._near: dict[str, list[str]] = {}
 
     def overlapping(self, key: str) -> Sequence[str]:
-        """The key itself, and all others seen so far that overlap it."""
+        """Return the key and all others that overlap it; add it first if it is new."""
         return self._near[key] if key in self._near else self.add(key)
 
     def add(self, key: str) -> Sequence[str]:
-        """See a key for the first time."""
+        """Add a new key and return it with all others that overlap it."""
         start = _start(_pattern(key))
         near = [other for other in self._candidates(start) if overlap(key, other)]
         for other in near:
@@ -132,7 +132,7 @@ class Overlaps:
         return self._near[key]
 
     def _candidates(self, start: str) -> Iterator[str]:
-        """The keys that begin with this, or with a part of it."""
+        """Yield the keys whose prefix extends this one, or is extended by it."""
         for length in self._lengths:
             if length < len(start):
                 yield from self._keys.get(start[:length], ())
@@ -141,7 +141,7 @@ class Overlaps:
 
 
 def key_problem(key: str) -> str | None:
-    """What is wrong with a key that a step owns, in words that follow its name."""
+    """Return why a key is invalid, to follow its name in a message; None where it is valid."""
     if not key:
         return "without a name; take it away"
     if len(key) > LONGEST_KEY:
@@ -152,12 +152,12 @@ def key_problem(key: str) -> str | None:
 
 
 def keys_text(keys: Sequence[str]) -> str:
-    """The first of these keys, for a message."""
+    """Format the first keys for a message."""
     return ", ".join(map(repr, keys[:MOST_SHOWN])) + (" …" if len(keys) > MOST_SHOWN else "")
 
 
 def wildcards_problem(keys: Sequence[str]) -> str | None:
-    """Refuse wildcards that come so early that all keys would be compared, in words that follow who owns them."""
+    """Return a message if wildcards come so early that too many pairs would be compared; None otherwise."""
     if WILD.isdisjoint("".join(keys)) or (pairs := count_pairs(keys)) <= MOST_PAIRS:
         return None
     return (
@@ -194,7 +194,7 @@ def _parts(key: str) -> Parts:
 
 @lru_cache(maxsize=20_000)
 def _pattern(key: str) -> Parts:
-    """The parts of a key, with all that lies below it where it names something outright."""
+    """The parts of a key, followed by `**` where its last part has no wildcard."""
     parts = _parts(key)
     return (*parts, DEEP) if parts and not _is_wild(parts[-1]) else parts
 
@@ -204,9 +204,9 @@ def _is_wild(part: str) -> bool:
 
 
 def _start(pattern: Parts) -> str:
-    """What every path that fits a pattern begins with, with a slash after each part.
+    """The common prefix of all paths that match a pattern, with a slash after each part.
 
-    Two keys overlap only where one's start begins with the other's.
+    Two keys overlap only where the prefix of one begins with that of the other.
     """
     start = ""
     for part in pattern:
@@ -217,7 +217,7 @@ def _start(pattern: Parts) -> str:
 
 
 def _holds(outer: Parts, inner: Parts, fits: Callable[[str, str], bool]) -> bool:
-    """Whether a pattern takes in all of another, part by part from the end."""
+    """Whether a pattern covers all of another, part by part from the end."""
     row = [False] * len(inner) + [True]
     for part in reversed(outer):
         if part == DEEP:
@@ -237,9 +237,9 @@ def _takes_in(part: str, inner: str) -> bool:
 
 
 def _meet(one: Parts, other: Parts) -> bool:
-    """Whether some path fits both patterns, part by part from the end."""
+    """Whether some path matches both patterns, part by part from the end."""
     if one and other and DEEP not in (one[0], other[0]) and not _parts_meet(one[0], other[0]):
-        return False  # as most of those that are compared at all
+        return False  # fast path for most pairs
     row = [True] * (len(other) + 1)
     for place in range(len(other) - 1, -1, -1):
         row[place] = other[place] == DEEP and row[place + 1]
@@ -254,7 +254,7 @@ def _meet(one: Parts, other: Parts) -> bool:
 
 
 def _parts_meet(one: str, other: str) -> bool:
-    """Whether some name fits both; of two with wildcards only their beginnings and ends are compared."""
+    """Whether some name may match both parts; of two with wildcards only prefixes and suffixes are compared."""
     if one == other:
         return True
     if not _is_wild(one) or not _is_wild(other):
@@ -266,6 +266,6 @@ def _parts_meet(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def _ends(part: str) -> tuple[str, str]:
-    """What stands before the first wildcard of a part, and after the last."""
+    """The prefix before the first wildcard of a part, and the suffix after the last."""
     first = min(part.find(sign) for sign in WILD if sign in part)
     return part[:first], part[max(part.rfind(sign) for sign in "*?]") + 1 :]

@@ -1,4 +1,4 @@
-"""How a run stands or ended."""
+"""Results and summaries of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Outcome(Record, frozen=True):
-    """What a strategy came to; the last message is the answer."""
+    """The result of a strategy; the last message is the answer."""
 
     stop_reason: StopReason = "done"
     messages: tuple[Message, ...] = ()
@@ -37,7 +37,7 @@ class Outcome(Record, frozen=True):
 
 
 class RunResult(Record, frozen=True):
-    """What a run came to."""
+    """The result of a run."""
 
     run_id: str
     status: Status
@@ -52,7 +52,7 @@ class RunResult(Record, frozen=True):
     failure: Failure | None = None
 
     def data_as(self, form: type[T]) -> T:
-        """The data of the answer as a value of this type: a pydantic model, a dataclass or a TypedDict.
+        """Return the data as this type: a pydantic model, a dataclass or a TypedDict.
 
         Raises `InvalidOutput` where the run has no data or its data does not fit.
         """
@@ -69,7 +69,7 @@ class RunResult(Record, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The process exit code that stands for this result."""
+        """The exit code of the command line for this result."""
         match self.status:
             case "completed" | "running":
                 return 0
@@ -88,7 +88,7 @@ class RunResult(Record, frozen=True):
 
 
 class RunSummary(Record, frozen=True):
-    """A run as a line in a list."""
+    """A run in a list of runs."""
 
     id: str
     team: str
@@ -103,12 +103,12 @@ class RunSummary(Record, frozen=True):
 
     @property
     def run_id(self) -> str:
-        """The run's id, by the name that it has in a `RunResult`."""
+        """The run's id, under the name that it has in `RunResult`."""
         return self.id
 
     @override
     def to_json(self) -> dict[str, JsonValue]:
-        """All fields as JSON data; `damage` only where there is some."""
+        """All fields as JSON data; `damage` only where it is set."""
         fields = super().to_json()
         if self.damage is None:
             del fields["damage"]
@@ -116,5 +116,5 @@ class RunSummary(Record, frozen=True):
 
 
 def iso(time: float) -> str:
-    """A point in time for people and machines: ISO 8601 in UTC."""
+    """Format a time as ISO 8601 in UTC."""
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,6 +1,6 @@
-"""Structured data as a type of the caller's: a pydantic model, a dataclass, a TypedDict.
+"""Reads structured data as the caller's type: a pydantic model, a dataclass or a TypedDict.
 
-Errors name each field that does not fit, in our own words.
+Errors name each field that does not fit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_as(data: JsonValue, form: type[T], what: str) -> T:
 
 
 def schema_of(form: type[object]) -> dict[str, JsonValue]:
-    """The JSON Schema of a type."""
+    """Return the JSON Schema of a type."""
     if issubclass(form, BaseModel):
         return cast("dict[str, JsonValue]", form.model_json_schema())
     return cast("dict[str, JsonValue]", _adapter(form).json_schema())

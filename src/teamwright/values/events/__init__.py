@@ -1,1 +1,1 @@
-"""Events: what a run records."""
+"""The events that a run records."""

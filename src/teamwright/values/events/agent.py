@@ -1,4 +1,4 @@
-"""Facts about a member's turn and the calls that it makes."""
+"""Facts about the turns of members and their calls."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ValueForm = Literal["reply", "data"]
 
 
 class AgentAsked(Record, frozen=True):
-    """An ask began. `length` and `digest` say what the member was told, without a copy.
+    """An ask began. `length` and `digest` identify the member's input without a copy.
 
-    `called` says that the turn is a single call: it leaves with this event, and the ending is its return. `left` is
-    what was left of the budget around the turn, and `tier` which of the member's models was to answer.
+    `called` says that the turn is a single call: this event starts it, and the ending is its return. `left` is what
+    remained of the budget, and `tier` says which of the member's models answers.
     """
 
     kind: ClassVar = "agent.asked"
@@ -36,10 +36,10 @@ class AgentAsked(Record, frozen=True):
 
 
 class Tally(Record, frozen=True):
-    """What the effects inside one agent's turn came to, so that its ending stands for them all.
+    """The totals of the effects in one agent's turn, so that its ending stands for all of them.
 
-    `charged` is what the budget was charged where that differs from the tokens used, and `charged_usd` where it
-    differs from the money.
+    `charged` is the charge to the budget where it differs from the tokens used, and `charged_usd` where it differs from
+    the cost.
     """
 
     calls: int = 0
@@ -63,9 +63,9 @@ class AgentReplied(Record, frozen=True):
 
 
 class AgentFailed(Record, frozen=True):
-    """An ask ended without an answer; `cancelled` endings follow from a decision that is recorded elsewhere.
+    """An ask ended without a reply; a `cancelled` ending follows from a decision that another event records.
 
-    `path` is who failed inside the member that was asked, and begins with its name; empty where it failed itself.
+    `path` is the nested member that failed, from the member that was asked; empty where that one failed itself.
     """
 
     kind: ClassVar = "agent.failed"
@@ -81,7 +81,7 @@ class AgentFailed(Record, frozen=True):
 
 
 class AgentAbandoned(Record, frozen=True):
-    """A member, or a call of one, did not end within the grace time after it was cancelled."""
+    """A member, or one of its calls, did not end within the grace period after it was cancelled."""
 
     kind: ClassVar = "agent.abandoned"
     name: str
@@ -89,7 +89,7 @@ class AgentAbandoned(Record, frozen=True):
 
 
 class AgentCalled(Record, frozen=True):
-    """An effect is about to leave, after it has `waited` for its turn at the model. Without a return it is in doubt."""
+    """An effect is about to start, after it has `waited` for a slot of the model. Without a return it is in doubt."""
 
     kind: ClassVar = "agent.called"
     effect: EffectKind
@@ -104,7 +104,7 @@ class AgentCalled(Record, frozen=True):
 
 
 class AgentRecovered(Record, frozen=True):
-    """Something is tried after an ask failed: a shorter conversation, another agent, or a person's advice."""
+    """A recovery is tried after a failed ask: a shorter conversation, another agent, or a question to a person."""
 
     kind: ClassVar = "agent.recovered"
     member: str
@@ -125,7 +125,7 @@ class AgentReturned(Record, frozen=True):
 
 
 class AgentCallFailed(Record, frozen=True):
-    """An effect failed; it is made again after `retry_in` seconds, or is given up."""
+    """An effect failed; it is retried after `retry_in` seconds, or not at all."""
 
     kind: ClassVar = "agent.call_failed"
     error: str

@@ -1,4 +1,4 @@
-"""Texts of a run as its events hold them: each is a body, which the journal keeps once."""
+"""References to texts in events: each text is a body, which the journal stores once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Literal
 from teamwright.values.models import Record
 
 Body = str
-"""The content hash of a body that the journal keeps."""
+"""The content hash of a body in the journal."""
 
 
 class MessageRef(Record, frozen=True):
-    """A message as the journal keeps it: its text is a body."""
+    """A recorded message, whose text is a body."""
 
     name: str
     body: Body

@@ -1,4 +1,4 @@
-"""Facts about budgets: what holds, what did not fit, what went beyond, and how fast models are called."""
+"""Facts about budgets: limits, refusals, overruns, degradation, and throttling of models."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from teamwright.values.models import Record
 
 
 class BudgetOpened(Record, frozen=True):
-    """From here on these limits hold for what happens in this scope, which is the whole run where it has no name.
+    """From now on these limits apply to this scope; an empty scope is the whole run.
 
-    `spent` is what had been charged there before, as in what a fork took over.
+    `spent` is what was charged to the scope before, such as the inherited charges of a fork.
     """
 
     kind: ClassVar = "budget.opened"
@@ -21,7 +21,7 @@ class BudgetOpened(Record, frozen=True):
 
 
 class BudgetRefused(Record, frozen=True):
-    """A call did not fit what is left at `level`."""
+    """A call did not fit the remaining budget of `level`."""
 
     kind: ClassVar = "budget.refused"
     level: str
@@ -43,21 +43,21 @@ class BudgetExceeded(Record, frozen=True):
 
 
 class BudgetUnpriced(Record, frozen=True):
-    """Nobody knows what a model costs, so a limit on money can't be held for its requests; said once in a run."""
+    """The price of a model is unknown, so a limit on money does not apply to its requests; recorded once per run."""
 
     kind: ClassVar = "budget.unpriced"
     model: str
 
     @property
     def warning(self) -> str:
-        """What the result of the run says about it."""
+        """The warning in the result of the run."""
         return f"the limit on money is not held for {self.model!r}, whose price is not known: give the model a `price`"
 
 
 class BudgetDegraded(Record, frozen=True):
-    """A rung of the degradation ladder was taken, or `undone`: `before` and `after` are what it changes.
+    """A step of the degradation ladder was taken, or `undone`: `before` and `after` are the values that it changes.
 
-    `posture` is all that is cut back in the team from here on.
+    `posture` is all that the team cuts back from now on.
     """
 
     kind: ClassVar = "budget.degraded"
@@ -70,9 +70,9 @@ class BudgetDegraded(Record, frozen=True):
 
 
 class BudgetThrottled(Record, frozen=True):
-    """A provider asked to slow down: nobody calls the model for `seconds`, and then at most `after` calls at once.
+    """A provider asked to slow down: no calls of the model for `seconds`, then at most `after` at once.
 
-    It holds for all runs of the engine, and stands in the record of the one that was told.
+    It applies to all runs of the engine, and is recorded in the run whose call was throttled.
     """
 
     kind: ClassVar = "budget.throttled"
@@ -83,7 +83,7 @@ class BudgetThrottled(Record, frozen=True):
 
 
 class BudgetEased(Record, frozen=True):
-    """A model that was slowed down takes as many calls at once as before."""
+    """A throttled model accepts as many concurrent calls as before."""
 
     kind: ClassVar = "budget.eased"
     model: str

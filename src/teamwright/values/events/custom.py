@@ -1,4 +1,4 @@
-"""The one open kind of fact."""
+"""The open kind of fact, for third parties."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from teamwright.values.models import JsonValue, Record
 
 
 class Custom(Record, frozen=True):
-    """The one open kind, for third parties."""
+    """A fact of a third party, with its own domain, name and data."""
 
     kind: ClassVar = "custom"
     domain: str

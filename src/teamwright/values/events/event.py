@@ -1,7 +1,7 @@
-"""An event: a numbered fact of a run. The journal is nothing but these, in order.
+"""An event: a numbered fact of a run. A journal consists of events, in order.
 
-A fact says what happened; the `Event` around it says to which run, when, where, and as which number. The facts are a
-closed union, each in one domain, which has a module of its own beside this one.
+A fact says what happened; its `Event` adds the run, the number, the time and the place. The facts are a closed union;
+each domain has its own module beside this one.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ ENGINE_FACTS: frozenset[type[Fact]] = frozenset((
     BudgetOpened, BudgetRefused, BudgetExceeded, PersonAsked, PersonAnswered,
     WorkspaceWritten, WorkspaceConflicted, WorkspaceKept,
 ))  # fmt: skip
-"""What only the engine records: a run is rebuilt from it."""
+"""Facts that only the engine may record, since a run is rebuilt from them."""
 
 
 class Event(Struct, frozen=True, gc=False):
-    """A numbered fact. `scope` is the path it happened in and `place` its name there."""
+    """A numbered fact. `scope` is the path in which it happened, and `place` its name there."""
 
     run_id: str
     number: int
@@ -115,21 +115,21 @@ class Event(Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """What happened, as a word."""
+        """The kind of the fact."""
         return self.fact.kind
 
     @property
     def domain(self) -> Domain:
-        """The part of the system that the fact is about."""
+        """The domain of the fact, which is the first word of its kind."""
         return cast("Domain", self.fact.kind.partition(".")[0])
 
     @property
     def key(self) -> str:
-        """The full path of the place."""
+        """The scope and place as one path."""
         return join_key(self.scope, self.place)
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The event as one flat JSON object, as every reader outside gets it; a custom event brings its own domain."""
+        """The event as one flat JSON object; a custom event has its own domain."""
         head: dict[str, JsonValue] = {
             "run_id": self.run_id, "number": self.number, "time": self.time, "domain": self.domain,
             "kind": self.kind, "scope": self.scope, "key": self.key, "version": self.version,
@@ -138,7 +138,7 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class Delta(Record, frozen=True):
-    """A piece of a reply as it is being written: no event, never stored, superseded by the recorded reply."""
+    """A piece of a streamed reply. It is no event and never stored; the recorded reply replaces it."""
 
     run_id: str
     key: str

@@ -1,6 +1,6 @@
-"""Folds: values computed from the events of a run in their order, the same live and afterwards.
+"""Folds: values computed from the events of a run in order, the same live and afterwards.
 
-A fold reads no clock, asks nobody and writes nowhere, so that whoever applies the same events has the same value.
+A fold does no I/O and reads no clock, so the same events always give the same value.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from teamwright.values.people.questions import Answer, Question
 
 
 class PersonAsked(Record, frozen=True):
-    """A person is asked; what the question has as its draft stands in a body."""
+    """A question to a person; its draft is a body."""
 
     kind: ClassVar = "person.asked"
     question: Question

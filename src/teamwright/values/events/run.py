@@ -1,4 +1,4 @@
-"""Facts about a run: its start and end, its timers, and the notes it records for readers."""
+"""Facts about a run: its start and end, its timers, logs and metrics."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from teamwright.values.people.interventions import Intervention
 from teamwright.values.results import Status, StopReason
 
 RUN_FORMAT = 2
-"""What a new run records as its format; a run and its forks keep that. 1, also where none is recorded: texts stand in
-prompts as they are, and an abort is a failure like any other. 2: texts are quoted, and an abort ends the run."""
+"""The format that a new run records; a run and its forks keep it. 1, also where none is recorded: prompts contain texts
+unquoted, and an abort is an ordinary failure. 2: texts are quoted, and an abort ends the run."""
 
 
 class Origin(Record, frozen=True):
-    """Where a forked or continued run came from; `checkpoint` is the name of that point, where it has one."""
+    """The source of a forked or continued run; `checkpoint` is the name of the point, where it has one."""
 
     run_id: str
     number: int
@@ -49,13 +49,13 @@ class RunPaused(Record, frozen=True):
 
 
 class RunInterrupted(Record, frozen=True):
-    """The driver was told to stop: up to here it counts as time with a driver. The run can be resumed."""
+    """The driver was interrupted; the time until now counts as time with a driver. The run can be resumed."""
 
     kind: ClassVar = "run.interrupted"
 
 
 class RunIntervened(Record, frozen=True):
-    """Something that a person sent was taken, at this point."""
+    """The run processed an intervention from its inbox."""
 
     kind: ClassVar = "run.intervened"
     intervention: Intervention
@@ -63,7 +63,7 @@ class RunIntervened(Record, frozen=True):
 
 
 class RunAborted(Record, frozen=True):
-    """A person chose to abort over the failure of a member: everything is stopped, and the run fails with it."""
+    """A person aborted the run after the failure of a member: all work stops, and the run fails with that failure."""
 
     kind: ClassVar = "run.aborted"
     member: str
@@ -86,21 +86,21 @@ class RunEnded(Record, frozen=True):
 
 
 class ScopeExpired(Record, frozen=True):
-    """A scope's time was used up; whatever runs inside it is stopped."""
+    """The deadline of a scope passed; all work in it is stopped."""
 
     kind: ClassVar = "run.expired"
     seconds: float
 
 
 class ScopeWaited(Record, frozen=True):
-    """For so long nothing in a scope could go on but by a person's answer, which is no time of its own."""
+    """A scope waited for people alone for so long; this time does not count against its limit."""
 
     kind: ClassVar = "run.waited"
     seconds: float
 
 
 class RunNotified(Record, frozen=True):
-    """One attempt to tell a webhook that the run waits; `error` says why it failed, `retry_in` when the next is due."""
+    """One attempt to call the webhook; `error` says why it failed, `retry_in` when the next is due."""
 
     kind: ClassVar = "run.notified"
     error: str | None = None
@@ -118,7 +118,7 @@ class TimerFired(Record, frozen=True):
 
 
 class RunCheckpoint(Record, frozen=True):
-    """This point of the run has a name, by which a fork can begin here; `by` is a person who gave it."""
+    """A named checkpoint, at which a fork can start; `by` is the person who named it."""
 
     kind: ClassVar = "run.checkpoint"
     name: str
@@ -126,7 +126,7 @@ class RunCheckpoint(Record, frozen=True):
 
 
 class RunLogged(Record, frozen=True):
-    """A line for whoever looks at the run."""
+    """A log line."""
 
     kind: ClassVar = "run.logged"
     text: str
@@ -134,7 +134,7 @@ class RunLogged(Record, frozen=True):
 
 
 class RunMeasured(Record, frozen=True):
-    """A figure about the run; figures of one name add up."""
+    """A metric of the run; values of one name are summed."""
 
     kind: ClassVar = "run.measured"
     name: str

@@ -8,9 +8,9 @@ from teamwright.values.models import Record
 
 
 class StepSkipped(Record, frozen=True):
-    """A step is not worked on: its condition does not hold, all it needs was skipped, or it stands on a failed step.
+    """A step is skipped: its condition is false, all steps it needs were skipped, or one of them failed.
 
-    `because` are the steps that it needs and for which it is skipped.
+    `because` are the needed steps that caused it.
     """
 
     kind: ClassVar = "step.skipped"
@@ -20,9 +20,9 @@ class StepSkipped(Record, frozen=True):
 
 
 class StepHeldUp(Record, frozen=True):
-    """A step has to wait for keys that others own, or are to own before it; `by` are the first of those.
+    """A step waits for keys that other steps own or will own before it; `by` are the first of those.
 
-    Without `step` it is the scope of this event that waits, and `by` are scopes.
+    Without `step`, the scope of this event waits, and `by` are scopes.
     """
 
     kind: ClassVar = "step.held_up"

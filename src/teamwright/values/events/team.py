@@ -1,4 +1,4 @@
-"""Facts about a team at work: who speaks, what was decided, and what reached whom."""
+"""Facts about the work of a team: speakers, decisions, plans and messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TeamStarted(Record, frozen=True):
 
 
 class TeamReopened(Record, frozen=True):
-    """In the run that this one was forked from a nested team had ended here. Its members may differ: it ends anew."""
+    """A nested team ended here in the source run of this fork. Its members may differ now, so it runs again."""
 
     kind: ClassVar = "team.reopened"
 
@@ -30,7 +30,7 @@ class TeamEnded(Record, frozen=True):
 
 
 class TeamSelected(Record, frozen=True):
-    """Who speaks next: `by` whom it was chosen, `how` the answer was read, and why it fell back, if it did."""
+    """The next speaker: `by` which selector, `how` its answer was read, and the reason of a fallback."""
 
     kind: ClassVar = "team.selected"
     member: str
@@ -41,7 +41,7 @@ class TeamSelected(Record, frozen=True):
 
 
 class TeamRouted(Record, frozen=True):
-    """The way that was taken from one member to the next, and its condition; to nobody, where no way was open."""
+    """The edge that was taken from one member to the next, with its condition; `to` is None where no edge was open."""
 
     kind: ClassVar = "team.routed"
     source: str
@@ -50,7 +50,7 @@ class TeamRouted(Record, frozen=True):
 
 
 class TeamDecided(Record, frozen=True):
-    """An orchestrator decided what comes next; `to` are those it delegated to, in order."""
+    """A decision of an orchestrator; `to` are the members that it delegated to, in order."""
 
     kind: ClassVar = "team.decided"
     by: str
@@ -60,7 +60,7 @@ class TeamDecided(Record, frozen=True):
 
 
 class TeamToldBack(Record, frozen=True):
-    """A member's answer could not be used, so it was told why and asked once more."""
+    """A member's reply was unusable, so it was asked once more with the reason."""
 
     kind: ClassVar = "team.told_back"
     member: str
@@ -68,9 +68,9 @@ class TeamToldBack(Record, frozen=True):
 
 
 class TeamEscalated(Record, frozen=True):
-    """A member's reply is of high or critical risk, so it counts only if `to` lets it pass; nobody named is a person.
+    """A member's reply is of high or critical risk, so `to` has to approve it; an empty `to` is a person.
 
-    `reason` says why it is a person's matter although the team has a lead.
+    `reason` says why a person decides although the team has a lead.
     """
 
     kind: ClassVar = "team.escalated"
@@ -82,7 +82,7 @@ class TeamEscalated(Record, frozen=True):
 
 
 class TeamPlanned(Record, frozen=True):
-    """How a team is going to work through its plan, and why in this shape where that was chosen for it."""
+    """How a team executes its plan, and why in this topology where that was chosen automatically."""
 
     kind: ClassVar = "team.planned"
     topology: str
@@ -96,7 +96,7 @@ class TeamPlanned(Record, frozen=True):
 
 
 class TeamTold(Record, frozen=True):
-    """Somebody tells others something in a round of a plan: `count` messages to each of them."""
+    """A member sent `count` messages to each of the members `to` in a round of a plan."""
 
     kind: ClassVar = "team.told"
     by: str
@@ -106,7 +106,7 @@ class TeamTold(Record, frozen=True):
 
 
 class TeamChannelOpened(Record, frozen=True):
-    """Two workers may talk with each other, since one is stopped at its step by what the other does."""
+    """A channel between two workers opened, since the work of one blocks a step of the other."""
 
     kind: ClassVar = "team.channel_opened"
     step: str
@@ -115,7 +115,7 @@ class TeamChannelOpened(Record, frozen=True):
 
 
 class TeamChannelClosed(Record, frozen=True):
-    """Two workers have talked for as long as they may, or until one said that the matter is settled."""
+    """A channel between two workers closed, at its limit or because one of them settled the matter."""
 
     kind: ClassVar = "team.channel_closed"
     step: str
@@ -125,7 +125,7 @@ class TeamChannelClosed(Record, frozen=True):
 
 
 class TeamEmitted(Record, frozen=True):
-    """An event within a reactive team: `event` is its id there, `cause` the one it follows from, `to` who reacts."""
+    """An event within a reactive team: its id, the event that caused it, and the members that react."""
 
     kind: ClassVar = "team.emitted"
     event: str
@@ -137,7 +137,7 @@ class TeamEmitted(Record, frozen=True):
 
 
 class TeamBounded(Record, frozen=True):
-    """A limit of a reactive team was reached: this event, and those like it from now on, are not taken.
+    """A limit of a reactive team was reached: this event, and those like it from now on, are dropped.
 
     `chain` holds the types of the events that led to it, the nearest last.
     """
@@ -151,13 +151,13 @@ class TeamBounded(Record, frozen=True):
 
     @property
     def chain_text(self) -> str:
-        """The chain in words; one that comes back to where it began is a loop."""
+        """The chain as text; a chain that returns to its first type is a loop."""
         loop = len(self.chain) > 1 and self.chain[0] == self.chain[-1]
         return f"in the {'loop' if loop else 'chain'} {' → '.join(self.chain)}"
 
 
 class TeamGoalReached(Record, frozen=True):
-    """A reply brought a reactive team to its goal; what waited was dropped, and who was at work was stopped."""
+    """A reply reached the goal of a reactive team; waiting events were dropped, and working members stopped."""
 
     kind: ClassVar = "team.goal_reached"
     by: str

@@ -1,4 +1,4 @@
-"""Facts about what a run shares: values with versions, and artifacts."""
+"""Facts about the workspace of a run: versioned values and artifacts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WorkspaceWritten(Record, frozen=True):
 
 
 class WorkspaceConflicted(Record, frozen=True):
-    """A write was refused since the value is at another revision than it was based on; `by` wrote that one."""
+    """A write was rejected, since the value has another revision than it was based on; `by` wrote that revision."""
 
     kind: ClassVar = "workspace.conflicted"
     name: str
@@ -31,7 +31,7 @@ class WorkspaceConflicted(Record, frozen=True):
 
 
 class WorkspaceKept(Record, frozen=True):
-    """Something large was stored."""
+    """An artifact was stored."""
 
     kind: ClassVar = "workspace.kept"
     artifact: Artifact

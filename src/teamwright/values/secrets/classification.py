@@ -1,6 +1,6 @@
-"""What counts as a secret: by the name of a variable or a field, and by how a value is written.
+"""Classifies secrets, by the name of a variable or field and by the form of a value.
 
-One rule for everything that is recorded, delivered, shown or made again from a record.
+The same rules apply to everything that is recorded, delivered, shown or rebuilt from a record.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 HIDDEN = "[redacted]"
-"""What stands in the place of a secret."""
+"""The replacement of a secret."""
 SHORTEST = 12
-"""A shorter value is not masked: it would be found in text that has nothing to do with it."""
+"""A shorter value is not masked: it would match unrelated text."""
 
 HEADERS = frozenset(("authorization", "proxy-authorization", "x-api-key", "api-key", "api_key", "apikey"))
-"""Fields whose text is a secret, whatever it looks like."""
+"""Fields whose text is always a secret."""
 NOTIFY = frozenset(("webhook", "secret"))
-"""Fields of `notify` that are secrets; a run whose record hides them can still go on."""
+"""Fields of `notify` that are secrets; a run can be resumed without them."""
 NAMED_BY_OTHERS = frozenset(("headers", "env"))
 """Mappings whose keys are chosen by a server or a program."""
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A variable that a manifest reads from the environment, or the escape for its beginning."""
+"""A reference to an environment variable in a manifest, or its escape."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = frozenset(
@@ -41,7 +41,7 @@ _SECRET_WORDS = frozenset(
 )  # fmt: skip
 _SECRET_ENDINGS = ("apikey", "accesskey", "secretkey", "privatekey", "token", "secret", "password", "passwd")
 _TOKEN_LISTS = frozenset(("api", "auth", "access", "refresh", "bot"))
-"""`tokens` are a number of words or so, unless one of these stands before them."""
+"""`tokens` is a count, unless it follows one of these words."""
 _STORES = frozenset(
     (
         "amqp", "broker", "celery", "database", "db", "mongo", "mongodb", "mysql", "pg", "postgres", "postgresql",
@@ -69,7 +69,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret(parent: str, name: str) -> bool:
-    """Whether the text of a manifest's field is a secret, by the field's name and the one above it."""
+    """Whether the text of a manifest's field is a secret, by the names of the field and its parent."""
     return (
         name.lower() in HEADERS
         or (parent in NAMED_BY_OTHERS and is_secret_name(name))
@@ -78,24 +78,24 @@ def is_secret(parent: str, name: str) -> bool:
 
 
 def is_header(parent: str, name: str) -> bool:
-    """Whether a field is a header that may carry a credential: what it reads from the environment is a secret."""
+    """Whether a field is a header that may carry a credential; variables in it are secrets."""
     return parent == "headers" and name.lower() not in _PLAIN_HEADERS
 
 
 def is_written_out(text: str) -> bool:
-    """Whether a secret stands there itself, and not the name of one in the environment."""
+    """Whether a text contains a secret itself, and not a reference to an environment variable."""
     return bool(text.strip()) and not any(found[1] for found in REFERENCE.finditer(text))
 
 
 def is_maskable(value: str) -> bool:
-    """Whether a value can be told from ordinary text: at least 12 characters, and not letters alone."""
+    """Whether a value is distinct from ordinary text: at least 12 characters, and not letters alone."""
     return len(value) >= SHORTEST and not value.isalpha()
 
 
 @lru_cache(maxsize=1024)
 def known_forms(value: str) -> frozenset[str]:
-    """All that has to be masked for one secret: itself, the credential inside a header or an address, and how JSON
-    and URLs write them. What is too short or too plain is left out.
+    """Return all texts to mask for one secret: itself, the credential within a header or URL, and their JSON and URL
+    encodings. Forms that are too short or too plain are left out.
     """
     found = {part for part in (value.strip(), *_parts(value.strip())) if is_maskable(part)}
     written = {json.dumps(part, ensure_ascii=plain)[1:-1] for part in found for plain in (True, False)}
@@ -103,7 +103,7 @@ def known_forms(value: str) -> frozenset[str]:
 
 
 def stands_for(masked: str, text: str) -> bool:
-    """Whether a masked text may have been made of this one."""
+    """Whether a masked text can be the masked form of this one."""
     first, *others = masked.split(HIDDEN)
     if not others:
         return masked == text
@@ -120,7 +120,7 @@ def stands_for(masked: str, text: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The credentials inside of a header's value (`Bearer …`, `Basic …`, a cookie) or of an address."""
+    """Yield the credentials within the value of a header (`Bearer …`, `Basic …`, a cookie) or a URL."""
     scheme, _, rest = value.partition(" ")
     if rest and scheme.isalpha():
         yield rest.strip()
@@ -158,12 +158,12 @@ def _of_address(value: str) -> Iterator[str]:
 
 
 def _is_half(text: str) -> bool:
-    """Whether a text has half of a surrogate pair, which no URL can hold."""
+    """Whether a text contains a lone surrogate, which a URL can't encode."""
     return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
 
 
 def without_keys(declared: JsonValue, parent: str = "") -> JsonValue:
-    """A declaration without secrets that are written in it; names that are read from the environment stay."""
+    """Replace literal secrets in a declaration; references to environment variables stay."""
     match declared:
         case list():
             return [without_keys(item) for item in declared]

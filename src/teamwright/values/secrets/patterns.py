@@ -1,9 +1,9 @@
 """Masks texts that look like a secret: keys of known services, JSON Web Tokens, private keys, credentials in headers,
-addresses and assignments.
+URLs and assignments.
 
-It is for exits alone (terminal, errors, exports, logs, webhooks): members are given such texts, and journals keep
-them, as they are. Every pattern takes time in proportion to the text: a repetition is bounded, or starts once per run
-of its characters. Only a private key goes across a blank, so that a stream can be masked word by word.
+It is for output alone (terminal, errors, exports, logs, webhooks): members get such texts, and journals store them,
+unmasked. Every pattern takes linear time: a repetition is bounded, or starts once per run of its characters. Only a
+private key contains blanks, so that a stream can be masked word by word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Strength = Literal["none", "weak", "field", "variable"]
 
 
 class LazyPattern:
-    """A regular expression that is compiled at its first search: most programs never come to most of them."""
+    """A regular expression that is compiled at its first search; most programs never use most of them."""
 
     __slots__ = ("_compiled", "_flags", "_source")
 
@@ -38,15 +38,15 @@ class LazyPattern:
         return self._compiled
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """All matches, in order."""
+        """Yield all matches, in order."""
         return self._pattern.finditer(text)
 
     def search(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """The first match from a position on."""
+        """Return the first match from a position on."""
         return self._pattern.search(text, start)
 
     def match(self, text: str, start: int = 0) -> re.Match[str] | None:
-        """The match at a position."""
+        """Return the match at a position."""
         return self._pattern.match(text, start)
 
 
@@ -67,7 +67,7 @@ _SERVICE_SIGNS = (
     "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX-", "xox", "xapp-", "hf_", "npm_", "pypi-", "dop_v1_", "shp", "SG.",
     "gsk_", "xai-", "r8_", "nvapi-", "AGE-",
 )  # fmt: skip
-"""Each match of a service's pattern contains one of these. They are far quicker to look for."""
+"""Each match of a service's pattern contains one of these, which are much faster to search for."""
 _WEB_TOKEN = LazyPattern(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*){1,3}", re.ASCII)
 _PEM_BEGIN = LazyPattern(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = LazyPattern(r"-----END [A-Z0-9 ]{0,60}-----")
@@ -98,12 +98,12 @@ _LONG_WORD = 12
 
 
 def mask_text(text: str) -> str:
-    """The text with everything masked that looks like a secret."""
+    """Mask everything in a text that looks like a secret."""
     return masked(text, secret_spans(text))
 
 
 def mask_value(value: JsonValue) -> JsonValue:
-    """The value with all its texts masked; under a key that names a secret, the whole text."""
+    """Mask all texts of a value; under a key that names a secret, mask the whole text."""
     match value:
         case str():
             return mask_text(value)
@@ -125,7 +125,7 @@ def _entry(key: str, item: JsonValue) -> JsonValue:
 
 
 def masked(text: str, spans: list[Span]) -> str:
-    """The text with one mark in place of each span; the spans are in order and do not overlap."""
+    """Replace each span of a text by the mark; the spans are in order and do not overlap."""
     if not spans:
         return text
     parts: list[str] = []
@@ -137,7 +137,7 @@ def masked(text: str, spans: list[Span]) -> str:
 
 
 def merged(spans: list[Span]) -> list[Span]:
-    """The spans in order, with those put together that overlap."""
+    """Sort spans and merge those that overlap."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start < found[-1][1]:
@@ -148,7 +148,7 @@ def merged(spans: list[Span]) -> list[Span]:
 
 
 def secret_spans(text: str) -> list[Span]:
-    """Where a text looks like a secret, in order and without overlaps."""
+    """Return the spans that look like a secret, in order and without overlaps."""
     found: list[Span] = []
     if any(sign in text for sign in _SERVICE_SIGNS):
         found += [one.span() for one in _SERVICES.finditer(text)]
@@ -170,7 +170,7 @@ def secret_spans(text: str) -> list[Span]:
 
 
 def _private_keys(text: str) -> Iterator[Span]:
-    """Private keys with their frames; of one that is cut off, the lines that are there."""
+    """Yield private keys with their headers; of a truncated key, the lines that are there."""
     over, ends = 0, True
     while begin := _PEM_BEGIN.search(text, over):
         end = _PEM_END.search(text, begin.end()) if ends else None
@@ -200,7 +200,7 @@ def _addresses(text: str) -> Iterator[Span]:
 
 
 def _assignments(text: str) -> Iterator[Span]:
-    """Values that are assigned to names of secrets. A value is looked at for such a name alone, and only once."""
+    """Yield values that are assigned to names of secrets; each value is checked once."""
     over = 0
     for found in _ASSIGNMENT.finditer(text):
         if found.end() < over or _strength(found[1]) == "none":
@@ -213,7 +213,7 @@ def _assignments(text: str) -> Iterator[Span]:
 
 
 def _flags(text: str) -> Iterator[Span]:
-    """Values that stand behind an option of a command line."""
+    """Yield values of command-line options."""
     for found in _FLAG.finditer(text):
         value = _ASSIGNED.match(text, found.end())
         if value is not None and _strength(found[1]) != "none" and _is_assigned(found[1], " ", value[0]):
@@ -222,7 +222,7 @@ def _flags(text: str) -> Iterator[Span]:
 
 @lru_cache(maxsize=4096)
 def _strength(name: str) -> Strength:
-    """How surely a name in running text is one of a secret: `key` and `auth` alone are words like any other."""
+    """How surely a name in prose is that of a secret: `key` and `auth` alone are ordinary words."""
     if not is_secret_name(name):
         return "none"
     if name.isupper() and "_" in name:
@@ -233,7 +233,7 @@ def _strength(name: str) -> Strength:
 
 
 def _is_assigned(name: str, sign: str, value: str) -> bool:
-    """Whether the value is one that a secret may have, rather than a word that describes it or a placeholder."""
+    """Whether the value can be a secret, and not a description or a placeholder."""
     if value.startswith(_PLACEHOLDERS) or len(value) < 4:
         return False
     plain = value.rstrip(".)").isalpha()
@@ -249,10 +249,10 @@ def _is_assigned(name: str, sign: str, value: str) -> bool:
 
 
 class MaskedStream:
-    """Masks a text that comes in pieces, word by word: the last word waits for its end, since it may be a secret.
+    """Masks a streamed text word by word. The last word is held back until it ends, since it may be a secret.
 
-    Scripts without blanks are not kept waiting. A word that is too long to wait for is left out, as is everything
-    inside of a private key.
+    Writing systems without blanks are not held back. A word that is too long to hold back is dropped, as is the inside
+    of a private key.
     """
 
     __slots__ = ("_before", "_inside", "_length", "_waiting")
@@ -264,7 +264,7 @@ class MaskedStream:
         self._inside = False
 
     def feed(self, piece: str) -> str:
-        """What can be shown now."""
+        """Add a piece of text and return what can be shown now."""
         end = _last_end(piece)
         if end == 0:
             self._wait(piece)
@@ -275,7 +275,7 @@ class MaskedStream:
         return self._shown(words)
 
     def flush(self) -> str:
-        """What was waiting, when nothing more comes."""
+        """Return what was held back, at the end of the stream."""
         words = "".join(self._waiting)
         self._waiting, self._length = [], 0
         return self._shown(words)
@@ -310,7 +310,7 @@ _TO_LAST_IDEOGRAPH = LazyPattern(r".*[\u2e80-\U0010ffff]", re.DOTALL)
 
 
 def _last_end(piece: str) -> int:
-    """Where the last whole word of a piece ends; 0 where it has none."""
+    """The end of the last whole word of a piece; 0 where there is none."""
     words = piece.rsplit(None, 1)
     if not words or piece[-1].isspace():
         return len(piece)

@@ -1,7 +1,7 @@
-"""Shows characters that a screen hides or obeys: escapes, carriage returns, reversed and zero-width text.
+"""Makes control and format characters visible: escapes, carriage returns, bidirectional and zero-width characters.
 
-For everything that a person reads in order to decide. Nothing is left out: each such character stands there by its
-name, as in `⟨ESC⟩` or `⟨U+202E⟩`, and `original` gives the text back as it was.
+Used for everything on which a person decides. No character is dropped: each is shown by its name, as `⟨ESC⟩` or
+`⟨U+202E⟩`, and `original` restores the text.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _STYLES = ("\ufe0f", "\ufe0e")
 
 
 def visible(text: str) -> str:
-    """The text with a name in place of each character that is not seen or that moves others; lines and tabs stay."""
+    """Replace every invisible or control character by its name; line feeds and tabs stay."""
     if text.isascii():
         return _ASCII_CONTROLS.sub(lambda found: _named(found[0]), text)
     return _unseen().sub(lambda found: _shown(found, text), text)
 
 
 def visible_for_editing(text: str) -> tuple[str, list[str]]:
-    """The same, with a number in place of each text that looks like a secret, and what the numbers stand for."""
+    """Like `visible`, with a number in place of each text that looks like a secret; also return these texts."""
     parts: list[str] = []
     secrets: list[str] = []
     at = 0
@@ -41,7 +41,7 @@ def visible_for_editing(text: str) -> tuple[str, list[str]]:
 
 
 def original(text: str, secrets: Sequence[str] = ()) -> str:
-    """The text for which a visible one stands; a mark that nobody made stays as it is."""
+    """Restore the text from its visible form; unknown marks stay as they are."""
 
     def character(found: re.Match[str]) -> str:
         if found[1] and int(found[1], 16) < 0x110000:
@@ -55,12 +55,12 @@ def original(text: str, secrets: Sequence[str] = ()) -> str:
 
 @cache
 def _unseen() -> re.Pattern[str]:
-    """Controls, formats, separators of lines, private and half characters, and all that Unicode calls ignorable."""
+    """Control, format, separator, private-use, surrogate and default-ignorable characters."""
     return unicode_pattern(r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}⟨--[\n\t]]")
 
 
 def _shown(found: re.Match[str], text: str) -> str:
-    """A joiner inside of an emoji is part of what is seen; any other stands there by its name."""
+    """Keep joiners and variation selectors within an emoji; replace any other character by its name."""
     char, before, after = found[0], text[max(0, found.start() - 1) : found.start()], text[found.end() : found.end() + 1]
     if char == _JOINER:
         inside = (_is_picture(before) or before in _STYLES) and _is_picture(after)

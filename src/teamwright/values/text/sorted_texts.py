@@ -1,6 +1,6 @@
-"""Texts in order, to which more are added one by one and in which those with a given beginning are found.
+"""A sorted collection of strings with search by prefix.
 
-They are kept in short lists, so that adding one moves few others, however many there are.
+It consists of short lists, so that an insertion moves few elements, however many there are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LONGEST_LIST = 1000
 
 
 class SortedTexts:
-    """A sorted list of texts."""
+    """A sorted collection of strings."""
 
     __slots__ = ("_lists",)
 
@@ -20,7 +20,7 @@ class SortedTexts:
         self._lists: list[list[str]] = [[]]
 
     def add(self, text: str) -> None:
-        """Put a text in its place."""
+        """Insert a string."""
         place = self._place(text)
         texts = self._lists[place]
         insort(texts, text)
@@ -29,7 +29,7 @@ class SortedTexts:
             self._lists[place : place + 1] = [texts[:half], texts[half:]]
 
     def beginning_with(self, start: str) -> Iterator[str]:
-        """The texts with this beginning, in order."""
+        """Yield the strings with this prefix, in order."""
         first = self._place(start)
         for place in range(first, len(self._lists)):
             texts = self._lists[place]
@@ -39,5 +39,5 @@ class SortedTexts:
                 yield texts[index]
 
     def _place(self, text: str) -> int:
-        """The last of the lists that begin before a text, else the first."""
+        """The index of the last list that begins before a string, or the first list."""
         return max(bisect_left(self._lists, text, key=lambda texts: texts[0] if texts else "") - 1, 0)

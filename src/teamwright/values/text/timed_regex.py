@@ -1,6 +1,6 @@
-"""Regular expressions that others wrote, searched within a time limit: a search that takes too long is an error.
+"""Searches for untrusted regular expressions within a time limit; a timeout is an error, never a match.
 
-The only place that imports `regex`, at the first use: `re` has neither time limits nor Unicode properties.
+The only module that imports `regex`, at the first use: `re` has neither timeouts nor Unicode properties.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_CHARACTERS = 10_000
-"""The longest expression that is read."""
+"""The longest pattern that is accepted."""
 SECONDS = 1.0
-"""CPU time that all searches of one question may take together; an ordinary search takes microseconds."""
+"""The CPU time of all searches of one turn together; an ordinary search takes microseconds."""
 LEAST_SECONDS = 0.001
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """What keeps an expression from being searched for; asked before anything is searched."""
+    """Return why a pattern is invalid, or None; called before any search."""
     if len(pattern) > MOST_CHARACTERS:
         return f"it has {len(pattern)} characters, and at most {MOST_CHARACTERS} are read"
     try:
@@ -37,13 +37,13 @@ def pattern_problem(pattern: str) -> str | None:
 
 
 class PatternSearch:
-    """The searches of one question, which share a time limit."""
+    """The searches of one turn, which share a time limit."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._left = seconds
 
     def found(self, pattern: str, text: str) -> bool:
-        """Whether the expression is found in the text; raises `PatternTooSlow` where that takes too long to say."""
+        """Return whether the pattern matches in the text; raise `PatternTooSlow` on a timeout."""
         search, begun = _search_of(pattern), time.process_time()
         try:
             return search(text, timeout=max(self._left, LEAST_SECONDS)) is not None
@@ -54,7 +54,7 @@ class PatternSearch:
 
 
 def unicode_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile an expression of our own that names Unicode properties; the result has the interface of `re`."""
+    """Compile a trusted pattern with Unicode properties; the result has the interface of `re`."""
     import regex
 
     return cast("re.Pattern[str]", regex.compile(pattern, regex.VERSION1))

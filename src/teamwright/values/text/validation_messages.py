@@ -1,6 +1,6 @@
-"""What is wrong with a value that somebody wrote, in our own words: nothing that a library says reaches a user.
+"""Words validation errors for users, so that no message of a library reaches them.
 
-Alternatives of a field (text or a mapping, say) are told together, and paths name only what stands in the value.
+The alternatives of a field (text or a mapping) are one message, and paths contain only fields of the value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAME_FORM = "use letters, digits, '.', '_' and '-', at most 64, starting with a 
 
 
 class Misfit(NamedTuple):
-    """One thing that is wrong, and where it stands."""
+    """One validation error and its place."""
 
     text: str
     at: FieldPath = ()
@@ -56,7 +56,7 @@ class Misfit(NamedTuple):
 
 
 def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
-    """Everything that a class of values has against a value, each place once, in order."""
+    """Return the validation errors of a value, one per place, in order."""
     found: dict[FieldPath, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         found.setdefault(_path(one, value), []).append(one)
@@ -69,12 +69,12 @@ def misfits_of(error: ValidationError, value: object) -> list[Misfit]:
 
 
 def _is_consequence(error: ErrorDetails) -> bool:
-    """Whether an error follows from one further in: an item that is wrong, or an alternative that was not meant."""
+    """Whether an error follows from a deeper one: of an item, or of an alternative that was not meant."""
     return error["type"] == "too_short" or _kind(error["type"]) is not None
 
 
 def _path(error: ErrorDetails, value: object) -> FieldPath:
-    """The path of an error without the names of classes that pydantic puts between."""
+    """The path of an error, without the class names that pydantic inserts."""
     path: list[str | int] = []
     places = error["loc"]
     for number, step in enumerate(places):
@@ -90,7 +90,7 @@ def _path(error: ErrorDetails, value: object) -> FieldPath:
 
 
 def _together(errors: Sequence[ErrorDetails]) -> str:
-    """What is wrong at one place: the kinds of values that could stand there, or else the first thing."""
+    """Word the errors at one place: the kinds of values that are expected, or else the first error."""
     kinds = [_kind(one["type"]) for one in errors]
     if all(kind is not None for kind in kinds):
         wanted = " or ".join(dict.fromkeys(cast("list[str]", kinds)))
@@ -99,7 +99,7 @@ def _together(errors: Sequence[ErrorDetails]) -> str:
 
 
 def misfit_text(error: ErrorDetails) -> str:
-    """What one error says, in our words."""
+    """Word one error."""
     kind, given = error["type"], cast("object", error.get("input"))
     context = error.get("ctx", {})
     if kind in ("value_error", "assertion_error"):
@@ -116,7 +116,7 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
     if kind in SAYINGS:
         return SAYINGS[kind]
     match kind:
-        case "string_pattern_mismatch":  # the patterns that there are in declarations are those of names
+        case "string_pattern_mismatch":  # declarations have patterns for names alone
             text = cut(str(given), MOST_SHOWN)
             return f"{text!r} is no name: {NAME_FORM}; for example {suggest_name(text)!r}"
         case "literal_error" | "enum":
@@ -133,7 +133,7 @@ def _other(kind: str, given: object, context: Mapping[str, Any]) -> str:
 
 
 def _kind(error: str) -> str | None:
-    """The kind of value that an error of this type asks for, in words."""
+    """The kind of value that an error of this type expects; None for other errors."""
     for ending in ENDINGS:
         if error.endswith(ending) and (kind := KINDS.get(error.removesuffix(ending))):
             return kind
@@ -141,7 +141,7 @@ def _kind(error: str) -> str | None:
 
 
 def found_text(value: object, *, plain: bool = False) -> str:
-    """What somebody wrote, in words for a message; with `plain` a number by itself."""
+    """Describe a value for a message; with `plain`, a number is only its digits."""
     match value:
         case None:
             return "nothing"
@@ -162,7 +162,7 @@ def found_text(value: object, *, plain: bool = False) -> str:
 
 
 def misfits_text(misfits: Iterable[Misfit], most: int = 3) -> str:
-    """Some of what is wrong, as one text."""
+    """Join the first errors to one text."""
     listed = list(misfits)
     text = "; ".join(str(one) for one in listed[:most])
     return text if len(listed) <= most else f"{text}; and {len(listed) - most} more"

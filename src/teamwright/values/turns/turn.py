@@ -151,7 +151,7 @@ class Reply(Record, frozen=True):
         return self.messages[-1].content if self.messages else ""
 
     def data_as(self, form: type[T]) -> T:
-        """The data of the reply as a value of this type: a pydantic model, a dataclass or a TypedDict.
+        """Return the data as this type: a pydantic model, a dataclass or a TypedDict.
 
         Raises `InvalidOutput` where the reply has no data or its data does not fit.
         """
