@@ -37,7 +37,7 @@ models:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a command came to."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

@@ -23,7 +23,7 @@ async def count(turn: Turn, ctx: Context) -> str:
 
 
 async def tell(turn: Turn, ctx: Context) -> Reply:
-    """Say what was weighed, from what was shared."""
+    """Return the shared value."""
     held = ctx.workspace.get("parcels")
     await ctx.workspace.put("parcels", "told", version=held.version if held else 0)
     return Reply.of("teller", f"{held.value if held else None}")

@@ -1,4 +1,4 @@
-"""Whoever stops the program while it loads is shown no traceback, and warnings of libraries are shown to nobody."""
+"""Ctrl-C while the program loads shows no traceback, and warnings of libraries are not shown."""
 
 from __future__ import annotations
 

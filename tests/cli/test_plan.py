@@ -1,4 +1,4 @@
-"""`teamwright plan`: the agreed JSON, the table and the drawing, and mistakes that are told before anything else."""
+"""`teamwright plan`: its JSON, table and diagram, and mistakes that are reported first."""
 
 from __future__ import annotations
 

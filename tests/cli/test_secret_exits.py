@@ -41,7 +41,7 @@ def drawn(seed: int) -> str:
 
 
 def exits(call: Call, folder: Path, text: str) -> dict[str, str]:
-    """What a run wrote at each exit, from its start to its export."""
+    """The output of a run at each exit, from its start to its export."""
     (folder / "team.yaml").write_text(TEAM)
     rules = [{"agent": "speaker", "reply": f"spoken {text} end"}]
     (folder / "replies.yaml").write_text(json.dumps({"rules": rules}))

@@ -46,7 +46,7 @@ def check_mermaid(text: str) -> None:
 
 
 class Odd:
-    """A strategy of somebody else's that draws what it likes."""
+    """A third-party strategy that draws arbitrary nodes."""
 
     name, version = "odd", 1
 

@@ -33,7 +33,7 @@ PIECES = st.lists(
 
 
 def carefully(text: str, folder: Path) -> JsonValue | None:
-    """What the careful reader makes of a text: its one document, or None where it has something to say."""
+    """The result of the full reader: the only document of a text, or None if it reports a problem."""
     file = folder / "file.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     report = ProblemReport()

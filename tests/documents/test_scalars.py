@@ -1,4 +1,4 @@
-"""What scalars mean: no surprises from dates, octals, sexagesimals or Norway."""
+"""The values of scalars: no surprises from dates, octals, sexagesimals or Norway."""
 
 import pytest
 

@@ -23,7 +23,7 @@ BLOCK = 10_000_000
 """Case numbers of one slice: the slices of a target never draw the same case."""
 KEPT_PER_REASON = 3
 RETRY_SLACK = 2.0
-"""A case that hung is run again alone, with so many times the bounds, before it counts."""
+"""A case that hung is run again alone, with the bounds multiplied by this, before it counts."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Report:
-    """What came of a campaign."""
+    """The result of a campaign."""
 
     seed: int
     seconds: float = 0.0
@@ -102,7 +102,7 @@ class Campaign:
     crew: list[Worker] = field(default_factory=list[Worker])
 
     def run(self, width: int) -> None:
-        """Work until nothing is left, on so many cores."""
+        """Run all cases on this many cores."""
         try:
             while self.waiting or self.crew:
                 self._start_more(width)
@@ -162,7 +162,7 @@ class Campaign:
             self.waiting.append(replace(slice_, first=counts.number + broke, seconds=left, cases=cases))
 
     def _look_again(self, worker: Worker, code: int, found: Sequence[Finding]) -> None:
-        """A case that had ended its child: with wider bounds it may come to something, else it is a finding."""
+        """Run a case that ended its child again with wider bounds; if that fails too, it is a finding."""
         slice_ = worker.slice
         tally = self.report.tallies[slice_.target.name]
         tally.cases += 1
@@ -191,7 +191,7 @@ def run_campaign(
     folder: Path | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Fuzz these targets for so long, or so many cases each; failing cases are saved to `folder`."""
+    """Fuzz these targets for a time, or a number of cases each; failing cases are saved to `folder`."""
     width = workers or os.cpu_count() or 1
     report = Report(seed, tallies={target.name: Tally() for target in targets})
     for module in {target.heavy for target in targets} - {""}:

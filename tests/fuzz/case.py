@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 Outcome = Literal["accepted", "refused"]
-"""What the product made of an input: it took it, or it refused it in words."""
+"""The response of the product to an input: accepted, or refused with a message."""
 
 
 @dataclass(frozen=True, slots=True)

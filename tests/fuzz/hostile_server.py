@@ -1,4 +1,4 @@
-"""A loopback server that answers HTTP requests with whatever bytes, pauses and endings it is told."""
+"""A loopback server that answers HTTP requests with given bytes, pauses and endings."""
 
 from __future__ import annotations
 

@@ -21,12 +21,12 @@ from tests.fuzz.case import Violation
 from tests.fuzz.targets.protocol import check_size, check_words
 
 UNEXPECTED = "; set TEAMWRIGHT_DEBUG=1 to see where"
-"""How the program says that it met an error which nobody had thought of."""
+"""The message of the program for an unexpected error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What a command came to."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -34,9 +34,9 @@ class Called:
 
 
 def call(*arguments: str, codes: Collection[int] = (0, 2), given: str = "") -> Called:
-    """Run a command; it must end with one of these codes, in words of its own, within bounds.
+    """Run a command; it must end with one of these codes, with its own messages, within bounds.
 
-    `given` is what the input holds: its own words may be told again.
+    `given` is the input, whose words may appear in the output.
     """
     called = _called(arguments)
     if UNEXPECTED in called.err:

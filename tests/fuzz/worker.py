@@ -1,6 +1,6 @@
 """Runs the cases of one target in a forked child: bounded in time and memory, reporting through a pipe and a page.
 
-A case that hangs ends the child from inside, with the stacks of all threads in a file; the parent goes on without it.
+A case that hangs ends the child from inside, with the stacks of all threads in a file; the parent continues without it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a child has to do: the cases of a target from number `first` on, until time or cases run out.
+    """The work of a child: the cases of a target from number `first` on, until time or cases run out.
 
     Case numbers below zero are those of the corpus.
     """
@@ -97,7 +97,7 @@ class Worker:
         return Counts(*COUNTERS.unpack(self._page[: COUNTERS.size]))
 
     def findings(self) -> list[Finding]:
-        """What has been reported since the last look."""
+        """The reports since the last poll."""
         while True:
             try:
                 piece = os.read(self.pipe, 1 << 16)
@@ -115,7 +115,7 @@ class Worker:
         return None if pid == 0 else os.waitstatus_to_exitcode(status)
 
     def stacks(self) -> str:
-        """Where the threads of a child stood that was too slow."""
+        """The stacks of the threads of a child that was too slow."""
         file = self.folder / "stacks.txt"
         return file.read_text(errors="replace") if file.exists() else ""
 
@@ -146,7 +146,7 @@ def _child(slice_: Slice, folder: Path, page: mmap.mmap, pipe: int) -> NoReturn:
 
 
 def _prepare(folder: Path) -> None:
-    """A home of its own, no keys, no input, no output."""
+    """Set a separate home, without keys, input or output."""
     for name in list(os.environ):
         if name.startswith("TEAMWRIGHT_") or name.endswith(("_API_KEY", "_ACCESS_KEY", "_TOKEN", "_SECRET")):
             del os.environ[name]
@@ -183,7 +183,7 @@ def _work(slice_: Slice, folder: Path, page: mmap.mmap, pipe: int) -> None:
             )
             page[: COUNTERS.size] = COUNTERS.pack(number, counts.cases, counts.accepted, counts.refused)
             if isinstance(told, Finding) and told.kind == "memory":
-                return  # the high-water mark never falls, so the next child begins anew
+                return  # the high-water mark never falls, so a new child is started
     target.close()
 
 
@@ -193,7 +193,7 @@ def draw(target: Target, seed: int, number: int) -> JsonValue:
 
 
 def run_case(target: Target, case: Case, slack: float = 1.0) -> str | Finding:
-    """What the product made of a case, or what was wrong with it."""
+    """The response of the product to a case, or what was wrong with it."""
     memory, cpu = _memory(), time.process_time()
     try:
         outcome = target.run(case.payload)

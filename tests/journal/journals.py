@@ -1,4 +1,4 @@
-"""Journals in files, for tests of what lies in them."""
+"""Journals in files, for tests of their content."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the journal writes is its owner's alone, whatever the umask, and others can't hold its locks.  # S-05"""
+"""Files of the journal belong to their owner alone, whatever the umask; other users can't hold its locks.  # S-05"""
 
 import os
 import stat
@@ -21,7 +21,7 @@ from tests.journal.journals import opened
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs modes")
 SOMEBODY = 54321
-"""A user who is not this one."""
+"""Another user."""
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
 
 
@@ -113,7 +113,7 @@ async def test_a_folder_of_locks_that_leads_elsewhere_is_reported(tmp_path: Path
 
 @pytest.fixture
 def reachable() -> Generator[Path]:
-    """A folder that every user can come to, which those of pytest are not."""
+    """A folder that every user can access, unlike those of pytest."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o777)
         yield Path(folder)

@@ -21,7 +21,7 @@ from teamwright.values.turns.turn import Purpose
 
 @dataclass(frozen=True)
 class Record:
-    """One run that keeps to what the model says, told as an engine tells it."""
+    """The events of one run that follows the model, as an engine records them."""
 
     run_id: str
     topology: Topology
@@ -98,5 +98,5 @@ def _asked(member: str, kind: str, purpose: Purpose = "work") -> AgentAsked:
 
 
 def _shared(tokens: int, tasks: int) -> list[int]:
-    """So many tokens over so many tasks, with nothing lost."""
+    """Divide tokens over tasks without a remainder."""
     return [tokens // tasks + (place < tokens % tasks) for place in range(tasks)]

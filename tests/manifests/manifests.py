@@ -17,7 +17,7 @@ def loaded(folder: Path, text: str, *, name: str = "team.yaml", replaced: bool =
 
 
 def problems(folder: Path, text: str, *, name: str = "team.yaml") -> list[Problem]:
-    """What is wrong with one manifest that is not."""
+    """The problems of one invalid manifest."""
     with pytest.raises(ManifestError) as caught:
         loaded(folder, text, name=name)
     return list(caught.value.problems)

@@ -1,4 +1,4 @@
-"""Loading a manifest takes time in proportion to its size, whatever stands in it and however wrong it is."""
+"""Loading a manifest takes time in proportion to its size, whatever its content and however wrong it is."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_loading_grows_with_the_manifest(tmp_path: Path, kind: str) -> None:  # 
 
 
 def owning_teams(count: int, key: str, *, steps: int = 100) -> str:
-    """Dags side by side, each with so many steps that own a key of their own."""
+    """Concurrent dags, each with this many steps that own a key each."""
     text = agents(1) + f"teams:\n  root: {{strategy: dag, members: [{names(count, 't')}], dag: {{steps: ["
     text += ", ".join(f"{{id: t{n}}}" for n in range(count)) + "]}}\n"
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Native manifests: what they may say, and what is told when they say something else."""
+"""Native manifests: what they may contain, and what is reported otherwise."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What manifests say about people: approval points, who is told, and the built-in workspace tools."""
+"""Manifests and people: approval points, webhooks, and the built-in workspace tools."""
 
 from __future__ import annotations
 

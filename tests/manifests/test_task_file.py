@@ -17,7 +17,7 @@ KNOWN = "known are agent, coordination_tokens, execution_tokens, id, limits, nee
 
 
 def told(tmp_path: Path, text: str) -> list[str]:
-    """What is wrong with a file, as `line:column: message`."""
+    """The problems of a file, as `line:column: message`."""
     file = tmp_path / "tasks.yaml"
     file.write_text(text)
     with pytest.raises(ManifestError) as error:

@@ -65,7 +65,7 @@ def _environment(folder: Path, server: CountingServer) -> dict[str, str]:
 def _references(
     teams: Sequence[SoakTeam], written: dict[str, Path], server: CountingServer, environment: dict[str, str]
 ) -> dict[str, Any]:
-    """What an undisturbed run of each team comes to; run here, in memory."""
+    """The result of an undisturbed run of each team, run here in memory."""
     import sys
 
     key = "soak-reference"
@@ -87,7 +87,7 @@ async def _undisturbed(folder: Path) -> Any:
 
 
 def _play_all(place: Place, teams: Sequence[SoakTeam], end: float, width: int, tell: Tell) -> None:
-    """Episodes side by side until the time is over; teams take turns, in an order of the seed."""
+    """Run concurrent episodes until the time is over; teams take turns, in an order from the seed."""
     seed = place.report.seed
     order = list(teams)
     Random(seed).shuffle(order)

@@ -1,4 +1,4 @@
-"""One run and its forks, disturbed at random and taken up again until it has ended; then held against the laws."""
+"""One run and its forks, disturbed at random and resumed until it has ended; then checked against the laws."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDINGS = {0, 3, 4, 6, 7, 130, -signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a soak takes place: one journal and one server for all its runs."""
+    """The place of a soak: one journal and one server for all its runs."""
 
     folder: Path
     server: CountingServer
@@ -66,7 +66,7 @@ class Episode:
     number: int
     random: Random
     deadline: float
-    """When disturbances end, so that the run can come to its end."""
+    """When disturbances end, so that the run can finish."""
     cancelled: set[str] = field(default_factory=set[str])
     family: list[str] = field(default_factory=list[str])
     started: int = 0
@@ -191,7 +191,7 @@ class Episode:
         if code not in ENDINGS:
             self._breach(run_id, f"a driver ended with {code}", process)
         elif code != -signal.SIGINT and ("Traceback" in text or "unexpected " in text):
-            # Python itself ends so, with a traceback of its own, before the program begins.
+            # Python itself ends so, with its own traceback, before the program begins.
             self._breach(run_id, "a driver broke", process)
         if process.left_behind():
             self._breach(run_id, f"a driver that ended with {code} left processes behind", process)

@@ -1,4 +1,4 @@
-"""What must hold of every run, however it was disturbed; read from the journal and from what the server has counted."""
+"""What must hold of every run, however it was disturbed, checked in the journal and the counts of the server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def look(journal: SqliteJournal, run_id: str) -> Seen | None:
 
 
 def comparable(result: RunResult, team: SoakTeam) -> dict[str, Any]:
-    """What a disturbed run has in common with an undisturbed one."""
+    """The part of a result that must not depend on disturbances."""
     said = [(one.name, one.role, one.content) for one in result.messages]
     return {
         "status": result.status,
@@ -114,7 +114,7 @@ def model_calls(seen: Seen) -> int:
 
 
 def check_limits(seen: Seen, team: SoakTeam) -> list[str]:
-    """What was spent is within the limit."""
+    """Check that the spending is within the limit."""
     if team.calls is None:
         return []
     spent = sum(isinstance(event.fact, AgentReturned) for event in seen.events)

@@ -1,6 +1,6 @@
-"""Members of the soak's teams. They are loaded by the processes under test, so they stand alone; each call is counted.
+"""Members of the soak's teams. The processes under test load them, so they import little; each call is counted.
 
-The address of the counting server and the key of the run stand in the environment.
+The environment holds the address of the counting server and the key of the run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def _call(name: str, prompt: str, attempt: Attempt) -> Returned:
 
 
 async def post(name: str, prompt: str, key: str) -> str:
-    """One request to the counting server, over a connection of its own."""
+    """Send one request to the counting server over a new connection."""
     address = urlsplit(os.environ["SOAK_URL"])
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
@@ -69,7 +69,7 @@ def blocking(task: str) -> str:
 
 
 async def swallowing(turn: Turn, ctx: Context) -> str:
-    """A member that takes a cancellation for a reason to go on for a while."""
+    """A member that ignores a cancellation for a while."""
     try:
         return await _member("swallowing")(turn, ctx)
     except asyncio.CancelledError:

@@ -13,7 +13,7 @@ from typing import IO
 
 PROGRAM = (sys.executable, "-m", "teamwright.cli.entry")
 GRACE = 10.0
-"""Seconds within which a run that was told to stop has to end."""
+"""Seconds within which a stopped run must end."""
 SLOWNESS = 10.0
 """Seconds more, for a machine that is busy with other tests."""
 LONGEST = 120.0
@@ -62,7 +62,7 @@ class Process:
         return False
 
     def text(self) -> str:
-        """What it has written."""
+        """Its output."""
         return self.log.read_text(errors="replace")
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What a soak came to: counts per strategy and action, how long stops took, and every broken law."""
+"""The report of a soak: counts per strategy and action, durations of stops, and every broken law."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def runs(self) -> int:
-        """How many runs have come to an end."""
+        """The number of ended runs."""
         return sum(sum(one.values()) for one in self.statuses.values())
 
     def table(self) -> str:

@@ -1,4 +1,4 @@
-"""Whoever adds a kind of fact or a field raises the version of the schema, so that older programs say that a row is
+"""A new kind of fact or a new field raises the version of the schema, so that older programs say that a row is
 newer than they are, and damage is never taken for something new.  # D-08
 
 `python -m tests.values.test_event_schema` writes the present fields down. Do so once per release, with a new version.

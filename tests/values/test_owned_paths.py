@@ -1,4 +1,4 @@
-"""Keys that steps own: which paths they cover, which of them could mean one thing, and who may write where."""
+"""Owned keys: which paths they cover, which of them overlap, and which steps may write where."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_keys_that_cover_one_path_always_overlap(one: str, other: str, path: str
 
 @given(KEYS, KEYS, PATHS)
 def test_what_is_within_a_key_is_covered_by_it(inner: str, outer: str, path: str) -> None:
-    """But for what lies below a file that a pattern names outright, which both levels must allow anyway."""
+    """Except for paths below a file that a pattern names outright, which both levels must allow anyway."""
     if within(inner, outer) and covers(inner, path) and len(path.split("/")) == len(inner.split("/")):
         assert covers(outer, path)
 

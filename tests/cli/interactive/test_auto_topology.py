@@ -1,4 +1,4 @@
-"""`teamwright run --auto` and `--topology`: the choice is told, runs, and stands in the record."""
+"""`teamwright run --auto` and `--topology`: the choice is shown, runs, and is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The person at the terminal: asked at once, one thing at a time, while the rest of the run goes on."""
+"""The person at the terminal: asked immediately, one question at a time, while the rest of the run continues."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ async def test_a_question_answered_elsewhere_disappears_from_the_screen() -> Non
 
 
 class Terminal:
-    """The program in a terminal of its own: what it shows is read, and what a person would type is written."""
+    """The program in a pseudo-terminal: its output is read, and the input of a person is written."""
 
     def __init__(self, *arguments: object, **environment: str) -> None:
         self._near, far = pty.openpty()

@@ -119,7 +119,7 @@ def test_commands_that_use_a_manifest_load_its_code(stranger: Stranger, argument
 
 @pytest.mark.parametrize("arguments", [["show"], ["validate", "--no-import"], ["plan", "--team", "d"]], ids=" ".join)
 def test_modules_of_the_folder_never_shadow_others(tmp_path: Path, arguments: list[str]) -> None:  # S-04
-    """In a process of its own, started in the folder: nothing of it is imported in place of what Python has."""
+    """In another process, started in the folder: nothing in it shadows the modules of Python."""
     stranger = Stranger(tmp_path / "stranger", "shadow")
     for name in ("json", "asyncio", "yaml", "jinja2", "numpy", "rich", "pydantic", "sitecustomize", "typing"):
         (stranger.folder / f"{name}.py").write_text(

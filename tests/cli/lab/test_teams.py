@@ -83,7 +83,7 @@ def test_runs_calibrate_the_model_and_the_profile_is_used(call: Call, team: Path
     assert list(told) == ["calibration", "gaps", "left_out", "notes"]
     assert told["calibration"]["runs"] == ["r0"]
     simulated = call("lab", "simulate", team, "x", "--runs", 3, "--profile", file, "--topologies", "", "--json").json
-    # Scripted models answer at once, and so do members who learnt from them.
+    # Scripted models answer immediately, and so do members calibrated from them.
     assert simulated["shapes"][0]["seconds"]["p90"] < 1
     learnt = call("lab", "simulate", team, "x", "--runs", 3, "--learn-from", "r0", "--topologies", "", "--json").json
     assert learnt["shapes"] == simulated["shapes"]

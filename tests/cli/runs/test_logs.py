@@ -1,4 +1,4 @@
-"""Logs while a run goes on, and whose line is whose."""
+"""Logs of a live run, and the member of each line."""
 
 from __future__ import annotations
 

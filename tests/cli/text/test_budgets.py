@@ -1,4 +1,4 @@
-"""Budgets in words: in an explanation of a run, while it goes on, and on the command line."""
+"""Budgets as text: in the explanation of a run, while it is live, and on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events in words: what a reader must know besides who said what."""
+"""Events as text: what a reader must know besides the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run explained: notes that come again and again are told once, with how often."""
+"""A run explained: repeated notes are shown once, with a count."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_member_is_shown_under_its_team() -> None:
 
 
 class Gone(io.StringIO):
-    """A terminal that somebody has closed."""
+    """A closed terminal."""
 
     def write(self, text: str, /) -> int:
         raise OSError(5, "Input/output error")

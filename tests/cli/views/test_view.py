@@ -1,4 +1,4 @@
-"""Lines of a run as it happens: those that come again and again are told once."""
+"""Lines of a live run: repeated lines are shown once."""
 
 from __future__ import annotations
 

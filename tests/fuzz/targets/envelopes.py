@@ -1,4 +1,4 @@
-"""Envelopes: as JSON that somebody sent, and as handoff blocks inside what a model said."""
+"""Envelopes: as received JSON, and as handoff blocks inside the reply of a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOKENS = (
 
 
 class Envelopes:
-    """What members hand each other, written by models."""
+    """Handoffs, written by models."""
 
     name: ClassVar[str] = "envelopes"
     weight: ClassVar[float] = 1.0
@@ -111,7 +111,7 @@ def _policy(random: Random) -> JsonValue:
 
 
 def _check_told(text: str) -> None:
-    """An envelope is told in lines that each begin with a label of its own, once: nobody can write another block."""
+    """Each line of a rendered envelope begins with a distinct label, so that no text can forge another block."""
     lines = text.splitlines()
     found = [line.partition(" ")[0] for line in lines]
     if any(label not in LABELS for label in found) or len(set(found)) != len(found):

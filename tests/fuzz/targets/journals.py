@@ -43,7 +43,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], Sequence[int]], ...] = (
 
 
 class Journals:
-    """A journal in which somebody has written; one run in it was left alone and must read as before."""
+    """A journal that was tampered with; one run in it is unchanged and must read as before."""
 
     name: ClassVar[str] = "journals"
     weight: ClassVar[float] = 2.0

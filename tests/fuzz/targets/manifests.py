@@ -109,7 +109,7 @@ class Manifests:
         return {"agents": agents, "teams": {"team": team}}
 
     def _check_places(self, checked: Called) -> None:
-        """Each problem of a manifest is told with the file and the line where it is."""
+        """Check that each problem of a manifest has its file and line."""
         if not checked.code:
             return
         problems = json.loads(checked.out)["error"]["problems"]

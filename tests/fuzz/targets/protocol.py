@@ -1,4 +1,4 @@
-"""What a fuzz target must do, and the checks that all of them share."""
+"""The protocol of fuzz targets, and the checks that they share."""
 
 from __future__ import annotations
 

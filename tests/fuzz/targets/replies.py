@@ -1,4 +1,4 @@
-"""HTTP replies and sockets: a real model agent asks a loopback server that answers with hostile bytes, or hardly."""
+"""HTTP replies and sockets: a real model agent calls a loopback server that answers with hostile bytes or stalls."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Replies:
         self._server.close()
 
     def _notify(self) -> Outcome:
-        """Tell a webhook behind the server: it is told, or there is a reason in words, in time."""
+        """Call a webhook on the server: it succeeds, or reports a reason, in time."""
         webhook = Webhook(f"http://127.0.0.1:{self._server.port}/hook", None, allow_private=True)
         since = time.monotonic()
         response = post(webhook, "msg_1", 1, b"{}")

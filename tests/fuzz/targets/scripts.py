@@ -29,7 +29,7 @@ TOKENS = (
 
 
 class Scripts:
-    """Scripts that somebody wrote by hand."""
+    """Scripts written by hand."""
 
     name: ClassVar[str] = "scripts"
     weight: ClassVar[float] = 1.0

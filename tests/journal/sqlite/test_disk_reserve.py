@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
-    """A file system of 16 MiB of its own."""
+    """A separate file system of 16 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     made = subprocess.run(

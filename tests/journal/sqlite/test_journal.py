@@ -108,7 +108,7 @@ async def test_a_quick_commit_is_made_in_place_for_a_run_that_has_nothing_else_t
         await commit(journal, Batch(events("run", [40]), {}))
         await journal.send("run", Pause())
         await alone(journal, 41)
-    assert not journal.here[0]  # nobody knows yet how quick they are
+    assert not journal.here[0]  # their speed is not known yet
     assert not journal.here[39]
     assert [one.number for one in await journal.read("run")] == list(range(1, 42))
     await journal.close()
@@ -128,7 +128,7 @@ async def test_a_commit_is_not_made_in_place_where_somebody_would_be_kept_waitin
         other.execute("BEGIN IMMEDIATE")
         outcomes: list[BaseException | None] = []
         journal.append(Batch(events("run", [121]), {}, alone=True), outcomes.append)
-        assert outcomes == []  # it waits in the thread for whoever is writing
+        assert outcomes == []  # it waits in the thread for the current writer
         other.execute("COMMIT")
         other.close()
         await alone(journal, 122)

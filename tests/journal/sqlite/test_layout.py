@@ -94,11 +94,11 @@ async def test_an_upgrade_is_refused_while_another_process_has_the_database_open
         assert version(path) == 1
         older.stdin.write("\n")
         older.stdin.flush()
-        assert older.stdout.readline() == "wrote\n"  # it goes on as if nobody had asked
+        assert older.stdout.readline() == "wrote\n"  # it continues unchanged
         waiting = threading.Timer(0.5, lambda: older.stdin and older.stdin.close())
         waiting.start()
         journal = SqliteJournal(path, busy_timeout=20)
-        await journal.open()  # it waits, and goes on when the other has ended
+        await journal.open()  # it waits, and continues when the other has ended
         await journal.close()
         waiting.join()
     assert version(path) == len(MIGRATIONS)

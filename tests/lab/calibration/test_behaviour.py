@@ -1,4 +1,4 @@
-"""What past runs teach: simulated runs give back the behaviour that they were made with."""
+"""Learning from past runs: simulated runs return the behaviour that they were made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read out of past runs, and which of them say nothing."""
+"""Observations from past runs, and which runs give none."""
 
 from __future__ import annotations
 

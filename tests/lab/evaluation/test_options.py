@@ -1,4 +1,4 @@
-"""What may be set, and how what does not fit is refused."""
+"""The options, and how invalid ones are refused."""
 
 from __future__ import annotations
 

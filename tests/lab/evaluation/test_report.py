@@ -1,4 +1,4 @@
-"""Reports: their fields, rankings, recommendation, gates, words and pictures of themselves."""
+"""Reports: their fields, rankings, recommendation, gates, text and pictures."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_rankings_put_the_best_first() -> None:  # Z-14
 
 
 def test_equal_ones_keep_the_order_in_which_they_were_named() -> None:
-    """At no rounds star and mesh are equally quick, and nobody talks."""
+    """Without rounds star and mesh are equally quick, and there are no messages."""
     found = evaluate(coordination_rounds=0, topologies=["mesh", "star", "single"]).rankings
     assert found.latency_asc == ("mesh_team", "star_team", "single")
     assert found.coordination_ratio_asc == ("mesh_team", "star_team", "single")

@@ -1,4 +1,4 @@
-"""Simulated members: what they say, use and fail with, and that everything about who they stand in for is kept."""
+"""Simulated members: their replies, usage and failures, and that the settings of the real members are kept."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Work = Callable[[Task, Members, Context], Awaitable[Outcome]]
 
 
 def played(team: Team, behaviour: Simulation | None = None, seed: int = 1) -> list[Event]:
-    """The record of one run in which everybody behaves so."""
+    """The record of one run in which all members behave so."""
     names = [agent.name for agent in team.everyone() if not isinstance(agent, Team)]
     made = Cast(dict.fromkeys(names, behaviour) if behaviour else {}).team(team)
 

@@ -1,4 +1,4 @@
-"""A simulation of a team that may go on for ever ends, in words."""
+"""A simulation of a team that may run forever ends with a clear message."""
 
 from __future__ import annotations
 

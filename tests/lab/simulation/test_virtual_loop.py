@@ -1,4 +1,4 @@
-"""A loop whose time passes at once: order, deadlines and sleeps as ever, and a word to whoever waits for real time."""
+"""A virtual-time loop: order, deadlines and sleeps are as usual, and waiting for real time is reported."""
 
 from __future__ import annotations
 

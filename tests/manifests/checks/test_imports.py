@@ -1,4 +1,4 @@
-"""What agents are made of: functions, scripts and extras that are not there are told at their place."""
+"""Missing functions, scripts and extras of agents are reported with their position."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What must fit together: names, models, tools and who answers."""
+"""References between names, models, tools and agents."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What must fit together in a team: members, options, cycles, and what its strategy objects to."""
+"""Checks of a team: members, options, cycles, and the problems that its strategy reports."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Secrets stand in fields for secrets alone; a variable that is a secret by its name is refused anywhere else."""
+"""Secrets are allowed only in fields for secrets; a variable with the name of a secret is refused elsewhere."""
 
 from __future__ import annotations
 

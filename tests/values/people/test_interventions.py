@@ -1,4 +1,4 @@
-"""What people are asked and what they send."""
+"""Questions to people, and their interventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are told from settings by their names, and from plain words by how they are written."""
+"""Secrets are distinguished from settings by their names, and from plain words by their form."""
 
 from __future__ import annotations
 

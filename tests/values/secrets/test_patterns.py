@@ -1,4 +1,4 @@
-"""What looks like a secret is masked, in whole texts, in data and in streams; plain words stay."""
+"""Texts that look like secrets are masked, in whole texts, in data and in streams; plain words stay."""
 
 from __future__ import annotations
 

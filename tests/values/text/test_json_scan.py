@@ -44,7 +44,7 @@ def test_a_text_that_is_read_again_and_again_is_given_up() -> None:  # S-01
     scan = JsonScan(text)
     for number in range(100):
         scan.at(3 * number)
-    assert scan.at(text.index("1")) is None  # a value stands there, but enough has been read
+    assert scan.at(text.index("1")) is None  # there is a value, but enough has been read
 
 
 @pytest.mark.parametrize("piece", PIECES)

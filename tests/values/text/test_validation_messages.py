@@ -1,4 +1,4 @@
-"""Whatever is wrong with a value is told in our own words."""
+"""Every validation error is reported in Teamwright's own words."""
 
 from __future__ import annotations
 

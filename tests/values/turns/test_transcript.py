@@ -1,4 +1,4 @@
-"""Messages as text under headers: whatever a text says, only who composes it writes headers."""
+"""Messages as text under headers: whatever a text contains, it can't add a header."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).m
 
 
 def headers(text: str) -> list[str]:
-    """The names in all lines that are headers, wherever somebody may see the end of a line."""
+    """The names in all header lines, by any definition of a line end."""
     return [found[1] for line in text.splitlines() if (found := HEADER.fullmatch(line))]
 
 
