@@ -95,7 +95,7 @@ def test_a_usual_file_of_tasks_needs_no_careful_reading(monkeypatch: pytest.Monk
         ("tasks: []", "1:8"),
     ],
 )
-def test_a_mistake_is_still_told_at_its_place(tmp_path: Path, written: str, place: str) -> None:  # Z-04
+def test_a_mistake_is_still_reported_at_its_place(tmp_path: Path, written: str, place: str) -> None:  # Z-04
     file = tmp_path / "tasks.yaml"
     file.write_text(written)
     with pytest.raises(ManifestError) as raised:

@@ -32,7 +32,7 @@ def test_the_proposal_with_most_points_wins() -> None:
     assert (result.status, result.output) == ("completed", "Plan of bea.")
 
 
-def test_a_ballot_that_names_somebody_twice_does_not_count() -> None:
+def test_a_ballot_that_names_a_member_twice_does_not_count() -> None:
     team = panel(ada=ballot("bea", "bea", "cem"), bea=ballot("ada", "cem", "bea"), cem=ballot("ada", "bea", "cem"))
     result = run_sync(team, "Plan it.", journal="memory")
     assert (result.status, result.output) == ("degraded", "Plan of ada.")

@@ -66,7 +66,7 @@ def test_a_call_is_held_at_every_level_around_it_until_it_is_back() -> None:  # 
     }
 
 
-def test_a_call_that_failed_is_charged_only_if_nobody_knows_its_cost() -> None:
+def test_a_failed_call_is_charged_only_if_its_cost_is_unknown() -> None:
     levels = BudgetLevels.from_events([opened("t"), called("t/a"), called("t/b")])
     levels.apply(event("t/a", "e", AgentCallFailed(error="server", message="no")))
     levels.apply(event("t/b", "e", AgentCallFailed(error="timeout", message="no", charged=True)))
@@ -101,7 +101,7 @@ def test_a_fork_begins_with_what_it_took_over() -> None:
     assert sums(levels, "t") == ([70, 2], [100, 1])
 
 
-def test_time_counts_while_somebody_drives_and_nobody_is_waited_for() -> None:
+def test_time_counts_with_a_driver_and_without_open_questions() -> None:
     levels = BudgetLevels.from_events(
         [
             event("", "", STARTED),

@@ -233,7 +233,7 @@ async def test_a_run_that_has_ended_takes_no_further_name() -> None:
 
 
 @pytest.mark.parametrize(("name", "error"), [("", InvalidName), ("a b", InvalidName), ("12", UsageError)])
-async def test_a_name_that_cannot_be_told_from_others_is_refused(name: str, error: type[Exception]) -> None:
+async def test_an_ambiguous_name_is_refused(name: str, error: type[Exception]) -> None:
     async with Engine("memory") as engine:
         await paused(engine)
         with pytest.raises(error):
@@ -252,7 +252,7 @@ class Late(MemoryJournal):
 
 
 @pytest.mark.parametrize("sent", [Mark(name="late"), Pause(), Cancel()], ids=lambda sent: sent.kind)
-async def test_nothing_follows_the_end_of_a_run_however_late_somebody_sends_something(sent: Intervention) -> None:
+async def test_nothing_follows_the_end_of_a_run_however_late_an_intervention_is(sent: Intervention) -> None:
     journal = Late()
     async with Engine(journal) as engine:
         journal.come = lambda: [run.receive(InboxItem(1, run.run_id, sent)) for run in engine._live]

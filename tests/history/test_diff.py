@@ -40,7 +40,7 @@ def hows(found: RunDiff) -> list[tuple[str, str, str]]:
     return [(turn.key, turn.member, turn.how) for turn in found.turns]
 
 
-async def test_two_runs_that_came_to_the_same_do_not_differ() -> None:  # P-09
+async def test_two_runs_with_the_same_result_do_not_differ() -> None:  # P-09
     team = Team("t", members=[agent("x", "one"), agent("y", "two")])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="a")
@@ -54,7 +54,7 @@ async def test_two_runs_that_came_to_the_same_do_not_differ() -> None:  # P-09
     assert (found.members[0].a.total_tokens, found.members[0].a.usd, found.members[0].a.status) == (4, 0.25, "replied")
 
 
-async def test_the_first_turn_that_differs_is_found_and_what_follows_was_told_something_else() -> None:  # P-09
+async def test_the_first_turn_that_differs_is_found_and_later_turns_follow_from_it() -> None:  # P-09
     team = Team("t", members=[agent("x", "one"), agent("y", "two", "three"), agent("z", "four")])
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="a")
@@ -152,7 +152,7 @@ async def test_branches_that_ran_in_another_order_are_no_difference() -> None:
 
 
 @pytest.mark.parametrize("how", ["open", "stopped"])
-async def test_a_turn_under_way_and_one_that_was_stopped_are_told_from_a_reply(how: str) -> None:
+async def test_a_turn_in_flight_and_a_cancelled_one_are_distinguished_from_a_reply(how: str) -> None:
     async def slow(turn: Turn) -> str:
         await anyio.sleep(60)
         return "never"

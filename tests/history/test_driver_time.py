@@ -53,7 +53,7 @@ seconds = st.integers(0, 40)
     st.lists(st.integers(1, 10), max_size=6),
     st.tuples(seconds, seconds),
 )
-def test_busy_seconds_are_those_in_which_somebody_drove_and_nobody_was_waited_for(
+def test_busy_seconds_are_those_with_a_driver_and_without_open_questions(
     waits: list[tuple[int, int]], lengths: list[int], asked: tuple[int, int]
 ) -> None:
     facts: list[tuple[float, Fact]] = [(0, START)]

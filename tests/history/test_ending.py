@@ -54,7 +54,7 @@ def test_points_in_time_are_utc() -> None:
     assert iso(1.5) == "1970-01-01T00:00:01.500Z"
 
 
-def test_a_further_warning_degrades_a_run_that_came_to_its_end() -> None:
+def test_a_further_warning_degrades_a_completed_run() -> None:
     done = ending_of(Reply(messages=SAID), USAGE)
     stopped = ending_of(Reply(messages=SAID, stop_reason="terminated"), USAGE)
     assert done.with_warnings() is done

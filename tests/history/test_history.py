@@ -80,7 +80,7 @@ async def test_what_the_journal_says_equals_what_the_driver_returned(how: str) -
     assert returned.usage == Usage(requests=1, input_tokens=3)
 
 
-async def test_a_reader_sees_questions_that_nobody_has_answered() -> None:
+async def test_a_reader_sees_open_questions() -> None:
     team = Team("t", members=[FakeMembers().member("a")], strategy=FunctionStrategy(asking))
     async with Engine("memory") as engine:
         await engine.run(team, "go", run_id="r")

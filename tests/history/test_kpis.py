@@ -109,7 +109,7 @@ def test_ratios_have_four_decimals_and_times_two() -> None:  # Z-12
     assert (found.p95_latency_s, found.throughput) == (1.23, 24685.71)
 
 
-def test_all_that_serves_a_member_who_coordinates_or_judges_is_no_work() -> None:  # Z-12
+def test_calls_of_a_member_that_coordinates_or_judges_are_no_work() -> None:  # Z-12
     record = Record()
     record.ask(0, "t", kind="team")
     record.ask(0, "t/plan", "coordinate", kind="team")

@@ -28,7 +28,7 @@ def check(result: RunResult, schedule: ReturnSchedule) -> None:
 
 
 @given(random_program=random_programs(failures=True), cut_at=st.floats(0, 1, exclude_max=True, width=16))
-async def test_nobody_is_ever_told_the_words_of_a_failure(random_program: RandomProgram, cut_at: float) -> None:
+async def test_no_member_ever_receives_the_text_of_a_failure(random_program: RandomProgram, cut_at: float) -> None:
     whole, schedule = MemoryJournal(), ReturnSchedule([3, 0, 7])
     check(await run_to_end(random_program.team, schedule, whole), schedule)
     resumed = cut(whole, 1 + int(cut_at * (len(log_of(whole)) - 1)))

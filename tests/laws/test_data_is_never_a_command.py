@@ -62,7 +62,7 @@ class Listener:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(name=st.sampled_from(sorted(TEAMS)), body=HOSTILE, brought=st.lists(st.tuples(HOSTILE, HOSTILE), max_size=2))
-async def test_whatever_is_said_nobody_speaks_for_others(  # S-03
+async def test_whatever_a_member_says_it_cannot_speak_for_others(  # S-03
     name: str, body: str, brought: list[tuple[str, str]]
 ) -> None:
     def say(_who: str, _attempt: Attempt) -> Returned:

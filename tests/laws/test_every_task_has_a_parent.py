@@ -178,7 +178,7 @@ def _sockets(but: ModelServer | None = None) -> int:
     return open_ - (len(but._endpoint._open) if but else 0)
 
 
-async def test_a_run_that_is_cancelled_before_its_start_calls_nobody() -> None:
+async def test_a_run_that_is_cancelled_before_its_start_calls_no_member() -> None:
     schedule, journal = ReturnSchedule(), MemoryJournal()
     async with Engine(journal) as engine:
         await journal.send(RUN_ID, Cancel())

@@ -30,7 +30,7 @@ def test_every_history_has_its_team_and_every_team_its_history() -> None:
 
 
 @pytest.mark.parametrize("name", TEAMS)
-async def test_a_recorded_history_replays_and_nobody_is_called(name: str) -> None:
+async def test_a_recorded_history_replays_without_a_call(name: str) -> None:
     history = History.load(name)
     ends = [event.number for event in history.events if event.kind == "team.ended"]
     journal = history.journal(ends[-1] - 1)

@@ -103,7 +103,7 @@ MISTAKES: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("kind", MISTAKES)
-def test_what_is_told_grows_with_the_manifest(tmp_path: Path, kind: str) -> None:  # S-01
+def test_the_report_grows_linearly_with_the_manifest(tmp_path: Path, kind: str) -> None:  # S-01
     def characters(size: int) -> int:
         found = problems(tmp_path, MISTAKES[kind](size))
         assert len(found) > 50

@@ -44,7 +44,7 @@ def test_a_misspelt_block_gets_the_nearest_name(tmp_path: Path) -> None:
     assert "'rely_race' is not a field here (did you mean 'relay_race'?)" in str(found[-1])
 
 
-def test_the_block_of_a_misspelt_strategy_is_not_told_as_well(tmp_path: Path) -> None:
+def test_the_block_of_a_misspelt_strategy_is_not_reported_as_well(tmp_path: Path) -> None:
     assert (
         "no strategy 'relay-rase'" in only_problem(tmp_path, team("strategy: relay-rase, relay-race: {x: 1}")).message
     )

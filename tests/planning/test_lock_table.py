@@ -61,7 +61,7 @@ def test_a_waiter_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> None
     assert going(claims) == []
 
 
-def test_who_no_longer_waits_holds_nobody_up() -> None:
+def test_a_cancelled_waiter_blocks_no_other() -> None:
     claims = LockTable()
     claims.add("a", "x")
     assert going(claims) == ["a"]
@@ -122,7 +122,7 @@ KEYS = st.lists(st.sampled_from(["a", "b", "c", "d/x", "d/y", "d/**", "d/*", "**
 
 
 @given(st.lists(st.tuples(KEYS, st.integers(0, 2), st.integers(0, 9)), max_size=25))
-def test_nobody_overlaps_everybody_goes_and_nobody_waits_without_reason(plan: list[Any]) -> None:  # Z-05
+def test_claims_never_overlap_and_never_wait_without_reason(plan: list[Any]) -> None:  # Z-05
     run = Run()
     for number, (keys, priority, ending) in enumerate(plan):
         run.add(str(number), keys, priority)
@@ -156,5 +156,5 @@ def calls_for(size: int) -> int:
     return count
 
 
-def test_a_release_does_not_look_at_all_who_wait() -> None:  # Z-05
+def test_a_release_does_not_scan_all_waiters() -> None:  # Z-05
     assert calls_for(4000) < 4.5 * calls_for(1000)

@@ -124,7 +124,7 @@ def check_silence(log: list[Event], scope: str) -> None:
 
 
 @pytest.mark.parametrize("how", HOLDERS)
-async def test_a_run_with_an_abandoned_member_waits_for_people_and_nobody_else(how: str) -> None:  # D-01
+async def test_a_run_with_an_abandoned_member_waits_only_for_people(how: str) -> None:  # D-01
     hanging = Hanging()
     hung = function("h", getattr(hanging, how))
     hung.limits, hung.optional = Limits(seconds=0.1), True

@@ -189,7 +189,7 @@ async def test_cancelling_a_live_run_keeps_the_messages() -> None:
     assert members.calls == ["a1", "a2"]
 
 
-async def test_a_run_cancelled_before_its_start_calls_nobody() -> None:
+async def test_a_run_cancelled_before_its_start_calls_no_member() -> None:
     members = FakeMembers()
     journal = MemoryJournal()
     async with Engine(journal) as engine:

@@ -27,7 +27,7 @@ def test_with_the_transcript_all_members_receive_everything_and_the_task_last() 
     assert turn.prompt.endswith("the task")
 
 
-def test_with_the_output_only_the_one_before_is_heard() -> None:  # P-03
+def test_with_the_output_only_the_previous_reply_is_received() -> None:  # P-03
     conversation = talk("output")
     first = conversation.turn(1)
     assert (first.task, len(first.history)) == ("the task", 1)

@@ -76,7 +76,7 @@ ALL_BY_B = Plan(steps=(Step(id="x", agent="b"), Step(id="y", agent="b"), Step(id
     ("topology", "who", "asked"),
     [("single", {"member": "b"}, {"b"}), ("lead_subagent", {"lead": "lead", "worker": "b"}, {"lead", "b"})],
 )
-async def test_where_steps_name_one_member_it_is_that_member_who_works(
+async def test_where_steps_name_one_member_that_member_works(
     topology: Topology, who: dict[str, str], asked: set[str]
 ) -> None:  # Z-09
     fakes = FakeMembers()
@@ -147,7 +147,7 @@ def test_what_a_dag_team_says_about_failures_and_limits_stays(said: dict[str, Js
     assert team.share is None
 
 
-def test_tasks_that_name_nobody_are_for_a_star_of_all_agents(tmp_path: Path) -> None:  # Z-13
+def test_tasks_without_agents_are_for_a_star_of_all_agents(tmp_path: Path) -> None:  # Z-13
     (tmp_path / "tasks.yaml").write_text("tasks: [{id: x}, {id: y, needs: [x]}]\n")
     for names, strategy in (("a", "single"), ("a b c", "star_team")):
         agents = "".join(f"  {name}: {{scripted: replies.yaml}}\n" for name in names.split())

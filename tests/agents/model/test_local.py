@@ -193,7 +193,7 @@ async def test_a_prompt_that_is_too_long_is_refused_with_a_clear_message() -> No
 
 
 @real
-async def test_the_event_loop_continues_while_the_model_starts_once_for_all_who_wait(model: LocalModel) -> None:
+async def test_the_event_loop_is_not_blocked_while_the_model_starts_once_for_all_callers(model: LocalModel) -> None:
     urls: list[str] = []
     ticks = 0
 

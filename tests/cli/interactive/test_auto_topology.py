@@ -13,7 +13,7 @@ from tests.paths import EXAMPLES
 TOPOLOGIES = EXAMPLES / "topologies"
 
 
-def test_the_choice_is_told_in_a_sentence_and_recorded_with_its_bundle(call: Call) -> None:  # Z-09
+def test_the_choice_is_explained_in_a_sentence_and_recorded_with_its_bundle(call: Call) -> None:  # Z-09
     done = call("run", TOPOLOGIES, "--auto", "--json", "--run-id", "chosen")
     assert (done.code, done.json["status"]) == (0, "completed")
     line = done.err.splitlines()[0]

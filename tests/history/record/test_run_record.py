@@ -123,7 +123,7 @@ def test_a_failed_attempt_says_when_the_next_is_due_and_counts() -> None:
     assert (call.failures, call.attempts, call.retry_at, call.outcome) == (1, 1, 112.0, None)
 
 
-def test_time_counts_only_while_somebody_drives() -> None:
+def test_time_counts_only_with_a_driver() -> None:
     events = [
         Event("r", 1, 100.0, "", "", STARTED),
         Event("r", 2, 110.0, "", "", RunPaused(stop_reason="pause")),

@@ -29,7 +29,7 @@ def gone(*asks: RecordedAsk, recovered: tuple[str, str, str] | None = None) -> l
 
 
 @pytest.mark.parametrize("ending", [REPLIED, failed(), None])
-def test_what_was_told_somebody_else_or_in_other_words_gave_way(ending: AgentReplied | AgentFailed | None) -> None:
+def test_an_ask_of_another_member_or_with_another_turn_is_superseded(ending: AgentReplied | AgentFailed | None) -> None:
     assert gone(ask("m", "d", ending), ask("m", "other", REPLIED, copied=False)) == [1]
     assert gone(ask("m", "d", ending), ask("n", "d", REPLIED, copied=False)) == [1]
 
@@ -55,5 +55,5 @@ def test_what_a_fork_asked_itself_never_gives_way() -> None:
     assert gone(*attempts) == [1]
 
 
-def test_what_gave_way_on_a_fork_has_done_so_on_a_fork_of_it() -> None:
+def test_an_ask_superseded_on_a_fork_is_superseded_on_its_forks() -> None:
     assert gone(ask("m", "d", REPLIED), ask("m", "other", REPLIED)) == [1]

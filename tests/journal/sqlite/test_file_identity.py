@@ -63,7 +63,7 @@ LOSSES: list[Callable[[Path], None]] = [
 
 
 @pytest.mark.parametrize("lose", LOSSES)
-async def test_a_lost_database_is_told_at_the_next_commit_and_rescued(
+async def test_a_lost_database_is_reported_at_the_next_commit_and_rescued(
     tmp_path: Path, lose: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:  # D-03
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

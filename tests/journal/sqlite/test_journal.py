@@ -114,7 +114,7 @@ async def test_a_quick_commit_is_made_in_place_for_a_run_that_has_nothing_else_t
     await journal.close()
 
 
-async def test_a_commit_is_not_made_in_place_where_somebody_would_be_kept_waiting(tmp_path: Path) -> None:
+async def test_a_commit_is_not_made_in_place_where_it_would_block_others(tmp_path: Path) -> None:
     journal = WhereCommitted(tmp_path / "journal.db")
     await journal.open()
     async with journal.drive("run"):
@@ -164,7 +164,7 @@ async def test_the_loop_continues_while_the_database_is_busy(tmp_path: Path) -> 
         assert outcomes == [None]
 
 
-async def test_a_locked_database_is_told_after_the_timeout(tmp_path: Path) -> None:
+async def test_a_locked_database_is_reported_after_the_timeout(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db", busy_timeout=0.05) as journal:
         await commit(journal, Batch(events("run", [1]), {}))
         other = sqlite3.connect(tmp_path / "journal.db", isolation_level=None)
@@ -466,7 +466,7 @@ async def test_two_drivers_of_one_run_lose_nothing_and_one_is_fenced_out(tmp_pat
         assert await theirs.read("run") == events("run", [1, 2, 3])
 
 
-def test_nobody_takes_a_database_in_the_making_for_that_of_another_program(tmp_path: Path) -> None:
+def test_a_database_being_created_is_not_mistaken_for_another_program(tmp_path: Path) -> None:
     for number in range(40):
         start, go = os.pipe()
 

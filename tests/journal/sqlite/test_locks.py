@@ -55,7 +55,7 @@ def test_looking_never_makes_a_driver_fail(locks: DriverLocks) -> None:
             watcher.join()
 
 
-def test_of_many_who_try_at_once_one_holds(locks: DriverLocks) -> None:
+def test_of_many_concurrent_drivers_one_holds_the_lock(locks: DriverLocks) -> None:
     held, most = 0, 0
     guard = threading.Lock()
 

@@ -36,7 +36,7 @@ def test_each_step_is_taken_once() -> None:
     connection.close()
 
 
-async def test_an_older_program_refuses_a_newer_database_in_words(tmp_path: Path) -> None:
+async def test_an_older_program_refuses_a_newer_database_with_a_clear_message(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     journal = SqliteJournal(path)
     await journal.open()

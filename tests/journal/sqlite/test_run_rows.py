@@ -30,7 +30,7 @@ def noted(journal: SqliteJournal) -> int:
     return journal._database.writer.execute("SELECT count(*) FROM bodies").fetchone()[0]
 
 
-async def test_a_body_is_found_by_everybody_before_and_after_it_is_noted(tmp_path: Path) -> None:
+async def test_a_body_is_found_by_all_readers_before_and_after_it_is_indexed(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     texts: dict[Body, str] = {}
     async with opened(path) as ours, opened(path) as theirs:
@@ -98,7 +98,7 @@ async def test_what_another_run_refers_to_outlives_the_run_that_brought_it(tmp_p
         assert noted(journal) == 0
 
 
-async def test_a_body_that_lies_with_another_run_stays_when_one_that_said_it_too_goes(tmp_path: Path) -> None:
+async def test_a_body_shared_by_two_runs_stays_when_one_is_deleted(tmp_path: Path) -> None:
     async with opened(tmp_path / "journal.db") as journal:
         await commit(journal, returned("first", 1, body("same")))
         async with journal.drive("second"):

@@ -74,7 +74,7 @@ teams:
     assert advice.recommended != "single"
 
 
-def test_runs_of_ones_own_outweigh_findings_as_they_add_up() -> None:
+def test_own_runs_outweigh_published_findings_as_they_add_up() -> None:
     rates: list[float] = []
     for runs in (0, 10, 90):
         fit = Fit(runs=max(1, runs), steps=100, judged=100, pass_rate=0.95)
@@ -87,13 +87,13 @@ def test_runs_of_ones_own_outweigh_findings_as_they_add_up() -> None:
     assert most == pytest.approx(0.9 * own + 0.1 * prior, abs=1e-3)
 
 
-def test_own_runs_in_which_nobody_judged_say_nothing_of_quality() -> None:
+def test_own_runs_without_judgements_say_nothing_of_quality() -> None:
     fit = Fit(runs=500, steps=5000, judged=0, pass_rate=0.99)
     advice = advise(chain(12), "write it", profile=Calibration(topologies={"star_team": fit}))
     assert shape(advice, "star_team")[0] == shape(advise(chain(12), "write it"), "star_team")[0]
 
 
-def test_own_runs_in_which_nobody_judged_make_no_advice_surer() -> None:
+def test_own_runs_without_judgements_make_no_advice_more_certain() -> None:
     fit = Fit(runs=90, steps=900, pass_rate=0.9)
     profile = Calibration(topologies={"single": fit, "lead_subagent": fit, "star_team": fit, "mesh_team": fit})
     advice, without = advise(chain(12), "x", profile=profile), advise(chain(12), "x")

@@ -77,7 +77,7 @@ async def test_built_in_numbers_come_back_as_they_are() -> None:
         assert again[1:] == pytest.approx(profile[1:], rel=0.01)
 
 
-async def test_steps_that_nobody_judged_and_none_of_which_failed_say_nothing_of_quality() -> None:
+async def test_steps_without_judgement_or_failure_say_nothing_of_quality() -> None:
     fit = (await calibrated("star_team", TOPOLOGIES["star_team"])).calibration.topologies["star_team"]
     assert (fit.pass_rate, fit.judged) == (None, 0)
     assert fit.over(TOPOLOGIES["star_team"]).pass_rate == TOPOLOGIES["star_team"].pass_rate

@@ -194,7 +194,7 @@ def test_a_reason_says_what_it_was_chosen_from(report: Report, expected: str) ->
 
 
 @given(reports())
-def test_every_report_can_be_told_and_drawn(report: Report) -> None:
+def test_every_report_can_be_written_and_drawn(report: Report) -> None:
     assert max(map(len, str(report).splitlines())) <= 100
     assert report._repr_html_().count("<table>") == len(report.sections)
     ElementTree.fromstring(report.svg())

@@ -145,7 +145,7 @@ def test_functions_are_not_called_and_cost_nothing() -> None:
     assert USUAL_FUNCTION.skill == 1.0
 
 
-def test_tokens_are_counted_from_what_members_are_really_told() -> None:
+def test_tokens_are_counted_from_the_real_prompts() -> None:
     team = Team("t", members=[member("a"), member("b", instructions="x" * 400)])
     first, second = turns_of(played(team, Simulation(output=50.0, latency=1.0)))
     assert first.usage.output_tokens == second.usage.output_tokens == 50
@@ -187,7 +187,7 @@ def test_a_text_is_as_long_as_its_tokens_and_keeps_its_beginning(tokens: int, be
     assert len(text) == max(len(beginning), 4 * tokens)
 
 
-def test_an_orchestrator_lets_everybody_work_and_then_answers() -> None:
+def test_an_orchestrator_delegates_to_all_members_and_then_answers() -> None:
     schema = decision_schema(["a", "b"])
     turns = [Turn("Go.", number=number, output_schema=schema) for number in (1, 2)]
     made = [Hierarchical().example_reply(turn) for turn in turns]

@@ -30,7 +30,7 @@ def test_absurd_turn_counts_are_stopped(monkeypatch: pytest.MonkeyPatch, turns: 
         simulate(team, "task", runs=1)
 
 
-def test_what_members_are_told_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:  # S-01
+def test_the_prompts_of_members_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:  # S-01
     monkeypatch.setattr(bounds, "MOST_CHARACTERS", 1_000_000)
     team = Team("t", members=[member("a"), member("b")], strategy="round_robin", max_turns=10**6)
     with pytest.raises(UsageError, match="1000000 characters are possible"):

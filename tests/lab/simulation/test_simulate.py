@@ -28,7 +28,7 @@ RUNS = 500
 
 
 @pytest.mark.parametrize("topology", list(TOPOLOGIES))
-def test_constant_members_come_to_what_the_model_says(topology: Topology) -> None:  # Z-14
+def test_constant_members_give_the_result_of_the_model(topology: Topology) -> None:  # Z-14
     settings = EvaluationSettings(
         tasks=8, average_tokens=1400, rounds=1, workload="implementation", protocol="transcript"
     )
@@ -201,7 +201,7 @@ def test_what_cannot_be_simulated_is_refused(tmp_path: Path) -> None:
         simulate(team, "go", runs=1, topologies=["ring"])
 
 
-def test_approvals_are_taken_as_given_and_told(tmp_path: Path) -> None:
+def test_approvals_are_assumed_and_reported(tmp_path: Path) -> None:
     text = """\
 agents: {a: {model: openai:x, approve: {before: true}}}
 teams: {t: {members: [a]}}

@@ -250,7 +250,5 @@ async def test_loops_counts_single_turns(tmp_path: Path, turns: int, calls: int)
         ),
     ],
 )
-def test_nobody_is_pointed_to_a_field_that_is_not_supported_either(
-    tmp_path: Path, document: str, near: str
-) -> None:  # M-10
+def test_a_hint_never_names_an_unsupported_field(tmp_path: Path, document: str, near: str) -> None:  # M-10
     assert not any(near in one.suggestion for one in ark(tmp_path, AGENT, document).warnings)

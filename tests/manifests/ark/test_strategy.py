@@ -68,7 +68,7 @@ def test_the_selector_sample_loads_as_it_is(tmp_path: Path) -> None:  # R-04, R-
     assert found.manifest.agents["selector-team-selector"].model_dump(exclude_unset=True) == {"model": "gpt-4"}
 
 
-def test_a_model_that_nobody_declares_is_only_a_warning(tmp_path: Path) -> None:
+def test_an_undeclared_model_is_only_a_warning(tmp_path: Path) -> None:
     text = f"{AGENTS}---\n{SAMPLE}---\nmodels: {{default: local, other: local}}\n"
     (warning,) = loaded(tmp_path, text).warnings
     assert warning.message == "No file declares the model 'gpt-4', which 'selector-team-selector' would use"

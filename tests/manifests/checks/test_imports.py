@@ -36,7 +36,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
 
 
 # R-11
-def test_what_is_not_there_is_told_beside_every_other_mistake(tmp_path: Path) -> None:
+def test_a_missing_reference_is_reported_with_every_other_mistake(tmp_path: Path) -> None:
     text = (
         "agents:\n  a: {function: 'nowhere:f'}\n  b: {function: 'json:dumpz'}\n  c: {scripted: bad.yaml, retrie: 1}\n"
         "  d: {model: local, tools: ['json:lods', far]}\ntools: {far: 'json.nowhere:x'}\n"
@@ -71,7 +71,9 @@ def test_scripts_that_are_replaced_are_not_read(tmp_path: Path) -> None:
     assert thorough(tmp_path, text, models_replaced=True).manifest.agents.keys() == {"a", "b"}
 
 
-def test_a_module_that_breaks_is_told_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_fails_to_import_is_reported_like_any_other_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "breaks_on_import.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     found = told(tmp_path, "agents:\n  a: {function: 'breaks_on_import:f'}\n")

@@ -30,7 +30,7 @@ def test_an_agent_that_names_no_model_gets_the_default_one(tmp_path: Path, model
     assert [agent.model for agent in manifest.agents.values()] == [model, model]
 
 
-def test_an_agent_without_anybody_to_answer_is_a_mistake(tmp_path: Path) -> None:
+def test_an_agent_without_a_model_or_function_is_a_mistake(tmp_path: Path) -> None:
     problem = only_problem(tmp_path, "models: {x: local, y: local}\nagents: {a: {instructions: Hello}}")
     assert problem.message == "agent 'a' has nobody to answer"
     assert "x, y" in problem.suggestion
@@ -114,7 +114,7 @@ def test_a_secret_in_the_file_is_warned_about(tmp_path: Path, name: str, text: s
         (AGENTS + "teams: {t: {members: [a], critical: true, optional: true}}", "team 't'"),
     ],
 )
-def test_nobody_is_optional_and_critical(tmp_path: Path, text: str, who: str) -> None:
+def test_no_member_is_optional_and_critical(tmp_path: Path, text: str, who: str) -> None:
     problem = only_problem(tmp_path, text)
     assert problem.message == f"{who} is optional and critical"
     assert problem.column > 20

@@ -275,12 +275,12 @@ def test_a_round_robin_that_only_terminate_ends_is_warned_of_its_bound(tmp_path:
 
 
 @pytest.mark.parametrize("members", ["a, b", "a, b, c"])
-def test_a_selector_that_nobody_chooses_for_is_refused(tmp_path: Path, members: str) -> None:  # M-05
+def test_a_selector_team_without_a_selector_is_refused(tmp_path: Path, members: str) -> None:  # M-05
     text = f"{AGENTS}teams: {{t: {{strategy: selector, max_turns: 3, members: [{members}]}}}}"
     assert "needs an agent that chooses" in only_problem(tmp_path, text).message
 
 
-def test_a_selector_of_one_or_along_a_line_needs_nobody(tmp_path: Path) -> None:  # M-05
+def test_a_selector_team_of_one_or_along_a_line_needs_no_selector(tmp_path: Path) -> None:  # M-05
     assert loaded(tmp_path, AGENTS + "teams: {t: {strategy: selector, max_turns: 3, members: [a]}}")
     line = "{strategy: selector, max_turns: 3, members: [a, b], selector: {edges: [{from: a, to: b}]}}"
     assert loaded(tmp_path, AGENTS + f"teams: {{t: {line}}}")

@@ -14,7 +14,7 @@ from teamwright.values.turns.envelope import EnvelopeLimits
 from tests.planning.plans import plan, plans
 
 
-def test_each_batch_is_told_in_one_envelope() -> None:  # Z-08
+def test_each_batch_has_one_envelope() -> None:  # Z-08
     steps = (
         Step(id="core", owns=("src",), execution_tokens=120, coordination_tokens=20),
         Step(id="web", needs=("core",), owns=("web",), execution_tokens=100, coordination_tokens=20),

@@ -153,7 +153,7 @@ async def test_with_ask_a_person_decides_and_the_run_waits_for_it(answer: str, t
         assert result.status == "completed"
 
 
-async def test_while_a_person_is_asked_nobody_else_of_the_team_asks() -> None:  # Z-11
+async def test_while_a_person_is_asked_no_other_member_asks() -> None:  # Z-11
     options: dict[str, JsonValue] = {"chunks": [str(number) for number in range(8)], "limit": 3}
     members = [spender("m", 100)]
     limits = Limits(tokens=790)

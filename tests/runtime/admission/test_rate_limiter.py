@@ -127,7 +127,7 @@ def test_who_is_stopped_while_it_waits_leaves_nothing_behind() -> None:
     in_virtual_time(main)
 
 
-def test_a_provider_that_asks_to_wait_is_left_alone_by_everybody() -> None:
+def test_no_run_calls_a_provider_that_asked_to_wait() -> None:
     async def main() -> None:
         made = limiter(concurrency=8)
         slots = [made.try_acquire() for _ in range(8)]
@@ -159,7 +159,7 @@ def test_it_grows_back_and_says_so_once() -> None:
     in_virtual_time(main)
 
 
-def test_nobody_is_kept_away_for_an_hour() -> None:
+def test_a_rest_is_capped_at_the_longest_cooldown() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
         slot = made.try_acquire()
@@ -186,7 +186,7 @@ def test_a_model_rests_no_longer_than_the_policy_of_the_call_allows_and_the_call
     in_virtual_time(main)
 
 
-def test_a_call_that_was_out_alone_and_was_told_nothing_more_has_all_wait_as_long_as_itself() -> None:
+def test_a_single_rate_limited_call_makes_all_wait_for_its_own_backoff() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
         slot = made.try_acquire()
@@ -197,7 +197,7 @@ def test_a_call_that_was_out_alone_and_was_told_nothing_more_has_all_wait_as_lon
     in_virtual_time(main)
 
 
-def test_other_errors_slow_nobody_down() -> None:
+def test_other_errors_do_not_slow_other_calls() -> None:
     async def main() -> None:
         made = limiter(concurrency=2)
         first, second = made.try_acquire(), made.try_acquire()

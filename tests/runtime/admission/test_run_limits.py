@@ -91,7 +91,7 @@ async def test_money_is_held_at_the_worst_case_and_settled_by_use(usd: float, an
     assert [(one.what, one.needed, one.limit) for one in refused] == ([("usd", 0.02, usd)] if answered < 5 else [])
 
 
-async def test_a_price_that_nobody_knows_is_reported_once_and_tokens_still_hold() -> None:  # Z-10
+async def test_an_unknown_price_is_reported_once_and_token_limits_still_hold() -> None:  # Z-10
     result, events, journal = await run(team(), Limits(usd=0.01, tokens=10_000))
     assert (result.status, result.stop_reason) == ("degraded", "done")
     (warning,) = result.warnings
@@ -104,7 +104,7 @@ async def test_a_price_that_nobody_knows_is_reported_once_and_tokens_still_hold(
     assert len([event for event in await copy.read("r") if isinstance(event.fact, BudgetUnpriced)]) == 1
 
 
-async def test_a_price_that_nobody_knows_matters_only_where_money_is_bounded() -> None:
+async def test_an_unknown_price_matters_only_where_money_is_limited() -> None:
     result, events, _ = await run(team(), Limits(tokens=10_000))
     assert (result.status, result.usage.usd) == ("completed", None)
     assert not [event for event in events if isinstance(event.fact, BudgetUnpriced | BudgetExceeded)]

@@ -96,7 +96,7 @@ def test_no_slot_is_held_in_a_backoff() -> None:
     in_virtual_time(main)
 
 
-def test_no_slot_is_held_by_who_waits_for_a_person_or_asks_a_member() -> None:
+def test_no_slot_is_held_while_waiting_for_a_person_or_a_member() -> None:
     async def main() -> None:
         provider, pace = Provider(), Pace(concurrency=1)
         inner = Caller("inner", provider, pace)
@@ -185,7 +185,7 @@ def test_cancelling_a_run_takes_its_calls_out_of_the_queue() -> None:
     in_virtual_time(main)
 
 
-def test_pausing_a_run_lets_nobody_leave_who_waits() -> None:
+def test_pausing_a_run_dispatches_no_waiting_call() -> None:
     async def main() -> None:
         provider, pace, journal = Provider(lambda number: 10.0), Pace(concurrency=2), MemoryJournal()
         team = side_by_side("t", [Caller(f"c{n}", provider, pace) for n in range(5)])
@@ -286,7 +286,7 @@ def test_a_manifest_says_how_fast_a_model_may_be_called(tmp_path: Path) -> None:
     in_virtual_time(main)
 
 
-def test_what_an_agent_was_told_about_its_model_is_in_its_declaration(tmp_path: Path) -> None:
+def test_the_settings_of_a_model_are_in_the_declaration_of_its_agent(tmp_path: Path) -> None:
     (tmp_path / "replies.yaml").write_text("rules: [{reply: fine}]")
     (tmp_path / "team.yaml").write_text(MANIFEST)
     made = {agent.name: agent for agent in load_team(tmp_path / "team.yaml", team="three").everyone()}

@@ -24,7 +24,7 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize("where", ["call", "agent", "branch"])
-async def test_whatever_a_member_raises_fails_its_turn_and_nobody_elses(where: str) -> None:
+async def test_whatever_a_member_raises_fails_only_its_own_turn(where: str) -> None:
     async def call(turn: Turn) -> str:
         raise Panic("no more")
 

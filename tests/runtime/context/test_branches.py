@@ -113,7 +113,7 @@ async def test_what_a_branch_raises_comes_out_where_its_result_is_looked_at() ->
     assert result.output == "caught bad branch bad"
 
 
-async def test_what_nobody_looked_at_fails_the_team() -> None:
+async def test_an_unread_failure_of_a_branch_fails_the_team() -> None:
     async def broken(ctx: Context) -> None:
         raise ValueError("bad branch")
 
@@ -234,7 +234,7 @@ async def test_branches_are_stopped_in_the_order_of_their_start() -> None:
     assert failed == [f"t/m{n:02}" for n in range(30)]
 
 
-async def test_a_branch_that_is_cancelled_from_inside_is_an_error_and_hangs_nobody() -> None:
+async def test_a_branch_that_is_cancelled_from_inside_is_an_error_and_does_not_hang() -> None:
     async def await_what_was_cancelled(inner: Context) -> None:
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         gone.cancel()

@@ -72,7 +72,7 @@ async def test_a_fallback_is_asked_when_a_member_cannot_answer(error: AgentError
     assert result.status == "completed"
 
 
-async def test_the_words_of_the_failure_reach_nobody() -> None:  # law 5
+async def test_the_text_of_the_failure_reaches_no_member() -> None:  # law 5
     fakes = FailingMembers()
     team = Team("t", members=[fakes.fails("a", Refused("SECRET TROUBLE"), fallback=fakes.says("b")), fakes.says("c")])
     await run(team)

@@ -133,7 +133,7 @@ def test_a_cut_text_is_a_beginning_that_fits(text: str, cap: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["x" * 50_000, {"text": "x" * 50_000}])
-async def test_an_effect_of_somebodys_own_agent_is_held_to_the_cap_too(value: JsonValue) -> None:  # S-01
+async def test_an_effect_of_a_third_party_agent_is_held_to_the_cap_too(value: JsonValue) -> None:  # S-01
     async def call(attempt: Attempt) -> Returned:
         return Returned(value)
 
@@ -150,7 +150,7 @@ async def test_an_effect_of_somebodys_own_agent_is_held_to_the_cap_too(value: Js
 
 
 @pytest.mark.parametrize("usage", [{"input_tokens": 10**12}, {"usd": 1e9}, {"output_tokens": 2**62, "requests": 1}])
-async def test_figures_that_nobody_can_have_used_count_as_not_reported(usage: dict[str, int]) -> None:  # S-03
+async def test_impossible_usage_counts_as_not_reported(usage: dict[str, int]) -> None:  # S-03
     async def call(attempt: Attempt) -> Returned:
         return Returned("fine", Usage(**usage))
 

@@ -273,7 +273,7 @@ async def test_a_fork_sees_the_values_as_of_the_fork() -> None:
     assert [message.content for message in forked.messages] == ["go: 1", "go: 2", "go: 3"]
 
 
-async def test_an_agent_that_reads_a_failed_result_is_not_told_why() -> None:  # law 5
+async def test_an_agent_that_reads_a_failed_result_does_not_see_why() -> None:  # law 5
     async def trouble(turn: Turn) -> str:
         raise AgentError("TROUBLE")
 

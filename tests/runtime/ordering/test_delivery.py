@@ -206,7 +206,7 @@ async def test_a_wait_that_is_cancelled_is_forgotten() -> None:
     assert order == ["b"]
 
 
-async def test_what_nobody_asks_for_is_passed_over_while_a_branch_waits_for_another_by_its_own_means() -> None:
+async def test_an_unawaited_record_is_skipped_while_branches_wait_for_each_other() -> None:
     watching, order = Watching("gone", "a", strict=False), list[str]()
     delivery = watching.delivery
     waiting, _locked = delivery.open_lane(), delivery.open_lane()
@@ -218,7 +218,7 @@ async def test_what_nobody_asks_for_is_passed_over_while_a_branch_waits_for_anot
     await task
 
 
-async def test_a_record_that_nobody_asks_for_is_told_also_where_branches_wait_for_each_other() -> None:
+async def test_an_unawaited_record_is_reported_also_where_branches_wait_for_each_other() -> None:
     async def in_turns(task: Task, members: Members, ctx: Context) -> Outcome:
         done = anyio.Event()
 

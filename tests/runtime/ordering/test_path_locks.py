@@ -261,7 +261,7 @@ async def test_a_run_is_paused_when_waiters_for_keys_wait_behind_a_person() -> N
     assert len(held_up(events)) == 1, "a resumed run tells nobody again"
 
 
-async def test_the_time_of_who_waits_for_keys_behind_a_person_stands_still() -> None:
+async def test_the_clock_of_a_waiter_for_keys_behind_a_person_is_paused() -> None:
     """The team of the waiting scope has a quarter of a second, and nothing in it can proceed meanwhile."""
     work_log = WorkLog()
     asker, b, c = FunctionAgent("asker", asks), work_log.member("b"), work_log.member("c", 0.6)
@@ -362,7 +362,7 @@ async def many(size: int) -> int:
     return count
 
 
-async def test_a_release_does_not_look_at_all_who_wait() -> None:  # Z-05
+async def test_a_release_does_not_scan_all_waiters() -> None:  # Z-05
     assert await many(800) < 4.5 * await many(200)
 
 
@@ -393,7 +393,7 @@ async def test_a_run_that_began_before_the_bound_continues() -> None:
     assert result.status == "completed"
 
 
-async def test_what_a_step_may_not_own_is_told_in_bounded_words() -> None:
+async def test_the_message_about_unowned_keys_is_bounded() -> None:
     inner = Team("inner", members=[FunctionAgent("a", lambda turn: "done")], strategy=side_by_side())
 
     async def go(task: Task, members: Members, ctx: Context) -> Outcome:

@@ -296,7 +296,7 @@ def test_an_interim_response_is_not_the_answer() -> None:
         assert sent(server) == Response()
 
 
-def test_nobody_listening_is_worth_another_attempt() -> None:
+def test_a_refused_connection_is_retried() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     response = post(Webhook(f"http://127.0.0.1:{port}/", allow_private=True), "msg_1", 1, b"{}")

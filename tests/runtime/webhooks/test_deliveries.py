@@ -224,7 +224,7 @@ async def test_an_invalid_secret_is_refused_when_the_team_is_made() -> None:
 
 
 @pytest.mark.usefixtures("allowed")
-async def test_a_delivery_that_breaks_is_its_own_failure_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_delivery_that_breaks_affects_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("unforeseen")
 

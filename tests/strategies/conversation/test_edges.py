@@ -57,7 +57,7 @@ def test_without_such_an_edge_an_optional_member_is_passed_over() -> None:
     assert list(way.open_edges()) == []
 
 
-def test_nobody_sees_the_words_of_a_failure() -> None:
+def test_no_member_sees_the_text_of_a_failure() -> None:
     way = route(OPEN)
     way.record("b", Reply.of("b", "said before"))
     way.record("a", failure())
@@ -72,7 +72,7 @@ def test_nobody_sees_the_words_of_a_failure() -> None:
     assert names["workspace"] == {"mood": "calm"}
 
 
-def test_before_anybody_spoke_no_edge_leads_anywhere() -> None:
+def test_before_the_first_turn_no_edge_applies() -> None:
     assert list(route(OPEN).open_edges()) == []
 
 

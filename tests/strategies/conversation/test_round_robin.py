@@ -39,7 +39,7 @@ async def test_max_turns_may_be_a_failure_that_still_carries_the_messages() -> N
     assert "max_turns: 2" in result.failure.message
 
 
-def test_max_turns_is_required_unless_somebody_can_terminate() -> None:
+def test_max_turns_is_required_unless_a_member_can_terminate() -> None:
     fakes = FakeMembers(numbered)
     with pytest.raises(ManifestError, match="needs max_turns"):
         Team("t", members=[fakes.member("a")], strategy="round_robin")

@@ -185,7 +185,7 @@ ADVERSARIES: dict[str, Answer] = {
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 @pytest.mark.parametrize("count", [2, 3, 5])
-async def test_whatever_is_answered_it_ends_and_nobody_speaks_twice_in_a_row(
+async def test_whatever_the_selector_answers_the_run_ends_and_no_member_speaks_twice_in_a_row(
     adversary: str, count: int
 ) -> None:
     fakes = FakeMembers()
@@ -197,7 +197,7 @@ async def test_whatever_is_answered_it_ends_and_nobody_speaks_twice_in_a_row(
     assert all(bool(fact.reason) == (fact.how == "fallback") for fact in selections(events))
 
 
-async def test_the_fallback_is_the_first_who_did_not_just_speak_and_says_why() -> None:
+async def test_the_fallback_is_the_first_other_member_with_a_reason() -> None:
     result, events = await run(team(FakeMembers(), "dora", "dora", "c", "c", max_turns=4))
     assert speakers(result) == ["a", "b", "c", "a"]
     reasons = [(fact.how, fact.reason) for fact in selections(events)]
@@ -210,7 +210,7 @@ async def test_the_fallback_is_the_first_who_did_not_just_speak_and_says_why() -
     ]
 
 
-async def test_somebody_may_speak_twice_in_a_row_where_it_is_allowed_or_alone() -> None:
+async def test_a_member_may_speak_twice_in_a_row_if_allowed_or_alone() -> None:
     result, _ = await run(team(FakeMembers(), "a", max_turns=3, options={"allow_repeat": True}))
     assert speakers(result) == ["a", "a", "a"]
     fakes = FakeMembers()
@@ -219,7 +219,7 @@ async def test_somebody_may_speak_twice_in_a_row_where_it_is_allowed_or_alone() 
     assert [fact.how for fact in selections(events)] == ["only"] * 3
 
 
-async def test_where_one_alone_may_speak_nobody_is_asked() -> None:
+async def test_with_one_candidate_the_selector_is_not_asked() -> None:
     fakes = FakeMembers()
     result, events = await run(team(fakes, "b", members="a b", max_turns=3))
     assert fakes.calls == ["chair", "b", "a", "b"]
@@ -392,7 +392,7 @@ def test_a_member_stands_in_it_once() -> None:  # R-11
         )
 
 
-async def test_nobody_need_choose_where_there_is_never_a_choice() -> None:
+async def test_no_selector_is_needed_where_there_is_never_a_choice() -> None:
     fakes = FakeMembers()
     options = SelectorOptions(edges=(Edge(source="a", to="b"), Edge(source="b", to="c")))
     made = Team("t", members=fakes.members("a b c"), strategy="selector", max_turns=9, options=options)

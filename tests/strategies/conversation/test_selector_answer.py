@@ -47,7 +47,7 @@ def read(text: str = "", data: JsonValue = None, candidates: list[str] | None = 
         ('Here you are: {"member": "writer"}', "writer", "structured"),
     ],
 )
-def test_the_ladder_finds_who_is_meant(text: str, name: str, how: str) -> None:
+def test_the_parser_finds_the_named_member(text: str, name: str, how: str) -> None:
     assert read(text) == SelectorChoice(name, how)  # pyright: ignore[reportArgumentType]
 
 

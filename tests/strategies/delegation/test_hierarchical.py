@@ -172,7 +172,7 @@ async def test_a_decision_that_stays_unusable_fails_clearly(decision: object, wo
     assert [message.content for message in result.messages] == ["kept"]
 
 
-async def test_what_is_decided_and_told_back_is_recorded() -> None:
+async def test_decisions_and_rejected_decisions_are_recorded() -> None:
     lead = Lead(delegate("a", "b"), "hm", synthesize())
     made = await facts(lead.team(FakeMembers(numbered).member("a"), FakeMembers(numbered).member("b")), TeamDecided)
     assert made == [
@@ -255,7 +255,7 @@ async def test_an_orchestrator_that_fails_ends_the_team_and_keeps_the_messages()
     assert names(result) == ["a"]
 
 
-async def test_with_the_transcript_everybody_is_shown_all_that_came_before() -> None:
+async def test_with_the_transcript_all_members_receive_everything_before() -> None:
     fakes, lead = FakeMembers(numbered), Lead(delegate("a"), delegate("b"), synthesize())
     earlier = [Message(name="user", content="before", role="user")]
     await run(lead.team(fakes.member("a", "one", "two"), fakes.member("b", "three")), history=earlier)

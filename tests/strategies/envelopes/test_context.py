@@ -149,7 +149,7 @@ async def test_conditions_see_the_whole_reply_and_templates_only_its_envelope() 
     assert not fakes.any_received(MARK)
 
 
-async def test_steps_are_told_envelopes_of_what_they_need_under_the_ids_of_steps() -> None:  # Z-03
+async def test_steps_receive_envelopes_of_their_needs_under_the_ids_of_steps() -> None:  # Z-03
     fakes = FakeMembers()
     steps: list[JsonValue] = [
         {"id": "survey", "agent": "a"},
@@ -199,7 +199,7 @@ async def test_events_and_state_are_shortened_in_turns_and_kept_whole() -> None:
     assert result.data == {"log": LONG, "n": 1}
 
 
-async def test_events_are_told_in_fewer_words_where_summaries_are_cut_back() -> None:  # Z-11
+async def test_events_are_shorter_where_summaries_are_cut_back() -> None:  # Z-11
     fakes = FakeMembers()
     dear = Reply.of("dear", "That was dear.", usage=Usage(requests=1, input_tokens=600))
     subscriptions: list[JsonValue] = [

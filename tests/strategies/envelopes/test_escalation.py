@@ -101,7 +101,7 @@ async def test_a_lead_that_approves_without_a_note_leaves_what_is_next_as_it_was
     assert result.output == "continue | continue"
 
 
-async def test_what_the_lead_rejects_without_a_note_says_who_said_no() -> None:  # Z-03
+async def test_a_rejection_without_a_note_names_the_lead() -> None:  # Z-03
     result, _ = await run(office(FakeMembers(), {"decision": "reject"}))
     assert [warning for warning in result.warnings if "too risky to go on with: lead said no" in warning]
 

@@ -85,7 +85,7 @@ class Terminating:
 
 
 @pytest.mark.parametrize(("optional", "status"), [(True, "terminated"), (False, "error")])
-async def test_a_failure_is_not_forgotten_when_somebody_terminates_after_it(optional: bool, status: str) -> None:
+async def test_a_failure_is_not_forgotten_when_a_member_terminates_after_it(optional: bool, status: str) -> None:
     made = PartResults(FailurePolicy())
     made.fail("a", failure("a", optional=optional))
     await made.ask("b", FunctionAgent("b", lambda turn: ""), Turn("x"), cast("Context", Terminating()))

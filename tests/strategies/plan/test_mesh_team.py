@@ -89,7 +89,7 @@ async def test_what_was_said_after_a_round_is_no_reason_to_talk_after_the_next()
     assert {event.fact.round for event in events if isinstance(event.fact, TeamTold)} == {1}
 
 
-async def test_what_was_said_after_a_round_is_told_in_the_next_and_in_no_other() -> None:
+async def test_messages_after_a_round_are_passed_to_the_next_round_only() -> None:
     fakes = FakeMembers()
     members = [fakes.member(name, lambda turn, name=name: f"{name} {turn.purpose}") for name in ("lead", "x", "y")]
     rows: list[Any] = [

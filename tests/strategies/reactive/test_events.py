@@ -112,7 +112,7 @@ def test_the_task_comes_last_and_only_members_that_need_the_schema_receive_it() 
     assert ReactionInput(START, {}, EMPTY, "the task").task().count("the task") == 1
 
 
-def test_without_the_task_it_is_json_alone_also_when_told_back() -> None:
+def test_without_the_task_it_is_json_alone_also_when_reported_back() -> None:
     told = ReactionInput(START, {"n": 1}, EMPTY)
     assert json.loads(told.task()) == {"event": {"type": "workflow.started", "data": "the task"}, "state": {"n": 1}}
     assert json.loads(told.task("no good"))["problem"] == "no good"

@@ -187,7 +187,7 @@ async def test_declared_events_follow_from_replies_in_plain_words_and_from_data(
     assert event_in(fakes.received[-1][1])["data"] == {"passed": False, "state": {"tried": True}}
 
 
-async def test_a_reply_in_words_may_hold_what_follows() -> None:
+async def test_a_reply_in_prose_may_contain_events() -> None:
     fakes = FakeMembers(numbered)
     said = 'I looked.\n\n```json\n{"events": [{"type": "found", "where": "a.py"}], "stateUpdate": {"n": 1}}\n```\nBye.'
     members: list[Agent] = [fakes.member("a", said), fakes.member("b")]
