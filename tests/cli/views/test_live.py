@@ -12,7 +12,7 @@ from teamwright.values.events.agent import AgentCalled, AgentFailed
 from teamwright.values.events.budget import BudgetOpened
 from teamwright.values.events.event import Delta
 from teamwright.values.limits.usage import Bounds
-from tests.history.test_board import Story, begun, noted
+from tests.history.test_board import EventLog, begun, noted
 
 
 def drawn(board: Board, width: int, height: int) -> list[str]:
@@ -23,21 +23,21 @@ def drawn(board: Board, width: int, height: int) -> list[str]:
     return file.getvalue().splitlines()
 
 
-def busy() -> Story:
-    story = begun()
-    story.ask(1, "t", "step-1", "a")
-    return story
+def busy() -> EventLog:
+    log = begun()
+    log.ask(1, "t", "step-1", "a")
+    return log
 
 
 @pytest.mark.parametrize("width", [1, 8, 20, 39, 40, 80, 200])
 @pytest.mark.parametrize("height", [1, 5, 24, 60])
 def test_no_line_is_wider_than_the_terminal_nor_the_picture_higher(width: int, height: int) -> None:
-    story = busy()
+    log = busy()
     for number in range(50):
-        story.ask(2, "t", f"more-{number}", f"someone-with-a-long-name-漢字-{number}")
+        log.ask(2, "t", f"more-{number}", f"someone-with-a-long-name-漢字-{number}")
     text = "word " * 200
-    story.board.apply(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
-    lines = drawn(story.board, width, height)
+    log.board.apply(Delta(run_id="run", key="t/step-1", member="a", attempt=1, offset=0, text=text))
+    lines = drawn(log.board, width, height)
     assert len(lines) <= max(height, 6)
     console = Console()
     assert all(console.measure(line).maximum <= width for line in lines if line.strip())
@@ -51,21 +51,21 @@ def test_all_members_are_shown_where_there_is_room() -> None:
 
 
 def test_budgets_are_under_the_title_while_the_run_is_live() -> None:  # Z-10
-    story = busy()
+    log = busy()
     for number in range(5):
         bounds = Bounds(tokens=1000 * (number + 1))
         if number > 1:
-            story.ask(2, "t", f"step-{number}", f"m{number}")
-        story.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
-    story.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
-    lines = drawn(story.board, 70, 24)
+            log.ask(2, "t", f"step-{number}", f"m{number}")
+        log.at(2, "" if not number else f"t/step-{number}", "", BudgetOpened(limits=bounds))
+    log.at(2, "t/step-1", "e", AgentCalled(effect="model", name="m", request="q", reserved=70))
+    lines = drawn(log.board, 70, 24)
     assert lines[1].strip() == "the run: 0 (+ 70 held) of 1 000 tokens"
     assert lines[2].strip() == "t/step-1: 0 (+ 70 held) of 2 000 tokens"
     assert lines[4].strip() == "and 2 more budgets"
     assert "a  thinking" in lines[5]
-    assert len(drawn(story.board, 70, 8)) <= 8
-    story.at(3, "t", "step-1", AgentFailed(member="a", error="budget", message="no"))
-    assert "t/step-1" not in "".join(drawn(story.board, 70, 24))
+    assert len(drawn(log.board, 70, 8)) <= 8
+    log.at(3, "t", "step-1", AgentFailed(member="a", error="budget", message="no"))
+    assert "t/step-1" not in "".join(drawn(log.board, 70, 24))
 
 
 def test_members_in_flight_and_the_last_few_are_shown_when_there_is_no_room() -> None:
