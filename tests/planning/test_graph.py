@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from teamwright.planning.graph import StepGraph, StepNode, cycles, faults
+from teamwright.planning.graph import StepGraph, StepNode, cycles, graph_faults
 from tests.planning.plans import work
 
 
@@ -45,7 +45,7 @@ def test_the_order_takes_roots_by_name_and_the_rest_as_they_become_free() -> Non
 def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
     order = list(StepGraph.from_nodes(steps).order)
     assert sorted(order) == sorted(step.id for step in steps)
-    assert not faults(steps)
+    assert not graph_faults(steps)
     assert all(order.index(need) < order.index(step.id) for step in steps for need in step.needs)
 
 
@@ -69,21 +69,21 @@ def test_every_step_stands_after_what_it_needs(steps: list[StepNode]) -> None:
     ],
 )  # fmt: skip
 def test_each_fault_is_reported_with_its_place(steps: list[StepNode], text: str, place: tuple[int, int | None]) -> None:
-    (fault,) = faults(steps)
+    (fault,) = graph_faults(steps)
     assert fault.text == text
     assert (fault.step, fault.need) == place
 
 
 def test_all_faults_are_reported_at_once() -> None:
     steps = [*nodes(a="b", b="a", c="c", d="e e", f="g", g="f"), StepNode("a")]
-    told = " | ".join(fault.text for fault in faults(steps))
+    told = " | ".join(fault.text for fault in graph_faults(steps))
     for part in ("called 'a'", "'c' needs itself", "'d' needs 'e', which", "'a' needs 'b'", "'f' needs 'g'"):
         assert part in told
 
 
 def test_a_long_circle_is_cut_and_counted() -> None:
     steps = [StepNode(f"s{number}", [f"s{(number + 1) % 500}"]) for number in range(500)]
-    (fault,) = faults(steps)
+    (fault,) = graph_faults(steps)
     assert "(500 steps)" in fault.text
     assert len(fault.text) < 250
 
@@ -101,7 +101,7 @@ def test_what_is_reported_as_a_circle_is_one(steps: list[StepNode]) -> None:
 
 @given(any_nodes())
 def test_without_a_fault_everything_can_be_worked_through(steps: list[StepNode]) -> None:
-    if not faults(steps):
+    if not graph_faults(steps):
         assert len(StepGraph.from_nodes(steps).order) == len(steps)
 
 
@@ -120,9 +120,9 @@ SHAPES: dict[str, Callable[[int], Sequence[StepNode]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_work_grows_with_the_steps_and_no_faster(shape: str) -> None:
     small, large = SHAPES[shape](2_000), SHAPES[shape](8_000)
-    assert work(lambda: faults(large)) < 4.5 * work(lambda: faults(small)) + 1000
+    assert work(lambda: graph_faults(large)) < 4.5 * work(lambda: graph_faults(small)) + 1000
 
 
 def test_ten_thousand_steps_in_a_chain_and_in_a_circle() -> None:
     assert len(StepGraph.from_nodes(SHAPES["chain"](10_000)).order) == 10_000
-    assert "(10000 steps)" in faults(SHAPES["circle"](10_000))[0].text
+    assert "(10000 steps)" in graph_faults(SHAPES["circle"](10_000))[0].text

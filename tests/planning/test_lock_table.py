@@ -16,7 +16,7 @@ from teamwright.values.owned_paths import overlap
 def going(claims: LockTable) -> list[str]:
     """The names of all that may go now, in order."""
     found: list[str] = []
-    while (claim := claims.next()) is not None:
+    while (claim := claims.grant_next()) is not None:
         found.append(claim.name)
     return found
 
@@ -25,9 +25,9 @@ def test_claims_that_share_nothing_go_at_once_and_the_others_one_after_the_other
     claims = LockTable()
     a, b, c = (claims.add(name, keys) for name, keys in (("a", "xy"), ("b", "y"), ("c", "z")))
     assert going(claims) == ["a", "c"]
-    claims.end(c)
+    claims.release(c)
     assert going(claims) == []
-    claims.end(a)
+    claims.release(a)
     assert going(claims) == ["b"]
     assert b.state == "held"
 
@@ -41,8 +41,8 @@ def test_the_highest_priority_goes_first_and_then_the_first_waiter() -> None:  #
     order: list[str] = []
     held: Claim | None = first
     while held is not None:
-        claims.end(held)
-        held = claims.next()
+        claims.release(held)
+        held = claims.grant_next()
         order.append(held.name if held else "")
     assert order == ["high", "also", "low", "lower", ""]
 
@@ -57,7 +57,7 @@ def test_a_waiter_for_two_keys_is_not_starved_by_takers_of_one_of_them() -> None
     assert going(claims) == []
     claims.add("urgent", "b", 9)
     assert going(claims) == ["urgent"]
-    claims.end(busy)
+    claims.release(busy)
     assert going(claims) == []
 
 
@@ -68,7 +68,7 @@ def test_a_cancelled_waiter_blocks_no_other() -> None:
     both = claims.add("both", "xy", 5)
     claims.add("b", "y")
     assert going(claims) == []
-    claims.end(both)
+    claims.release(both)
     assert going(claims) == ["b"]
 
 
@@ -99,11 +99,11 @@ class Run:
     def end(self, place: int) -> None:
         ended = self.held.pop(place % len(self.held))
         self.done.append(ended.name)
-        self.claims.end(ended)
+        self.claims.release(ended)
         self.let_go()
 
     def let_go(self) -> None:
-        while (claim := self.claims.next()) is not None:
+        while (claim := self.claims.grant_next()) is not None:
             assert not any(overlap(key, other) for one in self.held for key in claim.keys for other in one.keys)
             self.waiting.remove(claim)
             self.held.append(claim)
@@ -148,11 +148,11 @@ def calls_for(size: int) -> int:
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        while (claim := claims.next()) is not None:
-            claims.end(claim)
+        while (claim := claims.grant_next()) is not None:
+            claims.release(claim)
     finally:
         sys.setprofile(before)
-    assert claims.next() is None
+    assert claims.grant_next() is None
     return count
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 REJECTED = "rejected"
 """The error kind of a reply or a step that a person rejected."""
 
-AskPerson = Callable[[Question, str], Awaitable[Answer]]
+QuestionAsker = Callable[[Question, str], Awaitable[Answer]]
 """Asks a person a question under this key."""
 
 
@@ -54,7 +54,7 @@ class Draft(NamedTuple):
 
 
 async def ask_for_decision(
-    ask: AskPerson, question: Question, place: str, parse_edit: Callable[[JsonValue], T]
+    ask: QuestionAsker, question: Question, place: str, parse_edit: Callable[[JsonValue], T]
 ) -> ApprovalDecision[T]:
     """Ask a person; if `parse_edit` refuses an edit with an `AgentError`, ask again with that error in the question.
 

@@ -1,1 +1,1 @@
-"""What is known about work before it is done: plans as pure values and functions."""
+"""Plans before they run: step graphs, schedules and topologies, as pure values and functions."""

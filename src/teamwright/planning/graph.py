@@ -69,7 +69,7 @@ def _known(needs: Sequence[str], declared: Mapping[str, Sequence[str]]) -> Seque
     return tuple(one for one in once if one in declared)
 
 
-def faults(nodes: Sequence[StepNode]) -> list[Fault]:
+def graph_faults(nodes: Sequence[StepNode]) -> list[Fault]:
     """Return every mistake that keeps the steps from being an acyclic graph."""
     first: dict[str, int] = {}
     found: list[Fault] = []

@@ -52,7 +52,7 @@ class LockTable:
         heappush(self._candidates, (claim.rank, claim))
         return claim
 
-    def next(self) -> Claim | None:
+    def grant_next(self) -> Claim | None:
         """Grant the first claim that can have its keys, and return it; `None` if there is none.
 
         LockTable that have to wait for a key are appended to `held_up`, each once.
@@ -69,7 +69,7 @@ class LockTable:
                 self.held_up.append(claim)
         return None
 
-    def end(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Release the keys of a claim, or remove it from the queues if it is waiting."""
         if claim.state == "held":
             for key in claim.keys:

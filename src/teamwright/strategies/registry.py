@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from teamwright.agents.context import Context
-from teamwright.agents.functions.import_guard import loads_code
+from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.errors import UnknownName, UsageError
 from teamwright.strategies.contract import require_strategy
 from teamwright.strategies.protocol import Members, Strategy, Task
@@ -76,7 +76,7 @@ def find_strategy(name: str) -> Strategy:
     point = _third_party().get(plain)
     if point is None:
         raise UnknownName("strategy", name, strategy_names())
-    if not loads_code():
+    if not can_load_code():
         return UnloadedStrategy(plain, point.value)
     try:
         strategy = require_strategy(point.load()())

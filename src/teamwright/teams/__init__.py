@@ -1,1 +1,1 @@
-"""Teams: agents made of agents, in Python and from manifests."""
+"""Teams, which are agents themselves, built in Python or from manifests."""

@@ -40,14 +40,14 @@ RUN_ID, TASK = "source-on-trial", "Use the tools."
 SECONDS = 30.0
 
 Calls = Sequence[tuple[str, Arguments]]
-Work = Callable[[Context], Awaitable[JsonValue]]
+MemberWork = Callable[[Context], Awaitable[JsonValue]]
 
 
 @dataclass
 class Member(Agent):
     """A member that calls `work` with its context, and replies with the result."""
 
-    work: Work
+    work: MemberWork
     name: str = "member"
     kind: str = "function"
     failures: list[Exception] = field(default_factory=list[Exception])
@@ -69,7 +69,7 @@ class SourceTrial:
     make: Callable[[], ToolSource]
     calls: Calls = ()
 
-    async def run(self, work: Work, journal: MemoryJournal | None = None, *, resume: bool = False) -> JsonValue:
+    async def run(self, work: MemberWork, journal: MemoryJournal | None = None, *, resume: bool = False) -> JsonValue:
         """Call `work` as the member of a new or resumed run; raises what it raises."""
         member = Member(work)
         async with Engine(journal or MemoryJournal()) as engine:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from teamwright.agents.functions.agent import FunctionAgent
-from teamwright.agents.functions.import_guard import UnloadedFunction, code_not_loaded, loads_code
+from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code, code_not_loaded
 from teamwright.agents.tools.python import PythonTool, load_function
 from teamwright.cli.main import main
 from teamwright.errors import UsageError
@@ -180,10 +180,10 @@ def test_a_strategy_of_another_package_is_not_loaded_either(
 
 async def test_what_was_not_loaded_cannot_be_used() -> None:  # S-04
     with code_not_loaded():
-        assert not loads_code()
+        assert not can_load_code()
         function = load_function("stranger:answer", "the agent")
         stand_in = UnloadedStrategy("x", "y:z")
-    assert loads_code()
+    assert can_load_code()
     assert isinstance(function, UnloadedFunction)
     assert FunctionAgent("a", function).spec.function == "stranger:answer"
     assert PythonTool(function).name == "answer"

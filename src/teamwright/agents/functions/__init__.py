@@ -1,1 +1,1 @@
-"""Function agents, and how Python functions are loaded and called."""
+"""Function agents: loading Python functions, and calling them in threads and processes."""

@@ -14,7 +14,7 @@ from teamwright.errors import UsageError
 _LOADS: ContextVar[bool] = ContextVar("teamwright_loads_code", default=True)
 
 
-def loads_code() -> bool:
+def can_load_code() -> bool:
     """Whether functions, tools and strategies from outside the package may be imported here."""
     return _LOADS.get()
 

@@ -1,1 +1,1 @@
-"""Model agents: pydantic-ai behind the signature of an agent."""
+"""Model agents: pydantic-ai behind the agent protocol."""

@@ -109,7 +109,7 @@ class ModelAgent(PolicyAttributes):
         async with self._client(model) as client:
             from teamwright.agents.model.turn import run_turn
 
-            points = client.takes_tools and turn.has_pointers
+            points = client.supports_tools and turn.has_pointers
             async with self.toolbox.open(ctx, allow=turn.tools, seconds=self.timeout, points=points) as tools:
                 return await run_turn(self, model, turn, ctx, client, tools)
 

@@ -55,7 +55,7 @@ class ModelClient:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
-    def takes_tools(self) -> bool:
+    def supports_tools(self) -> bool:
         """Whether the model supports tools."""
         return bool(self.model.profile.get("supports_tools", True))
 

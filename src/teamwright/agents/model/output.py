@@ -46,7 +46,7 @@ class AnswerSchema:
         profile = client.model.profile
         if client.native_output:
             return NativeOutput(shape)
-        if client.takes_tools or not self.preferred:
+        if client.supports_tools or not self.preferred:
             return shape
         if profile.get("supports_json_schema_output"):
             return NativeOutput(shape)

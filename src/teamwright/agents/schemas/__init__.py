@@ -1,1 +1,1 @@
-"""JSON Schema: what may be declared, and values checked within bounds."""
+"""JSON Schema: checks of declared schemas, and bounded validation of values."""

@@ -15,7 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from teamwright.agents.context import Context
 from teamwright.agents.functions.agent import import_path
-from teamwright.agents.functions.import_guard import UnloadedFunction, loads_code
+from teamwright.agents.functions.import_guard import UnloadedFunction, can_load_code
 from teamwright.agents.functions.threads import run_in_thread, run_to_completion
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
@@ -219,7 +219,7 @@ def load_function(path: str, what: str) -> Function:
     module_name, colon, names = path.partition(":")
     if not colon or not module_name or not names:
         raise UsageError(f"{path!r} is no path of {what}; write it as module:function.")
-    if not loads_code():
+    if not can_load_code():
         return UnloadedFunction(path)
     try:
         found: object = importlib.import_module(module_name)

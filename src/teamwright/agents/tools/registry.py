@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from teamwright.agents.context import Context
-from teamwright.agents.functions.import_guard import loads_code
+from teamwright.agents.functions.import_guard import can_load_code
 from teamwright.agents.tools.kind import BuildOptions, ToolKind
 from teamwright.agents.tools.protocol import Arguments, ToolContext, ToolDefinition, ToolSource
 from teamwright.agents.tools.python import Function, PythonTool
@@ -94,7 +94,7 @@ def find_kind(name: str) -> AnyKind:
     point = _entry_points().get(name)
     if point is None:
         raise UnknownName("kind of tool", name, _entry_points())
-    if not loads_code():
+    if not can_load_code():
         return UnloadedKind(name, point.value)
     return _load(point)
 

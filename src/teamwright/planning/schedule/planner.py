@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from teamwright.errors import InvalidName, PlanError
-from teamwright.planning.graph import Fault, StepGraph, StepNode, faults
+from teamwright.planning.graph import Fault, StepGraph, StepNode, graph_faults
 from teamwright.planning.schedule.allotment import allot
 from teamwright.planning.schedule.batches import batches
 from teamwright.planning.schedule.overlaps import conflict_keys
@@ -67,7 +67,7 @@ def nodes_of(steps: Sequence[Step]) -> list[StepNode]:
 
 
 def _faults(steps: Sequence[Step], graph: StepGraph) -> list[Fault]:
-    found = [] if _is_sound(steps, graph) else faults(nodes_of(steps))
+    found = [] if _is_sound(steps, graph) else graph_faults(nodes_of(steps))
     for index, step in enumerate(steps):
         if step.id and not NAME.fullmatch(step.id):
             found.append(Fault(str(InvalidName("step", step.id, suggest_name(step.id))), index))

@@ -156,7 +156,7 @@ class PathLocks:
         self._grant_free(claims)
 
     def _end(self, claims: LockTable, claim: Claim) -> None:
-        claims.end(claim)
+        claims.release(claim)
         del self._lanes[claim]
 
     def _release_deferred(self) -> None:
@@ -169,7 +169,7 @@ class PathLocks:
 
     def _grant_free(self, claims: LockTable) -> None:
         """Grant the claims that are free now and unpark their branches in the same step."""
-        while (claim := claims.next()) is not None:
+        while (claim := claims.grant_next()) is not None:
             waiter = self._waiting.pop(claim, None)
             if waiter is not None:
                 self._delivery.unpark(waiter.lane)

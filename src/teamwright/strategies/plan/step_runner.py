@@ -130,7 +130,7 @@ class StepRunner:
                     self._completed_preludes.add(branch.name)
                     self._start(self._awaiting_prelude.pop(branch.name), branches)
                 else:
-                    self._claims.end(self._running.pop(branch.name))
+                    self._claims.release(self._running.pop(branch.name))
                     self._ready.extend(self._ready_after(branch.name))
                 await self._queue_ready(only, ctx)
                 await self._start_ready(limit, branches, ctx)
@@ -199,7 +199,7 @@ class StepRunner:
             branches.cancel()
             return
         width = ctx.cutback.width(limit)
-        while len(self._running) < width and (claim := self._claims.next()) is not None:
+        while len(self._running) < width and (claim := self._claims.grant_next()) is not None:
             step = self._steps[claim.name]
             self._running[step.id], self.workers[step.id] = claim, self._hooks.assign(step, ctx)
             self._start([step], branches)
