@@ -15,9 +15,9 @@ N = TypeVar("N", int, float)
 class MessageLimits(Value):
     """Upper bounds of every single model request."""
 
-    tokens: int | None = Field(default=None, ge=1, description="tokens of its prompt and its answer")
-    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="what it may cost, in US dollars")
-    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="how long it may take")
+    tokens: int | None = Field(default=None, ge=1, description="tokens of the prompt and the answer")
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="cost in US dollars")
+    seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="duration in seconds")
 
     def tightened(self, other: MessageLimits) -> MessageLimits:
         """Return the tighter of each pair of limits."""
@@ -35,9 +35,9 @@ class Limits(Value):
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False, description="money, in US dollars")
     calls: int | None = Field(default=None, ge=0, description="model requests, tool calls and function calls")
     seconds: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="time with a driver, not waiting for a person"
+        default=None, gt=0, allow_inf_nan=False, description="seconds with a driver, without waits for people"
     )
-    message: MessageLimits | None = Field(default=None, description="bounds of each single model request")
+    message: MessageLimits | None = Field(default=None, description="bounds of every single model request")
 
     @property
     def bounds_spend(self) -> bool:
@@ -62,11 +62,11 @@ class Limits(Value):
 class Pace(Value):
     """The rate limits of one model, for all runs of an engine together."""
 
-    requests_per_minute: int | None = Field(default=None, ge=1, description="requests that leave in any sixty seconds")
+    requests_per_minute: int | None = Field(default=None, ge=1, description="requests that start in any sixty seconds")
     tokens_per_minute: int | None = Field(
-        default=None, ge=1, description="input and output tokens of requests that leave in any sixty seconds"
+        default=None, ge=1, description="input and output tokens of requests that start in any sixty seconds"
     )
-    concurrency: int | None = Field(default=None, ge=1, description="requests that are out at once; 32 unless said")
+    concurrency: int | None = Field(default=None, ge=1, description="requests in flight at once; 32 by default")
 
     def tightened(self, other: Pace) -> Pace:
         """Return the tighter of each pair of limits."""

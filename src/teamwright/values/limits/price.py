@@ -11,10 +11,13 @@ from teamwright.values.models import Value
 class Price(Value):
     """The price of a model, in US dollars per million tokens."""
 
-    input: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of input")
-    output: float = Field(ge=0, allow_inf_nan=False, description="a million tokens of output")
+    input: float = Field(ge=0, allow_inf_nan=False, description="a million input tokens")
+    output: float = Field(ge=0, allow_inf_nan=False, description="a million output tokens")
     cached: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="a million tokens of input that were cached; else as input"
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="a million cached input tokens; the price of input by default",
     )
 
     def cost(self, usage: Usage) -> float:

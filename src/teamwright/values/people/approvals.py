@@ -36,7 +36,7 @@ class Approve(Value):
 class Notify(Value):
     """The webhook that is called when a run pauses to wait for a person."""
 
-    webhook: str = Field(description="an http address that gets a JSON document by POST; ${NAME} reads the environment")
+    webhook: str = Field(description="the URL that receives a JSON document by POST; ${NAME} reads the environment")
     secret: str | None = Field(
         default=None, description="signs each request as Standard Webhooks does: whsec_ and base64; ${NAME} as above"
     )

@@ -36,13 +36,13 @@ FILES = "files"
 
 OPTIONAL = "a failure of this member is skipped, with a warning"
 CRITICAL = "a failure of this member pauses the run"
-APPROVE = "where a person has to agree before it goes on"
+APPROVE = "where a person has to approve before the member continues"
 
 Share = Literal["transcript", "output", "a2a_lite"]
 JsonSchema = dict[str, JsonValue]
 
 
-PRICE = "US dollars for a million tokens; else what is publicly known of the model"
+PRICE = "US dollars per million tokens; the public price of the model by default"
 
 
 class NamedModel(Pace):
@@ -59,7 +59,7 @@ class ServerModel(Pace):
     name: str = Field(description="the model's name at that server")
     api_key: str | None = Field(default=None, description="${NAME} reads the environment")
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = Field(
-        default="max_completion_tokens", description="how the server spells the output cap"
+        default="max_completion_tokens", description="the name of the output cap at the server"
     )
     price: Price | None = Field(default=None, description=PRICE)
 
@@ -105,7 +105,7 @@ class McpSpec(Value):
 class FilesTool(Value):
     """File tools below one folder; without a root, below the current folder of the driver's process."""
 
-    root: str | None = Field(default=None, description="the folder, as seen from the manifest's own")
+    root: str | None = Field(default=None, description="the folder, relative to that of the manifest")
 
 
 class FilesSpec(Value):
@@ -154,20 +154,21 @@ class AgentSettings(MemberSettings):
     """Settings of every kind of agent, declared once for manifests and for `Policy`."""
 
     economy: AnyModel | None = Field(
-        default=None, description="a cheaper model for when the budget is tight; else `economy` of `models`"
+        default=None, description="a cheaper model for a tight budget; `economy` of `models` by default"
     )
     priority: int = Field(
-        default=0, description="members below the highest of their team are the first to get the cheaper model"
+        default=0, description="members below the highest priority of their team get the cheaper model first"
     )
     max_bytes: int | None = Field(
         default=None,
         ge=LEAST_MAX_BYTES,
         le=MOST_MAX_BYTES,
-        description="bytes of a reply or a tool's result, 4000000 unless said: a longer text is cut, JSON is refused",
+        description="bytes of a reply or tool result, 4000000 by default; longer text is truncated, JSON rejected",
     )
     retry: RetryPolicy = DEFAULT_RETRY
     too_long: TooLong | None = Field(
-        default=None, description="when the conversation no longer fits: summarise, fallback or fail"
+        default=None,
+        description="what to do when the conversation no longer fits the model: summarise, fallback or fail",
     )
 
 
@@ -190,19 +191,19 @@ class AgentSpec(AgentSettings):
     timeout: float | None = Field(
         default=None,
         gt=0,
-        description="seconds for one call, 600 for a model's reply unless said; limits.seconds bounds a turn",
+        description="seconds of one call, 600 for a model's reply by default; limits.seconds bounds a turn",
     )
     idle_timeout: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="seconds of silence within a model's stream; 60 unless said",
+        description="seconds of silence within a model's stream; 60 by default",
     )
     fallback: AgentName | FallbackModel | None = Field(
         default=None, description="an agent or team that is asked when this one fails, or {model: …} for another model"
     )
     isolate: Literal["thread", "process"] = Field(default="thread", description="where a synchronous function runs")
-    simulation: Simulation | None = Field(default=None, description="how it behaves in  teamwright lab simulate")
+    simulation: Simulation | None = Field(default=None, description="its behaviour in  teamwright lab simulate")
 
 
 class TeamSpec(MemberSettings):
@@ -213,23 +214,25 @@ class TeamSpec(MemberSettings):
     members: tuple[str, ...] = Field(description="names of agents and teams")
     share: Share | None = Field(
         default=None,
-        description="what members get of each other; `transcript`, unless the strategy has another usual way",
+        description="what members see of each other's replies; `transcript`, unless the strategy has another default",
     )
-    handoff: EnvelopeSettings | None = Field(default=None, description="with share: a2a_lite, how members hand over")
+    handoff: EnvelopeSettings | None = Field(default=None, description="envelope settings, with share: a2a_lite")
     degradation: Degradation = Field(
         default="none",
-        description="what is cut back when the budget will not last: nothing; auto; aggressive; or ask a person first",
+        description="what happens when the budget will not last: none, auto, aggressive, or ask a person first",
     )
     max_turns: int | None = Field(default=None, ge=1)
     on_max_turns: Literal["stop", "fail"] = "stop"
-    output_schema: JsonSchema | None = Field(default=None, description="the team's answer must fit it")
+    output_schema: JsonSchema | None = Field(default=None, description="the JSON Schema of the team's answer")
     options: dict[str, JsonValue] = Field(
-        default={}, description="what the strategy takes; the same as a block that is named like the strategy"
+        default={}, description="options of the strategy; the same as a block with the strategy's name"
     )
-    recovery: Recovery | None = Field(default=None, description="how failures of its members are met")
-    notify: Notify | None = Field(default=None, description="who is told that a run of this team waits for a person")
+    recovery: Recovery | None = Field(default=None, description="how the team recovers from failures of members")
+    notify: Notify | None = Field(
+        default=None, description="the webhook that is called when a run of this team waits for a person"
+    )
     simulation: Simulation | None = Field(
-        default=None, description="how members behave there that say nothing about it themselves"
+        default=None, description="the behaviour of members that have no `simulation` themselves"
     )
 
 
@@ -250,10 +253,10 @@ class Source(Value):
     base: str = ""
     roots: tuple[str, ...] | None = Field(
         default=None,
-        description="folders outside the base that its file tools may use; nothing where that was never asked",
+        description="folders outside the base that its file tools may use; None where it was never asked",
     )
     bundle: dict[str, JsonValue] | None = Field(
-        default=None, description="how the team's shape was chosen, and the schedule that follows, where it was"
+        default=None, description="how the topology was chosen automatically, with its schedule"
     )
 
     def to_json(self) -> dict[str, JsonValue]:

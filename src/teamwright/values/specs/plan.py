@@ -15,22 +15,24 @@ class Step(Value):
     Names, needs and cycles are checked where all steps of a plan are known.
     """
 
-    id: str = Field(description="its name, under which its output reaches the steps that need it")
-    agent: MemberName | None = Field(default=None, description="who works on it; else the member named like the step")
-    needs: tuple[str, ...] = Field(default=(), description="ids of the steps whose output it works on")
-    owns: tuple[str, ...] = Field(
-        default=(), description="keys, such as paths, that no other step may own at the same time; wildcards allowed"
+    id: str = Field(description="the name of the step, under which other steps get its output")
+    agent: MemberName | None = Field(
+        default=None, description="the member that executes it; by default the member with the step's name"
     )
-    execution_tokens: int = Field(default=0, ge=0, description="what the work is expected to take")
-    coordination_tokens: int = Field(default=0, ge=0, description="what talk about it is expected to take")
-    task: str | None = Field(default=None, description="what to do, as a template; else the task of the team")
-    when: str | None = Field(default=None, description="a condition; where it does not hold, the step is skipped")
-    limits: Limits | None = Field(default=None, description="what it may spend at most")
+    needs: tuple[str, ...] = Field(default=(), description="ids of the steps whose output it uses")
+    owns: tuple[str, ...] = Field(
+        default=(), description="keys, such as paths, that no other step may own at the same time; with wildcards"
+    )
+    execution_tokens: int = Field(default=0, ge=0, description="expected tokens of the work")
+    coordination_tokens: int = Field(default=0, ge=0, description="expected tokens of coordination")
+    task: str | None = Field(default=None, description="the task as a template; the task of the team by default")
+    when: str | None = Field(default=None, description="a condition; the step is skipped where it is false")
+    limits: Limits | None = Field(default=None, description="limits of the step")
     priority: int = Field(
         default=0,
         ge=-1000,
         le=1000,
-        description="of steps that could begin, the highest goes first; else the longest way",
+        description="of steps that are ready, the highest starts first; among equals, the longest critical path",
     )
 
 

@@ -101,26 +101,26 @@ def quantile(distribution: Distribution, chance: float) -> float:
 class Behaviour(Value):
     """The latency and tokens of a turn; a field that is left out has its default."""
 
-    latency: Distribution | None = Field(default=None, description="seconds of a call")
-    input: Distribution | None = Field(
-        default=None, description="input tokens; else counted from what the member is really told"
-    )
+    latency: Distribution | None = Field(default=None, description="the duration of a call in seconds")
+    input: Distribution | None = Field(default=None, description="input tokens; by default those of the real prompt")
     output: Distribution | None = Field(default=None, description="output tokens")
 
 
 class Simulation(Behaviour):
     """The behaviour of a member in a simulation."""
 
-    skill: Probability | None = Field(default=None, description="how often what it does is right")
-    rate_limit: Probability | None = Field(default=None, description="how often a call is turned away for the moment")
-    timeout: Probability | None = Field(default=None, description="how often a call does not come back in time")
-    error: Probability | None = Field(default=None, description="how often a call fails in another way that may pass")
-    terminate: Probability | None = Field(default=None, description="how often it ends the team, where it may")
-    items: Distribution | None = Field(default=None, description="how many parts it makes of something")
-    right: JsonValue = Field(default=None, description="what it says when it is right: a text, or data")
-    wrong: JsonValue = Field(default=None, description="what it says when it is wrong")
-    coordinate: Behaviour | None = Field(default=None, description="what a turn takes in which it coordinates others")
-    judge: Behaviour | None = Field(default=None, description="what a turn takes in which it judges others")
+    skill: Probability | None = Field(default=None, description="the probability that its work is right")
+    rate_limit: Probability | None = Field(default=None, description="the probability of a rate limit error")
+    timeout: Probability | None = Field(default=None, description="the probability of a timeout")
+    error: Probability | None = Field(default=None, description="the probability of another retryable error")
+    terminate: Probability | None = Field(
+        default=None, description="the probability that it ends the team, where it can"
+    )
+    items: Distribution | None = Field(default=None, description="the number of parts that it splits work into")
+    right: JsonValue = Field(default=None, description="its reply when it is right: text or data")
+    wrong: JsonValue = Field(default=None, description="its reply when it is wrong")
+    coordinate: Behaviour | None = Field(default=None, description="the behaviour of a turn in which it coordinates")
+    judge: Behaviour | None = Field(default=None, description="the behaviour of a turn in which it judges")
 
 
 def with_defaults(first: Simulation | None, other: Simulation) -> Simulation:
